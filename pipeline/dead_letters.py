@@ -1,13 +1,14 @@
-"""Dead letters: records that a store can't use, kept with their place, reason and bytes.
+"""Dead letters: records that a store cannot use, with their record id, reason and bytes.
 
 Three kinds of rows become dead letters:
 
-    a record that is bad when it is decoded or stepped     its source's topic, partition, offset
-    a join's result without a key to group by              the place of the record it came from
-    a record or result on which a user's function raises   the same, with the error as detail
+    a record that is invalid when it is decoded or stepped   its topic, partition and offset
+    a join result without a key to group by                  the record id of its source record
+    a record or result on which a user's function raises     the same, with the error as detail
 
-What is bad whoever reads it (a broken line) is reported once for all stores, without a store's
-name; what only one store can't use (no key for *its* grouping) names that store.
+A record that is invalid for all stores, such as a broken line, is reported once, without the name
+of a store. If only one store cannot use a record, for example without a key for its grouping, the
+dead letter names this store.
 """
 
 from dataclasses import dataclass
@@ -20,13 +21,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.hops import MESSAGE, RAW, PartitionNumbers
-from oriel.pipeline.windows import MAX_TIMESTAMP_MS, REJECTED_SCHEMA, EngineResult, Ints, Places
+from oriel.pipeline.windows import MAX_TIMESTAMP_MS, REJECTED_SCHEMA, EngineResult, Ints, Lineage
 from oriel.storage import KEY_BYTES_MAX
 from oriel.storage.delta import DEAD_LETTER_SCHEMA
 
 
 class Reason(StrEnum):
-    """Why a record is a dead letter: the code in the table, part of the table's contract."""
+    """The reason of a dead letter. The codes are part of the contract of the dead-letter table."""
 
     NOT_UTF8 = "not-utf8"
     NOT_JSON = "not-json"
@@ -46,7 +47,7 @@ class Reason(StrEnum):
     FUNCTION_RAISED = "function-raised"
 
 
-#: What a code says in words: the ``detail`` of letters that have none of their own.
+#: Code -> the ``detail`` of dead letters without a detail of their own.
 REASONS: dict[str, str] = {
     Reason.NOT_UTF8: "the bytes are not UTF-8",
     Reason.NOT_JSON: "the line is not one JSON object",
@@ -72,10 +73,10 @@ REASONS: dict[str, str] = {
     Reason.FUNCTION_RAISED: "a function of the topology raised on the record",
 }
 
-#: Between the code of a reason and its detail, on the hops of a batch.
+#: Separates code and detail in the column ``reason`` of rows between stages.
 _DETAIL = ": "
 
-#: Reasons that hold for one store only: another one may well have use for the record.
+#: Reasons that apply to one store. Another store can possibly use the record.
 _STORE_REASONS = pa.array([
     Reason.NULL_KEY, Reason.KEY_TOO_LONG, Reason.UNFIT_KEY, Reason.NULL_VALUE,
     Reason.FUNCTION_RAISED,
@@ -83,15 +84,15 @@ _STORE_REASONS = pa.array([
 
 
 def with_detail(reason: str, detail: str) -> str:
-    """A reason that is told in words of its own, for a row on its hops."""
+    """Return a reason with its own detail, for the column ``reason`` of rows between stages."""
     return f"{reason}{_DETAIL}{detail}"
 
 
 class SourceReasons(Enum):
     """Which records a stream task reports that are invalid for all stores, like broken lines.
 
-    The first store that reads a source reports them for all. Where a topic is read with
-    several schemas, what is bad for one may be good for another, so each store reports for
+    The first store that reads a source reports them for all stores. If a topic is read with several
+    schemas, a record can be invalid for one and valid for another. Then each store reports for
     itself.
     """
 
@@ -102,25 +103,27 @@ class SourceReasons(Enum):
 
 @dataclass(frozen=True)
 class Origin:
-    """The topics whose records a join's results are made of, left first.
+    """The topics of the records of join results.
 
-    A result has the place of its first record, in which of the topics ``places`` say by its first
-    number. ``subtracts``: results are changes of a table, of which those that take an old row away
-    are no news: the row was told of when it came.
+    Attributes:
+        topics: The topics, first the left one. Each is one log of ``lineage``.
+        lineage: The form of the lineages of the results.
+        subtracts: True for changes of a table. An old row has no dead letter, because it had one
+            when it was the new row.
     """
 
     topics: tuple[str, ...]
-    places: Places
+    lineage: Lineage
     subtracts: bool = False
 
-    def topic_numbers(self, suborder: pa.Array | pa.ChunkedArray) -> Ints:
-        """The number of each result's topic, from its ``suborder``."""
-        return self.places.log_of(np.asarray(pc.fill_null(suborder, 0))[:, np.newaxis])
+    def topic_numbers(self, rows: pa.Table) -> Ints:
+        """Return the index of the topic of each result."""
+        return self.lineage.log_of(rows)
 
 
 @dataclass(frozen=True)
 class DeadLetters:
-    """Makes the dead letters of one store's batch, as tables of ``DEAD_LETTER_SCHEMA``."""
+    """Creates the dead letters of a store and batch, as tables of ``DEAD_LETTER_SCHEMA``."""
 
     store: str
     batch: int
@@ -131,11 +134,15 @@ class DeadLetters:
         rows: pa.Table,
         source_reasons: SourceReasons = SourceReasons.NOT_REPORTED,
     ) -> pa.Table:
-        """Letters of bad records of ``topic``: partition, offset, reason, raw, perhaps detail.
+        """Return the dead letters of invalid records.
 
-        Where ``rows`` do not say what their message was, it is what the line says of itself.
+        Args:
+            topic: The topic of the records.
+            rows: The records with partition, offset, reason and raw, and optionally with detail and
+                message. Without a message, the line in ``raw`` provides key, time and headers.
+            source_reasons: Which records are reported that are invalid for all stores.
         """
-        # Of a bad record the reason may have its detail with it.
+        # The reason can contain a detail.
         told = [text.partition(_DETAIL) for text in rows["reason"].to_pylist()]
         reasons = pa.array([code for code, _, _ in told], pa.string())
         rows = rows.set_column(rows.column_names.index("reason"), "reason", reasons)
@@ -163,9 +170,9 @@ class DeadLetters:
         return pa.table(columns, schema=DEAD_LETTER_SCHEMA)
 
     def of_results(self, origin: Origin, rows: pa.Table) -> list[pa.Table]:
-        """Letters of a join's bad results, each of the topic whose record's place it has."""
+        """Return the dead letters of invalid join results, with the topics of their records."""
         rows = _with_message(rows)
-        numbers = origin.topic_numbers(rows["suborder"])
+        numbers = origin.topic_numbers(rows)
         return [
             self.of_records(topic, rows.filter(pa.array(numbers == number)))
             for number, topic in enumerate(origin.topics)
@@ -178,10 +185,14 @@ class DeadLetters:
         topics: tuple[str, ...],
         origins: tuple[Origin | None, ...],
     ) -> list[pa.Table]:
-        """Letters of what a user's function raised on, altogether or in one window.
+        """Return the dead letters of records on which a user's function raised.
 
-        ``records`` are those that the engine got with this batch; ``topics`` and ``origins``
-        belong to the store's inputs.
+        Args:
+            result: The result of the engine. A function raised in all windows of a rejected record,
+                and in one window of a record that is left out.
+            records: The records that the engine received in the batch.
+            topics: The topic of each input of the store.
+            origins: The topics of the records of each input, if it is a join. Otherwise None.
         """
         letters: list[pa.Table] = []
         if not len(result.rejected) and not len(result.left_out):
@@ -200,7 +211,7 @@ class DeadLetters:
 
 
 def _with_message(rows: pa.Table) -> pa.Table:
-    """Rows that are no messages, with the key that they are grouped by, and their time."""
+    """Return rows with a message of their own key and time, instead of a message of the source."""
     columns = [rows["key"].cast(pa.binary()), rows["timestamp_ms"], None]
     messages = pa.StructArray.from_arrays(
         [
@@ -215,7 +226,7 @@ def _with_message(rows: pa.Table) -> pa.Table:
 
 
 def _messages(rows: pa.Table) -> dict[str, pa.ChunkedArray | pa.Array]:
-    """Key, time and headers of bad records, as far as they are known."""
+    """Return key, time and headers of invalid records. Unknown values are null."""
     known = rows[MESSAGE.name] if MESSAGE.name in rows.column_names else None
     if known is None or known.null_count:
         lines = rows["raw"].to_pylist()
@@ -229,14 +240,14 @@ def _messages(rows: pa.Table) -> dict[str, pa.ChunkedArray | pa.Array]:
 
 
 def _message_of_line(line: bytes) -> dict[str, Any]:
-    """Key, time and headers of an event log's line, each where the line has one that is sound."""
+    """Return key, time and headers of a line of an event log. Missing and invalid ones are null."""
     try:
         told = orjson.loads(line)
     except orjson.JSONDecodeError:
         told = None
     told = told if isinstance(told, dict) else {}
     key, time_ms, headers = (told.get(name) for name in ("key", "timestamp_ms", "headers"))
-    # True is an int of Python's.
+    # In Python, ``True`` is an ``int``, but not a time.
     has_time = type(time_ms) is int and abs(time_ms) < 2**63
     return {
         "key": key.encode() if isinstance(key, str) else None,
@@ -252,10 +263,10 @@ def _message_of_line(line: bytes) -> dict[str, Any]:
 
 
 def _raised(result: EngineResult, records: pa.Table) -> pa.Table:
-    """What functions raised on, with its bytes.
+    """Return the records on which functions raised, with their bytes.
 
-    A rejected record is of this batch, so ``records`` has its bytes. One that is left out of a
-    window may be older (the window came to be by a later record): the state carries its bytes.
+    A rejected record is in the batch, so ``records`` has its bytes. A record that is left out of
+    one window can be older, if a later record creates the window. The state has its bytes.
     """
     schema = pa.schema([*REJECTED_SCHEMA, RAW])
     raised = [schema.empty_table()]

@@ -1,15 +1,16 @@
-"""The columns of a record's row on each hop of a batch, from the source to the store.
+"""The columns of a record between the stages of a batch, from the source to the store.
 
-    decoded     a source's record: its place, its bytes, and its value or the reason why not
-    stepped     behind the row-wise steps: the same record with the key that it is grouped by,
-                and the value columns at the top level that somebody behind it reads; or, where a
-                step flattens, a row for each of its elements, of which the first is marked
-    to a join   with its stream time, key group and side, for one task of a join
-    joined      a join's result: like a record, with the places of both records behind it
-    to windows  with its close time and key group, for one task of a store
+    decoded     a record of a source: its record id, its bytes, and its value or the reason why it
+                is invalid
+    stepped     after the row-wise steps: the same record with its key, and the value columns that
+                a downstream operator reads. If a step flattens, one row per flattened record. The
+                first one is marked
+    to a join   with stream time, key group and side, for one task of a join
+    joined      a result of a join: like a record, with its lineage and stream time
+    to windows  with close time and key group, for one task of a store
 
-Every stage takes its columns from here, and what a store's columns may not be called follows
-from them (``HOP_COLUMNS``).
+Every stage has its columns from here. They are also the names that columns of a store cannot have
+(``HOP_COLUMNS``).
 """
 
 from collections.abc import Sequence
@@ -18,66 +19,64 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows import NULL_VALUE, PARTNERS, RESULT_FIELDS, Ints
+from oriel.pipeline.windows import LINEAGE, NULL_VALUE, RESULT_FIELDS, Ints
 from oriel.storage.delta import LETTER_MESSAGE_FIELDS
 
-#: Topic -> partition (as text) -> the end of the last block that was read, and its digest.
+#: Topic -> partition (as a string) -> the end of the last block that was read, and its digest.
 ReadBlocks = dict[str, dict[str, tuple[int, str]]]
 
 #: The task that a row is for, from 0.
 TASK = pa.field("task", pa.int32())
 
-#: Which of a store's key groups the key belongs to: the unit in which tasks share the keys.
-#: Engines carry it through their state, so that the number of tasks may change.
+#: The key group of the key. A task has whole key groups. Operators keep it in their state, so that
+#: the number of tasks can change.
 KEY_GROUP = pa.field("key_group", pa.int32())
 #: A record's bytes, for a dead letter.
 RAW = pa.field("raw", pa.binary())
-#: What a message had beside its value, for a dead letter: Kafka's key, time and headers (null where
-#: they were not fetched), as Spark's Kafka source and sink have them. Null in the lines of an event
-#: log, which say all of it themselves, and behind the steps in good records. No value column can
-#: have a name that begins like this.
+#: The rest of a message, for a dead letter: Kafka's key, time and headers as in Spark's Kafka
+#: source, or null if they were not read. Null for lines of an event log, which contain them, and
+#: for valid records after the steps. No value column has such a name.
 MESSAGE = pa.field("__message", pa.struct(LETTER_MESSAGE_FIELDS))
-#: Why the record is bad, null for a good one: a ``dead_letters.Reason``, perhaps with a detail.
+#: Why the record is invalid: a ``dead_letters.Reason``, optionally with a detail. Null if valid.
 REASON = pa.field("reason", pa.string())
-#: Whether no filter has dropped the record. It stays in the stream until it is counted.
+#: False if a filter dropped the record, which stays in the stream until it is counted.
 KEEP = pa.field("keep", pa.bool_())
 
-#: After steps that flatten: whether the row is the first element of what they read. Null in a row
-#: without elements (invalid, filtered out, or with an empty array). The stream task numbers the
-#: elements by it.
+#: After steps that flatten: True for the first flattened record of a record. Null for a record
+#: without elements (invalid, filtered out, or with an empty array).
 FIRST_ELEMENT = pa.field("__first_element", pa.bool_())
 
 _RESULT = {field.name: field for field in RESULT_FIELDS}
 _KEY, _TIMESTAMP = _RESULT["key"], _RESULT["timestamp_ms"]
 _PARTITION, _OFFSET = _RESULT["partition"], _RESULT["offset"]
 
-#: What a join's result has beside the columns of a record: the order of results that share a
-#: place, and the stream time that says how late it is.
-BESIDE_RESULT = (_RESULT["suborder"], _RESULT["stream_time_ms"])
-#: Everything of a join's result but the values of its sides. ``PARTNERS`` has only what is made of
-#: more than two places; ``null_value`` is of updates only, which also tell that a row is gone, and
-#: ``reason`` is null but for updates of functions, which may raise.
-RESULT_COLUMNS = frozenset(
-    field.name for field in (TASK, *RESULT_FIELDS, PARTNERS, NULL_VALUE, REASON)
-)
+#: The columns of a join result in addition to the columns of a record: the lineage, and the stream
+#: time that decides how late it is.
+BESIDE_RESULT = (LINEAGE, _RESULT["stream_time_ms"])
+#: All columns of a join result except the values. Only updates have ``null_value``, which is True
+#: for a deleted row. Only updates of functions, which can raise, have a ``reason``.
+RESULT_COLUMNS = frozenset(field.name for field in (TASK, *RESULT_FIELDS, NULL_VALUE, REASON))
 #: A stepped record without its values.
 STEPPED_FIELDS = (
     _PARTITION, _OFFSET, REASON, KEEP, NULL_VALUE, RAW, MESSAGE, _KEY, _TIMESTAMP,
 )  # fmt: skip
 
-#: Names of rows somewhere between the source and the engine, which value columns can't have.
+#: Names of columns between the source and the operator, which value columns cannot have.
 HOP_COLUMNS = frozenset(
     {field.name for field in (*STEPPED_FIELDS, *BESIDE_RESULT, TASK, KEY_GROUP)}
     | {"close_ms", "input"}
-) - {MESSAGE.name}
+) - {MESSAGE.name, LINEAGE.name}
 
 
 @dataclass(frozen=True)
 class StepsOutput:
-    """What is read behind the steps of an input: the value columns ``used``, and of which records.
+    """The columns and records that the next operator reads after the steps of an input.
 
-    ``null_values``: those without a value are used, else they are dead letters; ``any_key``: those
-    without a key or with a very long one, too. ``keeps_raw``: the bytes of good records are kept.
+    Attributes:
+        used: The value columns.
+        null_values: True if records with a null value are used. Otherwise they are dead letters.
+        keeps_raw: True if the bytes of valid records are kept.
+        any_key: True if records without a key, or with a very long key, are used.
     """
 
     used: Sequence[str]
@@ -87,62 +86,62 @@ class StepsOutput:
 
 
 def decoded_schema(value_type: pa.DataType) -> pa.Schema:
-    """A source's records, decoded; ``value_type`` is a struct of the value's columns.
+    """Return the columns of decoded records. ``value_type`` is a struct of the value columns.
 
-    ``value`` is null in a record without one, and like key and time in a bad record.
+    In an invalid record, key, time and value are null.
     """
     value = pa.field("value", value_type)
     return pa.schema([_PARTITION, _OFFSET, RAW, MESSAGE, _KEY, _TIMESTAMP, value, REASON])
 
 
 def to_join_schema(record_schema: pa.Schema) -> pa.Schema:
-    """Records for the tasks of a join; ``record_schema`` is what its engine reads."""
+    """Return the columns of records for a join that reads ``record_schema``."""
     return pa.schema([TASK, *record_schema])
 
 
 def joined_schema(result_schema: pa.Schema) -> pa.Schema:
-    """Rows of a join's tasks; ``result_schema`` is what its engine gives."""
+    """Return the columns of results of a join with ``result_schema``."""
     reason = [] if REASON.name in result_schema.names else [REASON]
     return pa.schema([TASK, *reason, *result_schema])
 
 
 def to_windows_schema(record_schema: pa.Schema, *, keeps_raw: bool) -> pa.Schema:
-    """Records for the tasks of a store; ``record_schema`` is what the engine reads.
+    """Return the columns of records for a store whose operator reads ``record_schema``.
 
-    ``keeps_raw``: a record can still become a dead letter there, so its bytes go along.
+    ``keeps_raw``: a record can become a dead letter there, so its bytes are sent.
     """
     raw = [RAW] if keeps_raw and RAW.name not in record_schema.names else []
     return pa.schema([TASK, *raw, *record_schema])
 
 
 def joined_values(schema: pa.Schema) -> pa.Schema:
-    """The value columns of a join's rows."""
+    """Return the value columns of results of a join."""
     return pa.schema([field for field in schema if field.name not in RESULT_COLUMNS])
 
 
 @dataclass(frozen=True)
 class PartitionNumbers:
-    """One number for each partition of each of a store's ``inputs``.
+    """One index for each partition of each of a store's ``inputs``.
 
-    Partition 0 of one topic and partition 0 of another are two partitions: each is read in
-    order of its own offsets, has its own clock, and a place (partition, offset) must name one
-    record. An engine knows partitions by one number, so the input's number goes into it.
-    With one input a partition keeps its own number.
+    Partition 0 of one topic and partition 0 of another topic are two partitions with their own
+    offsets and stream times, and (partition, offset) must identify one record. An operator has one
+    index per partition, so this index contains the input. With one input, a partition keeps its
+    own index.
     """
 
     inputs: int
 
     def numbered(self, rows: pa.Table, input_number: int) -> pa.Table:
-        """``rows`` of one input, with the engine's numbers for their source's partitions."""
+        """Return ``rows`` of one input with the operator's indexes of partitions."""
         partition = np.asarray(rows[_PARTITION.name], np.int64)
         return _with_partitions(rows, partition * self.inputs + input_number)
 
     def restored(self, rows: pa.Table) -> pa.Table:
-        """``rows`` with their source's partitions for the engine's numbers."""
+        """Return ``rows`` with the partitions of their source."""
         return _with_partitions(rows, np.asarray(rows[_PARTITION.name]) // self.inputs)
 
     def count_by_input(self, numbers: Ints) -> Ints:
-        """How many of the engine's ``numbers`` are of each input, by the input's number."""
+        """Return how many of the operator's indexes each input has."""
         return np.bincount(numbers % self.inputs, minlength=self.inputs)
 
 

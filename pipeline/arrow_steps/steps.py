@@ -1,8 +1,8 @@
 """The steps of one input over Arrow tables.
 
-Rows are never dropped here, only marked, as ``oriel.pipeline.rows`` does it and for its reasons.
-No function that Arrow runs can fail on a record, so each is computed for all rows; those that a
-filter has dropped, and bad ones, then get null.
+As in ``oriel.pipeline.rows``, rows are never dropped, only marked. No function that Arrow runs can
+fail on a record, so a function computes all rows. Then invalid rows and rows that a filter dropped
+become null.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ from oriel.pipeline.hops import (
 from oriel.pipeline.language import (
     SCOPE,
 )
-from oriel.pipeline.windows import NULL_VALUE, PARTNERS
+from oriel.pipeline.windows import NULL_VALUE
 from oriel.storage import KEY_BYTES_MAX
 
 
@@ -46,10 +46,10 @@ class Keep:
 
 @dataclass(frozen=True)
 class Delete:
-    """Take the value of the rows for which ``condition`` is true: a table deletes them.
+    """Delete the value of the rows for which ``condition`` is true, as the filter of a table.
 
-    What comes behind finds nulls in all columns that there are so far, but for ``key``: a stream
-    that became a table may have made keys before.
+    Later steps read null in all existing columns except the column ``key``, which has the current
+    key. If a stream became the table, an earlier step can have computed this key.
     """
 
     condition: Expression
@@ -58,7 +58,7 @@ class Delete:
 
 @dataclass(frozen=True)
 class Compute:
-    """A new column; no other column has its name, also none before it."""
+    """Add a column. No other column has its name, before or after this step."""
 
     name: str
     expression: Expression
@@ -66,10 +66,9 @@ class Compute:
 
 @dataclass(frozen=True)
 class Explode:
-    """A row for each element of the array ``elements``, which is then the column ``name``.
+    """Replace a row by one row per element of the array ``elements``, in the column ``name``.
 
-    No other column has the name. A row that is in use and has no element, or no value, is filtered
-    out.
+    No other column has this name. A row in use is filtered out if it has no elements or no value.
     """
 
     name: str
@@ -80,7 +79,7 @@ ProgramStep = Keep | Delete | Compute | Explode
 
 
 def _read_by(step: ProgramStep) -> set[str]:
-    """The columns that a step reads."""
+    """Return the columns that a step reads."""
     if isinstance(step, Explode):
         return {step.elements}
     return set(column_names(step.expression if isinstance(step, Compute) else step.condition))
@@ -88,10 +87,12 @@ def _read_by(step: ProgramStep) -> set[str]:
 
 @dataclass(frozen=True)
 class Program:
-    """What steps do, in order, beginning with the record's columns and the value's.
+    """Steps in order. The first step reads the columns of the record and of its value.
 
-    ``outputs`` maps the names of the value columns after the steps to those within; ``key`` is
-    a text.
+    Attributes:
+        steps: The steps.
+        outputs: Value column after the steps -> the column of the program that contains it.
+        key: The expression of the key, which is a string.
     """
 
     steps: tuple[ProgramStep, ...]
@@ -99,25 +100,25 @@ class Program:
     key: Expression
 
     def pruned(self, used: Sequence[str]) -> "Program":
-        """The same without columns that neither ``used`` nor a condition nor the key needs."""
+        """Return the program without columns that no column in ``used``, condition or key needs."""
         outputs = {name: self.outputs[name] for name in used}
         needed = {*outputs.values(), *column_names(self.key)}
         steps: list[ProgramStep] = []
         for step in reversed(self.steps):
-            # What an explosion makes are rows, which count whoever reads the element.
+            # ``Explode`` stays, because it creates rows even if nothing reads the element.
             if not isinstance(step, Compute) or step.name in needed:
                 needed.update(_read_by(step))
                 steps.append(step)
         return Program(tuple(reversed(steps)), outputs, self.key)
 
     def read_from(self, place: int) -> set[str]:
-        """The columns that the steps from ``place`` on read, or what comes behind all of them."""
+        """Return the columns that the outputs, the key, or a step from index ``place`` reads."""
         behind = {*self.outputs.values(), *column_names(self.key)}
         return behind.union(*map(_read_by, self.steps[place:]))
 
 
 class ArrowSteps:
-    """The steps of one input; plain data, so that tasks can be sent them."""
+    """The steps of one input, as plain data that can be sent to tasks."""
 
     def __init__(
         self,
@@ -127,10 +128,13 @@ class ArrowSteps:
         *,
         joined: bool,
     ) -> None:
-        """Run ``program``, which leaves the value columns ``values``.
+        """Prepare the run of a program.
 
-        ``typed_keys`` makes the keys of its texts, None: they are it. ``joined``: records are a
-        join's results, else decoded ones.
+        Args:
+            values: The value columns after the steps.
+            program: The steps.
+            typed_keys: The conversion of strings to keys. None: the strings are the keys.
+            joined: True if the records are join results, False if they are decoded records.
         """
         #: The Arrow schema of the value columns after the steps.
         self.values = values
@@ -143,15 +147,16 @@ class ArrowSteps:
         return self
 
     def select(self, output: StepsOutput) -> None:
-        """Choose what ``rows`` gives."""
+        """Choose the output of ``rows``."""
         self._selected = self.program.pruned(output.used)
         self._output = output
 
     def rows(self, records: pa.Table) -> pa.Table:
-        """Return the rows for the stamp in the order of ``records``, one for each or its elements.
+        """Return the rows for the stream-time assigner, in the order of ``records``.
 
-        Columns: those of ``STEPPED_FIELDS``, for a join's results those of ``BESIDE_RESULT`` and
-        perhaps ``PARTNERS``, for elements ``FIRST_ELEMENT``, and the chosen values.
+        A record has one row, or one row per element. The columns are ``STEPPED_FIELDS`` and the
+        chosen values. Join results also have ``BESIDE_RESULT``, and flattened records also have
+        ``FIRST_ELEMENT``.
         """
         rows = Rows.of(records, joined=self._joined)
         rows.run(self._selected)
@@ -164,7 +169,8 @@ class ArrowSteps:
             reason = pc.if_else(is_null, Reason.NULL_VALUE.value, reason)
         keep = rows.keep
         if self._joined:
-            # That a row is gone is no bad record: who has no use for it does without.
+            # A deleted row of a join is not an invalid record. If the next operator cannot use it,
+            # the row is filtered out.
             gone = pc.and_(pc.and_(rows.in_use, rows.null_value), pc.is_valid(reason))
             reason = pc.if_else(gone, pa.scalar(None, pa.string()), reason)
             keep = pc.and_not(keep, gone)
@@ -178,8 +184,6 @@ class ArrowSteps:
             "key": key,
         }
         fields = [*STEPPED_FIELDS, *(BESIDE_RESULT if self._joined else ())]
-        if PARTNERS.name in records.column_names:
-            fields.append(PARTNERS)
         if rows.elements is not None:
             computed[FIRST_ELEMENT.name] = rows.elements.is_first
             fields.append(FIRST_ELEMENT)
@@ -190,7 +194,7 @@ class ArrowSteps:
             for field in fields
         }
         values = {name: rows.columns[within] for name, within in self._selected.outputs.items()}
-        # Rows that are gone have no value, whatever steps make of none, or of a window's bounds.
+        # Deleted rows have no value, although steps can compute one from nulls or window bounds.
         deletes = any(isinstance(step, Delete) for step in self._selected.steps)
         if (self._joined or deletes) and pc.any(rows.null_value).as_py():
             has_value = pc.invert(rows.null_value)
@@ -200,7 +204,7 @@ class ArrowSteps:
     def _checked_key(
         self, key: Operand, in_use: Operand, reason: Operand
     ) -> tuple[Operand, Operand]:
-        """The keys of these texts, and why rows are bad, for their keys or before."""
+        """Return the valid keys, and why rows are invalid, also for other reasons than the key."""
         reason = pc.if_else(pc.and_(in_use, pc.is_null(key)), Reason.NULL_KEY.value, reason)
         if self._typed_keys is not None:
             texts = in_one(key)
@@ -214,14 +218,14 @@ class ArrowSteps:
         return key, reason
 
     def _bytes(self, rows: "Rows", is_bad: Operand) -> tuple[Operand, Operand]:
-        """The raw bytes and the message of rows, where somebody behind has use for them."""
+        """Return the raw bytes and the messages of rows, if a later operator needs them."""
         length, has_bad = len(is_bad), pc.any(is_bad).as_py()
         if self._joined:
             raw = pa.repeat(pa.scalar(b"", RAW.type), length)
         elif has_bad or self._output.keeps_raw:
             raw = rows.of_records(RAW.name)
         else:
-            # They are not copied for each element to be dropped then.
+            # No row needs its bytes, so they are not copied for each element.
             raw = pa.nulls(length, RAW.type)
         if self._joined or not has_bad:
             message = pa.nulls(length, MESSAGE.type)
@@ -232,10 +236,16 @@ class ArrowSteps:
 
 @dataclass
 class Rows:
-    """Rows on their way through the steps: their columns, and what has become of each so far.
+    """Rows during the steps: their columns and their status so far.
 
-    ``in_use``: neither bad, for a ``reason``, nor filtered out (``keep``). ``elements`` says whose
-    elements they are, None while they are the ``records``.
+    Attributes:
+        records: The records from which the rows are created.
+        columns: The columns by name.
+        reason: The reason why a row is invalid, otherwise null.
+        null_value: True if a row has a null value.
+        keep: False if a filter has dropped the row.
+        in_use: True if a row is neither invalid nor filtered out.
+        elements: The record and the element of each row. None: the rows are the records.
     """
 
     records: pa.Table
@@ -248,7 +258,7 @@ class Rows:
 
     @classmethod
     def of(cls, records: pa.Table, *, joined: bool) -> "Rows":
-        """Decoded records, or the results of a join."""
+        """Return the rows of decoded records or of join results."""
         if joined:
             columns = {name: records[name] for name in joined_values(records.schema).names}
             reason = records[REASON.name]
@@ -264,14 +274,14 @@ class Rows:
 
     @classmethod
     def aggregated(cls, rows: pa.Table, is_gone: Operand) -> "Rows":
-        """The rows of an aggregation; those that it has removed have no value."""
+        """Return the rows of an aggregation. Removed rows (``is_gone``) have a null value."""
         columns = {name: rows[name] for name in rows.column_names}
         stands = pc.invert(is_gone)
         reason = pa.nulls(len(rows), pa.string())
         return cls(rows, columns, reason, is_gone, stands, stands)
 
     def run(self, program: Program) -> None:
-        """Do the steps of ``program``."""
+        """Run the steps of a program."""
         for place, step in enumerate(program.steps):
             if isinstance(step, Explode):
                 self._explode(step, program.read_from(place + 1))
@@ -285,22 +295,22 @@ class Rows:
                 for name in self.columns.keys() - {*SCOPE, step.key}:
                     self.columns[name] = _in_use(has_value, self.columns[name])
             else:
-                # Null is not true: as in SQL's WHERE, such a record is filtered out.
+                # As in SQL's WHERE, a null condition counts as false.
                 holds = pc.fill_null(evaluate(step.condition, self.columns), fill_value=False)
                 self.keep = self.in_use = pc.and_(self.in_use, holds)
 
     def in_use_only(self, column: Operand) -> Operand:
-        """``column`` of rows in use, null of the others."""
+        """Return ``column`` for rows in use, and null for all other rows."""
         return _in_use(self.in_use, column)
 
     def of_records(self, name: str) -> Operand:
-        """A column of the records, for each row."""
+        """Return a column of the records, for each row."""
         column = self.records[name]
         return column if self.elements is None else self.elements.spread(column)
 
     def _explode(self, step: Explode, read: set[str]) -> None:
-        """Go on with elements, and of their records with the columns that are ``read``."""
-        # A step behind a table's filter may have made columns of no value.
+        """Replace rows by their elements. The columns in ``read`` are repeated for each element."""
+        # After the filter of a table, a step can compute an array for a deleted row.
         lists = _in_use(pc.invert(self.null_value), self.columns[step.elements])
         elements = _Elements.of(lists)
         has_any = pc.or_(pc.invert(self.in_use), elements.has_any)
@@ -313,17 +323,19 @@ class Rows:
 
 
 def _unpacked(values: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
-    """The columns of values, null where there is no value."""
+    """Return the columns of a value, null for a null value."""
     return {field.name: pc.struct_field(values, field.name) for field in values.type}
 
 
 @dataclass(frozen=True)
 class _Elements:
-    """The rows that come of one array a record: its elements, or one row where it has none.
+    """The rows of records with arrays: one row per element, or one row without elements.
 
-    ``row_of`` is the record's row of each, ``is_first`` whether it is its first element and
-    ``values`` the element, both null where there is none; ``has_any`` tells of each record if it
-    has elements.
+    Attributes:
+        row_of: The index of the record of each row.
+        is_first: True if a row is the first element of its record, null without elements.
+        values: The element of each row, null without elements.
+        has_any: True for each record with elements.
     """
 
     row_of: pa.Array
@@ -333,7 +345,7 @@ class _Elements:
 
     @classmethod
     def of(cls, lists: pa.ChunkedArray) -> "_Elements":
-        """The elements of ``lists``, in their order."""
+        """Return the elements of ``lists``, in order."""
         lengths = np.asarray(pc.fill_null(pc.list_value_length(lists), 0), dtype=np.int64)
         rows = np.maximum(lengths, 1)
         row_of = np.repeat(np.arange(len(rows)), rows)
@@ -348,19 +360,19 @@ class _Elements:
         )
 
     def within(self, outer: "_Elements") -> "_Elements":
-        """The same rows as elements of the records whose elements ``outer`` are."""
-        # Of an element's elements the first goes on in its place.
+        """Return the same rows, as elements of the records from which ``outer`` was created."""
+        # The first element of a flattened record has the mark of that record.
         is_further = pc.fill_null(pc.invert(self.is_first), fill_value=False)
         is_first = pc.and_(pc.invert(is_further), outer.is_first.take(self.row_of))
         return replace(self, row_of=outer.row_of.take(self.row_of), is_first=is_first)
 
     def spread(self, column: Operand) -> Operand:
-        """A column of the records, for each of their rows."""
+        """Return a column of the records, repeated for each row."""
         return column.take(self.row_of)
 
 
 def _in_use(mask: Operand, column: Operand) -> Operand:
-    """``column``, or a constant, where ``mask`` is true; null elsewhere."""
+    """Return a column or a constant where ``mask`` is true, and null elsewhere."""
     if pc.all(mask).as_py() and not isinstance(column, pa.Scalar):
         return column
     return pc.if_else(mask, column, pa.scalar(None, column.type))

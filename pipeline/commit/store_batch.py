@@ -1,25 +1,29 @@
-"""One store's part of a micro-batch: compute, prepare, commit.
+"""Compute, prepare and commit the batches of one store.
 
-The order of effects, and what a crash between them means (docs/contributing/architecture.md):
+The order of effects, and the result of a crash between them (docs/contributing/architecture.md):
 
     1. tasks write state segments and Parquet files      nothing refers to them
-    2. ``state/<store>/<n>.json`` is written             batch n is decided
+    2. ``state/<store>/<n>.json`` is written             batch n is prepared
     3. the store's table is committed with batch id n    readers see it
     4. the dead letters are committed with batch id n
     5. Spark writes its commit log entry n               batch n is never offered again
 
-A sink has no table: 3 is that its records are published from the state segments, and noted
-(``sink_topic``). After a crash between the two, a marker in Kafka shows what is published.
+A sink does not have a table. In step 3, its records are published from the state segments, and this
+is noted (``sink_topic``). After a crash between the two, a marker in Kafka shows which records are
+published.
 
-A crash before 2 repeats the batch from state version n-1, and what its tasks wrote before is
-never read. A crash after 2 repeats nothing: only what is missing of 3 and 4 is done, with the
-files that ``<n>.json`` names. Each commit records the batch id in its own transaction, so one
-that a crash left unknown to us is found in the table and skipped. In another order a crash
-could lose or repeat records: with 3 before 2, batch n would be in the table and then computed
-again, and the state that batch n+1 starts from might not be the one that the table's rows are of.
+After a crash before step 2, the batch starts again from state version n-1, and nothing reads the
+files of its earlier tasks. After a crash after step 2, nothing is repeated. Only the missing parts
+of steps 3 and 4 are done, with the files that ``<n>.json`` names. Each commit records the batch id
+in its own transaction. So after a crash, the table shows whether a commit succeeded. If it did, the
+commit is skipped.
 
-Before each of these effects the process looks whether another has taken the pipeline over, and each
-does no harm if it comes late all the same (decision 0031).
+In another order, a crash could lose or repeat records. With step 3 before step 2, batch n would be
+in the table and then computed again. The state for batch n+1 could then be from another computation
+than the rows of the table.
+
+Before each effect, the process checks that no other process has taken over the pipeline. Each
+effect is also harmless if it is late (decision 0031).
 """
 
 from collections.abc import Iterable, Sequence
@@ -64,10 +68,10 @@ def prepared_batch(
 ) -> PreparedBatch:
     """Return the prepared batch from the reports of all tasks of a store.
 
-    A batch without any partition has no tasks: it leaves everything as it was.
+    A batch without a partition does not have tasks, and leaves the state unchanged.
 
     Raises:
-        RecordsMiscounted: a record was lost or used twice on its way.
+        RecordsMiscounted: a record was lost or used twice in the tasks.
     """
     clocks = reports.clocks_after(plan.clocks)
     counted = count_batch(plan.store, plan.batch, reports.counters)
@@ -108,11 +112,11 @@ def prepared_batch(
 
 
 def _clock_notes(plan: BatchPlan, reports: Reports, previous: PreparedBatch | None) -> ClockNotes:
-    """What the batch tells of its clocks."""
+    """Return the notes of the batch about stream times."""
     before = previous.clock_notes if previous else NO_CLOCK_NOTES
     spoke = reports.spoke()
     idle = plan.idle(spoke)
-    # Without windows nothing is held open.
+    # Without windows, no partition keeps a window from becoming final.
     is_windowed = plan.windows.kind != "none"
     clocks = reports.clocks_after(plan.clocks)
     times_ms = plan.close_times(clocks, spoke) if is_windowed else {}
@@ -135,7 +139,7 @@ def _clock_notes(plan: BatchPlan, reports: Reports, previous: PreparedBatch | No
 
 
 def _segments(join: JoinPlan, reports: Reports) -> Segments:
-    """The state files of a join's tasks after the batch."""
+    """Return the state files of a join's tasks after the batch."""
     by_task = {
         report.task: report.segments for report in reports.joins if report.number == join.number
     }
@@ -154,9 +158,14 @@ class StoreBatches:
         tasks: int,
         on_cluster: bool = False,
     ) -> None:
-        """Run the store of ``plans`` with ``tasks`` tasks a stage, at most one a key group.
+        """Run the store of ``plans``.
 
-        ``on_cluster``: some of them run on other machines.
+        Args:
+            plans: The plans of the store.
+            tables: The tables of the store, or the topic of a sink.
+            versions: The prepared batches of the store.
+            tasks: The number of tasks per stage. At most one task per key group runs.
+            on_cluster: Whether tasks run on other machines.
         """
         self.plans = plans
         self._store = plans.store
@@ -173,24 +182,27 @@ class StoreBatches:
         )
         plans.select_columns(key_groups)
         self._last: tuple[int, PreparedBatch] | None = None
-        #: The batch that was begun, if an earlier run of the pipeline has decided it.
+        #: The current batch, if an earlier run of the pipeline has prepared it.
         self._decided: PreparedBatch | None = None
 
     def decided_notes(self, batch: int) -> ClockNotes | None:
-        """By what batch ``batch`` was judged, if an earlier run of the pipeline has decided it."""
+        """Return the notes of batch ``batch`` if an earlier run has prepared it, otherwise None.
+
+        The other stores use its wall-clock time and bound for this batch.
+        """
         decided = self._versions.decided(batch) if self._last is None else None
         return None if decided is None else decided.clock_notes
 
     def recover(self) -> Resumption | None:
-        """The last batch that this store has decided or committed, None before the first.
+        """Return the last batch that this store has prepared or committed, None before the first.
 
-        A version that a power loss has damaged is made anew: if the table doesn't have its batch,
-        that is any batch again, and if it has, then one that ends where the table says, of which
-        only the state is missing. For both the version before it is needed.
+        A version that a power loss has damaged is written again, from the version before it. If the
+        table does not have the batch, the batch can end anywhere. If the table has it, the batch
+        must end where the table says, because only its state is missing.
 
         Raises:
-            CheckpointError: that one is damaged, too.
-            ForeignCheckpoint: the table's batch is another one than the checkpoint's.
+            CheckpointError: the version before it is also damaged.
+            ForeignCheckpoint: the batch of the table is not the batch of the checkpoint.
         """
         recorded, batch = self._tables.recorded_batch(), self._versions.newest()
         self._refuse_other_history(recorded)
@@ -211,7 +223,8 @@ class StoreBatches:
             return None
         before = self._versions.decided(batch - 1)
         if before is not None and self._tables.dead_letters_batch() < batch - 1:
-            # Their table, too, may have lost its newest entry, and no batch will look for it.
+            # The dead-letter table can also have lost its newest entry, and no later batch checks
+            # it.
             self._versions.check_epoch()
             self._refuse_missing(before.dead_letters, self._tables.dead_letters_folder, batch - 1)
             self._tables.commit_dead_letters(before.dead_letters, batch - 1)
@@ -224,13 +237,13 @@ class StoreBatches:
     def begin(
         self, batch: int, ends: Offsets, wall_clock: WallClock = NO_WALL_CLOCK
     ) -> StoreWork | None:
-        """What is to be computed for batch ``batch``; None if it is decided already.
+        """Return the work of batch ``batch``, None if the batch is already prepared.
 
         Raises:
             Fenced: another process has taken over.
-            ForeignCheckpoint: checkpoint and table are not at the same batch.
-            CheckpointError: somebody else has decided the batch, and it ends elsewhere.
-            InvalidTopology: a partition's number is too large for a join of streams.
+            ForeignCheckpoint: the checkpoint and the table are not at the same batch.
+            CheckpointError: another process has prepared the batch, with other end offsets.
+            InvalidTopology: a partition number is too large for a join of streams.
         """
         self._versions.check_epoch()
         recorded = self._tables.recorded_batch()
@@ -239,11 +252,9 @@ class StoreBatches:
         if self._decided is not None:
             self._refuse_taken(self._decided, ends)
             return None
-        # Nothing refers to what the batch's tasks write.
+        # Until the batch is prepared, nothing refers to the files of its tasks.
         previous = self._previous(batch)
         plan, joins = self.plans.plan(batch, self._files, self._tasks, previous, ends, wall_clock)
-        for join in joins:
-            join.refuse_places(ends)
         return StoreWork(self.plans, plan, joins)
 
     def finish(
@@ -253,14 +264,18 @@ class StoreBatches:
         computed: tuple[StoreWork, Reports] | None,
         blocks: ReadBlocks | None = None,
     ) -> PreparedBatch:
-        """Bring batch ``batch`` into the tables, whatever of it is there already.
+        """Prepare and commit batch ``batch``, except the parts that are already committed.
 
-        ``computed`` is what ``begin`` gave, and the reports of its tasks; ``blocks`` are the
-        blocks of the log that the batch reads.
+        Args:
+            batch: The number of the batch.
+            ends: The offsets at which it ends.
+            computed: The work that ``begin`` returned, and the reports of its tasks. None if the
+                batch is already prepared.
+            blocks: The blocks of the log that the batch reads.
 
         Raises:
-            RecordsMiscounted: a record was lost or used twice on its way; nothing is committed.
-            Fenced: another process has taken over; nothing is committed any more.
+            RecordsMiscounted: a record was lost or used twice in the tasks. Nothing is committed.
+            Fenced: another process has taken over. Nothing more is committed.
         """
         previous = self._previous(batch)
         if computed is None:
@@ -270,52 +285,54 @@ class StoreBatches:
             work, reports = computed
             computed_batch = prepared_batch(work.plan, work.joins, reports, previous, ends)
             computed_batch = computed_batch.with_blocks(previous, blocks or {})
-            # Decision 0003: from here on the batch is decided. After a crash it is committed as
-            # the file says and not computed again, so that the table and the next batch's
-            # state are of the same computation.
+            # Decision 0003: from here on, the batch is prepared. After a crash, it is committed as
+            # the file says and not computed again. So the rows of the table and the state of the
+            # next batch are from the same computation.
             tables = [self._tables.table_folder, self._tables.dead_letters_folder]
             folders = tables if computed_batch.dead_letters else tables[:1]
             prepared = self._versions.decide(batch, computed_batch, folders)
             if prepared is not computed_batch:
                 self._refuse_taken(prepared, ends)
-        # Each entry is created and never put over another, so after a look that came too early
-        # the tables refuse a batch that a successor has committed (decision 0031).
+        # An entry is created and never replaced. If the process is suspended after this check, the
+        # tables reject a batch that a successor has committed (decision 0031).
         self._versions.check_epoch()
         if self._tables.recorded_batch() < batch:
-            # Others may have vacuumed what no version names yet; nobody could read the table then.
+            # A vacuum of another program can have deleted files that no version of the table names
+            # yet. Nobody could read the table after the commit.
             self._refuse_missing(prepared.files, self._tables.table_folder, batch)
             self._tables.commit(prepared, batch)
-        # Whether it is there already, its own table says: a crash may lie between the commits.
+        # A crash can occur between the commits, so the dead-letter table shows whether it has the
+        # batch.
         self._versions.check_epoch()
         self._tables.commit_dead_letters(prepared.dead_letters, batch)
-        # Spark offers this batch again until its commit log has it, but never an older one.
+        # Spark offers this batch again until its commit log has it, but never an older batch.
         replayable = [version for version in (previous, prepared) if version is not None]
         self._versions.forget_before(batch - 1, replayable)
         self._last = (batch, prepared)
         return prepared
 
     def ends_before(self, batch: int) -> Offsets:
-        """Where the batch before ``batch`` ended."""
+        """Return the offsets at which the batch before ``batch`` ended."""
         previous = self._previous(batch)
         return {} if previous is None else previous.record.offsets
 
     def decided(self, batch: int) -> PreparedBatch | None:
-        """What batch ``batch`` was decided to be; None if it is not, or is forgotten."""
+        """Return batch ``batch`` as prepared, None if it is not prepared or already removed."""
         return self._versions.decided(batch)
 
     def recorded_batch(self) -> int:
-        """The last batch in the store's table, -1 before the first."""
+        """Return the last batch in the store's table, -1 before the first."""
         return self._tables.recorded_batch()
 
     def _refuse_taken(self, decided: PreparedBatch, ends: Offsets) -> None:
-        """Go on with a batch that another process has decided only if it can be committed.
+        """Check that a batch that another process or an earlier run has prepared can be committed.
 
-        It must hold the records that Spark offers as that batch. A start makes Spark's offset log
-        out of what is decided, so it doesn't only if a process that was suspended has decided it
-        since: its last effect, as it is fenced off. And its files must be there, which they are
-        not where the table's folder is of a backup.
+        It must have the records that Spark offers as this batch. A start writes Spark's offset log
+        from the prepared batches. So the records differ only if a suspended process has prepared
+        the batch after that, as its last effect before it was fenced. The files of the batch must
+        also exist. They are missing if the directory of the table is from a backup.
         """
-        # Of stores' rows it holds those that these stores have decided.
+        # Rows of other stores are not compared: they are the rows that these stores have prepared.
         offered = {topic: ends.get(topic, {}) for topic in self.plans.topics}
         if of_topics(decided.record.offsets) != offered:
             message = (
@@ -331,7 +348,7 @@ class StoreBatches:
             self._refuse_missing(decided.dead_letters, self._tables.dead_letters_folder, batch)
 
     def _refuse_missing(self, files: Sequence[AddedFile], folder: Path, batch: int) -> None:
-        """Go on only if the files that a decided batch is to add to a table are there."""
+        """Check that the files exist that a prepared batch adds to a table."""
         missing = [file.path for file in files if not current_files().exists(folder / file.path)]
         if missing:
             message = (
@@ -342,15 +359,15 @@ class StoreBatches:
             raise ForeignCheckpoint(message)
 
     def _refuse_other_history(self, recorded: int) -> None:
-        """Go on only if the checkpoint and the table have the same batch of that number.
+        """Check that batch ``recorded`` has the same records in the checkpoint and in the table.
 
-        If one of them was restored and the pipeline ran again, both can have a batch of a number
-        with other records.
+        If one of the two was restored and the pipeline ran again, their batches can have the same
+        number and different records.
         """
         prepared, record = self._versions.decided(recorded), self._tables.newest_record()
         if prepared is None or record is None or record.batch != recorded:
             return
-        # Not the clocks: `oriel clock --set` changes those of the checkpoint.
+        # Stream times are not compared, because `oriel clock --set` changes them in the checkpoint.
         if (prepared.record.offsets, prepared.record.counters) == (record.offsets, record.counters):
             return
         message = (
@@ -362,9 +379,9 @@ class StoreBatches:
         raise ForeignCheckpoint(message)
 
     def _refuse_foreign(self, batch: int, recorded: int) -> None:
-        """Go on only if the table is exactly at the batch before, or has this one already."""
+        """Check that the table is at the previous batch, or already has this batch."""
         if batch > 0 and self._decided is None and self._previous(batch) is None:
-            # One that is damaged is told as such.
+            # A damaged version has its own message.
             self._versions.load(batch - 1)
             message = (
                 f"store {self._store.name!r}: the checkpoint has no state version {batch - 1}. The "
@@ -384,7 +401,10 @@ class StoreBatches:
         raise ForeignCheckpoint(message)
 
     def _previous(self, batch: int) -> PreparedBatch | None:
-        """The batch before, None before the first or if it is damaged; read only after a start."""
+        """Return the previous batch, None before the first or if its version is damaged.
+
+        Its file is read only for the first batch after a start.
+        """
         if batch == 0:
             return None
         if self._last is not None and self._last[0] == batch - 1:
@@ -393,9 +413,10 @@ class StoreBatches:
 
 
 def last_batch(stores: Iterable[StoreBatches]) -> Resumption | None:
-    """Where a topology goes on: at the last batch of any of its stores, None before the first.
+    """Return the recovery point of a topology, None before the first batch.
 
-    A topic of stores that are a batch behind has its end of then: it gets no records in it.
+    It is at the last batch of any store. If the stores of a topic do not have this batch yet, the
+    topic has no records in it: it starts and ends where their last batch ended.
     """
     recovered = [store.recover() for store in stores]
     known = [resumption for resumption in recovered if resumption is not None]
@@ -412,7 +433,7 @@ def last_batch(stores: Iterable[StoreBatches]) -> Resumption | None:
         resumption is not None and resumption.batch == batch and resumption.is_done
         for resumption in recovered
     )
-    # A start is not known where a version is damaged that only stores need which have decided the
-    # batch: they don't read it again.
+    # A start is unknown if the version before the batch is damaged. It is then replaced by the end,
+    # because a store that has prepared the batch does not read its records again.
     time_ms = max(resumption.time_ms for resumption in known if resumption.batch == batch)
     return Resumption(batch, ends | starts if batch else {}, ends, is_done, time_ms)

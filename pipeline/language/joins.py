@@ -163,15 +163,19 @@ def foreign_updates(
 ) -> Input:
     """Return the updates of a join by a foreign key.
 
-    ``naming`` is the input that only computes the foreign keys, if they use the first of joined
-    tables.
+    Args:
+        step: The step that is called, for messages.
+        how: The kind of the join.
+        tables: The left and the right table.
+        key: The parts of the foreign key.
+        naming: The input that only computes the foreign keys, if they depend on the first of
+            joined tables.
 
     Raises:
-        InvalidTopology: The updates of one table have a longer lineage than responses can store, or
-            the right table already consists of the maximum number of foreign-key joins.
+        InvalidTopology: The right table already consists of the maximum number of foreign-key
+            joins.
     """
     left, right = tables
-    _refuse_further_numbers(step, tuple(map(side_of, tables)))
     if right.fan_outs >= _MOST_FAN_OUTS:
         message = (
             f"{step}: at most {_MOST_FAN_OUTS} joins by a foreign key can read each other's "
@@ -191,20 +195,8 @@ def foreign_updates(
 _MOST_FAN_OUTS = 3
 
 
-def _refuse_further_numbers(step: str, tables: tuple[Input, ...]) -> None:
-    """Reject tables whose updates have a longer lineage than responses can store."""
-    if not all(table.places.has_room for table in tables):
-        message = (
-            f"{step}: a join by a foreign key cannot read a table of stream join results, of "
-            "flattened join results, or of a third aggregation of sliding windows or sessions. "
-            "Materialize the join, or write the aggregation to a topic with to(topic) and read "
-            "this topic as a table"
-        )
-        raise InvalidTopology(message)
-
-
 def foreign_rows(left: Input, right: Input, key: "tuple[str | Column, ...]") -> Input:
-    """Return the rows of a right table by the keys of the left rows that reference them."""
+    """Return the rows of a right table, with the keys of the left rows that reference them."""
     subscriptions = Subscriptions(side_of(stepped(left, ForeignKey(key))))
     return results_of(Responses(side_of(results_of(subscriptions)), side_of(right)))
 
@@ -245,7 +237,7 @@ def are_topics_rows(table: Input, rows: TableJoin | int, others: TableJoin | int
     """Return whether the rows of a foreign-key join depend only on the logs.
 
     The left ``table`` is the first table of ``rows``. Its rows must be rows of a topic, and the
-    right side must be a single table.
+    right input must be a single table.
     """
     return not table.emits_rows and isinstance(others, int) and not _has_outer(rows)
 
@@ -264,7 +256,7 @@ def stream_joins(
     """Return the results of a join of two streams.
 
     A join of merged streams is the merge of the joins of each stream. If records without a match
-    are emitted, the merged streams must be one side, because any merged stream can have the match
+    are emitted, the merged streams must be one input, because any merged stream can have the match
     (decision 0073).
     """
     if how != "inner" and (len(others) > 1 or (how == "outer" and len(origins) > 1)):

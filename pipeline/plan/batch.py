@@ -1,8 +1,8 @@
-"""What the tasks of one micro-batch need to know.
+"""The data that the tasks of a micro-batch receive, and the result of the batch.
 
-Everything here is plain data that travels to Spark's Python workers with the task. What the
-tasks write goes through the plan's ``files``, so that the same tasks run over a checkpoint's
-folders and in a test's memory.
+Everything here is plain data that Spark sends to its Python workers with a task. Tasks read and
+write files only through ``BatchPlan.files``. So the same tasks run with the directories of a
+checkpoint, and with the memory of the test driver.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,30 +32,34 @@ from oriel.pipeline.windows import (
     NO_STREAM_TIME_MS,
     EngineResult,
     JoinResult,
+    Lineage,
     Operator,
-    Places,
     Result,
     Times,
     Windows,
     close_time_ms,
 )
-from oriel.storage import CommitRecord, Offsets
+from oriel.storage import CommitRecord
 from oriel.storage.delta import AddedFile
 
 #: Task -> names of its state files.
 Segments = dict[int, list[str]]
 
 
-#: Stands for the partitions of a stream that has none yet.
+#: The partition in close times of a stream that does not have partitions yet.
 NO_PARTITION = -1
 
 
 @dataclass(frozen=True)
 class ClockPlan:
-    """The clock of one stream of a store: its name and topic, and what waits for it.
+    """The stream time of one stream of a store.
 
-    Final windows wait until the clock is ``delay_ms`` further (an outer join's results come
-    that late); None: nothing waits for it (a table is read as it is).
+    Attributes:
+        name: The topic, with a suffix such as ``#2`` if the store reads the topic again.
+        topic: The topic.
+        delay_ms: How much longer windows stay open, in milliseconds, because the results of joins
+            and buffers can be that late. None: windows do not wait for this stream time, for
+            example for a table that a stream is joined with.
     """
 
     name: str
@@ -68,7 +72,7 @@ class StreamPlan:
     """How the rows of a stream reach the tasks of the next operator.
 
     Attributes:
-        clock: The stream time by which the rows are judged.
+        clock: The stream time that decides which rows are late.
         columns: Value column of the stream -> column of the next operator.
         constants: Columns with one value, for example the input that a record belongs to.
         source_reasons: Which invalid records of the source this stream reports.
@@ -76,7 +80,7 @@ class StreamPlan:
         input_number: The index of this input (``hops.PartitionNumbers``).
         origin: The topics of the records of join results. None for records of a source.
         effect_logs: The number of logs of updates with an apply order. 0: the rows have none.
-        flattened: How the rows differ that the steps flatten. None: no step flattens.
+        flattened: The form of lineages before the steps that flatten. None: no step flattens.
         moves_clock: False if another stream of the store advances this stream time. A stream that
             is joined with a table advances it after the join.
         counts: False if another operator of the store counts these records.
@@ -90,7 +94,7 @@ class StreamPlan:
     input_number: int = 0
     origin: Origin | None = None
     effect_logs: int = 0
-    flattened: Places | None = None
+    flattened: Lineage | None = None
     moves_clock: bool = True
     counts: bool = True
 
@@ -113,13 +117,18 @@ class StoredOperator(Generic[Result]):
 
 @dataclass(frozen=True)
 class JoinPlan:
-    """One join of a store: its engine, its sides, the state files of its tasks.
+    """One operator before a store, with the state files of its tasks.
 
-    ``number`` tells a store's joins apart: an input's own has the input's, those in front of it
-    have numbers behind all inputs. For each side, ``of_records``: it has records of a stream, each
-    counted once where its way ends, and no results of other joins, which are no records;
-    ``of_elements``: they are elements of records; and the ``clocks`` that it follows. ``counts``:
-    else another join of the store counts its records.
+    Attributes:
+        number: The index of the operator in its store. The join of an input has the index of the
+            input. Upstream joins have the indexes after all inputs.
+        of_records: For each input, True if it has records of a stream, which are counted once.
+            False for results of a join.
+        of_elements: For each input, True if it has flattened records.
+        stage: The operator with its steps.
+        clocks: For each input, the stream times that it follows.
+        segments: The state files of each task.
+        counts: False if another operator of the store counts its records.
     """
 
     number: int
@@ -137,14 +146,15 @@ class JoinPlan:
 
     @property
     def gives_records(self) -> bool:
-        """Whether its results are a stream's records with more columns."""
+        """Whether its results are the records of a stream with more columns."""
         return self.stage.operator.keeps_records and self.of_records[0]
 
     def stream_times_ms(self, clocks: Clocks) -> tuple[int, ...]:
-        """The least stream time of the left side's partitions, and of all others'.
+        """Return the least stream time of the left input, and the least one of all other inputs.
 
-        -1 where one of their clocks has none. Where the join wants to know a side's partitions,
-        that of each one by its number; records that have several clocks follow the slowest.
+        It is -1 before the first record of a partition. With ``by_partition``, return the stream
+        time of each partition of this input. If its records have several stream times, each
+        partition has the least one.
         """
         by_partition = self.stage.operator.by_partition
         if by_partition is not None:
@@ -160,15 +170,6 @@ class JoinPlan:
         )
         return left, min(others, default=NO_STREAM_TIME_MS)
 
-    def refuse_places(self, ends: Offsets) -> None:
-        """Refuse partitions, and offsets in them, that are too large for the join.
-
-        Raises:
-            InvalidTopology: there is one; the message names the store and the step.
-        """
-        for clock in chain.from_iterable(self.clocks):
-            self.stage.refuse_places(clock.topic, ends.get(clock.topic, {}))
-
     @cached_property
     def arriving_schema(self) -> pa.Schema:
         """The columns of rows that are sent to the join's tasks."""
@@ -176,16 +177,16 @@ class JoinPlan:
 
     @cached_property
     def joined_schema(self) -> pa.Schema:
-        """The columns of rows that the join's tasks give."""
+        """The columns of rows that the join's tasks return."""
         return hops.joined_schema(self.stage.result_schema)
 
 
 class TaskFiles(Protocol):
-    """What the tasks of a store's batches do beside their rows: read state, write files.
+    """The files of the tasks of a store: state, changed windows and dead letters.
 
-    ``oriel.pipeline.tasks.FolderFiles`` are files of the checkpoint and of Delta tables. A
-    version of the state is never changed: nothing counts until the batch is committed, so a
-    task may run any number of times.
+    ``oriel.pipeline.tasks.FolderFiles`` reads and writes files of the checkpoint and of Delta
+    tables. A state version never changes, and new files have no effect until the batch is
+    committed. So a task can run any number of times.
     """
 
     def run_operator(
@@ -212,7 +213,7 @@ class TaskFiles(Protocol):
     def write_changes(self, plan: "BatchPlan", task: int, changes: pa.Table) -> list[AddedFile]:
         """Write changed windows, after their steps, into a file of the table.
 
-        ``task`` is the first task of ``run_operator``, whose number is in the file's name.
+        ``task`` is the first task of ``run_operator``. Its index is part of the file name.
         """
 
     def write_dead_letters(self, plan: "BatchPlan", letters: Sequence[pa.Table]) -> list[AddedFile]:
@@ -221,15 +222,26 @@ class TaskFiles(Protocol):
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """One store's part of one micro-batch, as its tasks see it.
+    """The plan of one store for one micro-batch.
 
-    Keys are in ``key_groups``, which ``tasks`` tasks share. ``topics`` has the topic of each
-    input, ``origins`` more of those that are joins.
-    ``clocks`` has every partition known to this batch with its stream time before it, and
-    ``close_ms`` the close time before it; ``segments`` the state files of each task of the
-    batch before, which may have had another number of tasks. ``wall_clock`` is read once for the
-    batch, ``heard_ms`` has when each partition was last heard of by it. ``topics_in_front`` are
-    those of stores whose rows it reads: of these, too, its rows tell up to the end of the batch.
+    Attributes:
+        store: The name of the store.
+        batch: The id of the batch.
+        tasks: The number of tasks.
+        key_groups: The number of key groups, which the tasks share.
+        topics: The topic of each input.
+        origins: The topics of the records of each input, if it is a join. Otherwise None.
+        assembly: The engine of the store with its columns.
+        clock_plans: All stream times of the store.
+        clocks: The stream time of each known partition before the batch.
+        close_ms: The close time before the batch.
+        segments: The state files of each task of the previous batch, which can have had another
+            number of tasks.
+        files: The files of the tasks.
+        wall_clock: The wall clock, which is read once per batch.
+        heard_ms: The wall-clock time of the last record of each partition.
+        topics_in_front: All topics of the store, also of upstream stores whose rows it reads. The
+            commit contains their end offsets. Empty for a store that reads only topics.
     """
 
     store: str
@@ -266,20 +278,26 @@ class BatchPlan:
 
     @property
     def dead_letters(self) -> DeadLetters:
-        """Makes dead letters of this store and batch."""
+        """Creates the dead letters of this store and batch."""
         return DeadLetters(self.store, self.batch)
 
     def idle(self, spoke: Partitions) -> dict[str, list[int]]:
-        """The partitions that nobody waits for; those that ``spoke`` in the batch are no more."""
+        """Return the idle partitions, by stream time.
+
+        A partition in ``spoke``, which had a record in the batch, is not idle.
+        """
         silent = self.wall_clock.silent(self.heard_ms)
         idle = {name: sorted(own.difference(spoke.get(name, ()))) for name, own in silent.items()}
         return {name: partitions for name, partitions in idle.items() if partitions}
 
     def close_times(self, clocks: Clocks, spoke: Partitions) -> dict[tuple[str, int], int]:
-        """Up to what time each partition that is waited for lets windows close.
+        """Return the close time of each partition that windows wait for.
 
-        By clock and partition; a stream without a partition, -1, lets none close. Tables that
-        are read as they are have no say, nor have idle partitions.
+        Windows do not wait for idle partitions, or for stream times without a delay. A stream
+        without partitions has the partition -1, and its close time closes no window.
+
+        Returns:
+            (name of the stream time, partition) -> close time.
         """
         idle = self.idle(spoke)
         times_ms: dict[tuple[str, int], int] = {}
@@ -296,11 +314,11 @@ class BatchPlan:
         return times_ms
 
     def close_time_of(self, clocks: Clocks, spoke: Partitions) -> int:
-        """The close time of all partitions of all streams; nothing closes before all are known.
+        """Return the close time of the store, the least close time of all partitions.
 
-        A window is final when no partition can bring a record for it any more, so the slowest
-        partition of the slowest stream decides. Where that was idle and speaks again, what is
-        final stays so; without anybody to wait for, nothing else becomes final.
+        A window is final when no partition can deliver a record for it. The close time never
+        decreases, so final windows stay final if an idle partition resumes. It does not change
+        while a stream has no partition, or if all partitions are idle.
         """
         times_ms = self.close_times(clocks, spoke).values()
         return max(self.close_ms, min(times_ms, default=self.close_ms))
@@ -308,13 +326,18 @@ class BatchPlan:
 
 @dataclass(frozen=True)
 class PreparedBatch:
-    """One store's part of one batch, computed and ready to commit.
+    """The result of one batch of a store, computed and ready to commit.
 
-    ``segments`` are the state files of each task of the window engine, ``join_segments`` those
-    of each task of each join, by the join's number. ``files`` and ``dead_letters`` are
-    what the commit adds to the tables, ``changed`` the number of changed windows and
-    ``open_records`` that of rows in the state; ``clock_notes`` tell of the clocks. ``blocks`` has
-    the last block of each partition of the log that the store has read.
+    Attributes:
+        record: The position and the counters for the commit.
+        segments: The state files of each task of the store.
+        join_segments: The state files of each task of each join, by the index of the join.
+        files: The files that the commit adds to the table.
+        dead_letters: The files that the commit adds to the dead-letter table.
+        changed: The number of changed windows.
+        open_records: The number of rows in the state.
+        clock_notes: The notes about stream times.
+        blocks: The last block of each partition of the log that the store has read.
     """
 
     record: CommitRecord
@@ -330,9 +353,10 @@ class PreparedBatch:
     def with_blocks(
         self, previous: "PreparedBatch | None", read: hops.ReadBlocks
     ) -> "PreparedBatch":
-        """Return the batch with the blocks that it has ``read``, and the others of ``previous``.
+        """Return the batch with the blocks of ``previous``, replaced by newer ones of ``read``.
 
-        The log has blocks of all topics of the pipeline; the batch keeps those of its store.
+        ``read`` has blocks of all topics of the pipeline. The batch keeps only the topics of its
+        store.
         """
         before = previous.blocks if previous else {}
         blocks = {
@@ -343,12 +367,12 @@ class PreparedBatch:
         return replace(self, blocks=blocks)
 
     def to_json(self) -> bytes:
-        """The content of ``<n>.json``."""
+        """Return the content of ``<n>.json``."""
         return orjson.dumps(self, option=orjson.OPT_NON_STR_KEYS)
 
     @classmethod
     def from_json(cls, text: bytes) -> "PreparedBatch":
-        """Read back what ``to_json`` wrote."""
+        """Return the batch that ``to_json`` encoded."""
         fields = orjson.loads(text)
         return cls(
             record=CommitRecord(**fields["record"]),
@@ -362,7 +386,7 @@ class PreparedBatch:
             changed=fields["changed"],
             open_records=fields["open_records"],
             clock_notes=ClockNotes.from_fields(fields.get("clock_notes")),
-            # Versions of earlier releases have none.
+            # Versions of earlier releases do not have blocks.
             blocks={
                 topic: {partition: (end, read) for partition, (end, read) in of_topic.items()}
                 for topic, of_topic in fields.get("blocks", {}).items()

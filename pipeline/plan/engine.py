@@ -1,8 +1,9 @@
-"""From a store of the topology to its engine: which columns of which input it reads.
+"""The planner of engines: store of the topology -> engine, with the columns that it reads.
 
-With several streams the columns are told apart by the stream's number (``_1_delay``), so that
-the streams of a cogroup may use the same names; a column ``_1_`` that is true for all of a
-stream's records lets ``count()`` count only those. The inputs of a merged stream share its names.
+With several streams, the engine's column names begin with the index of the stream, for example
+``_1_delay``. So the streams of a cogroup can have columns of the same name. The column ``_1_`` is
+true for all records of stream 1, so that its ``count()`` counts only these records. All inputs of a
+merged stream use the names of the stream.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +34,6 @@ from oriel.pipeline.language import (
     share_elements,
 )
 from oriel.pipeline.windows import (
-    PARTNERS,
     Aggregate,
     AggregateUpdatesEngine,
     Aggregator,
@@ -45,21 +45,25 @@ from oriel.pipeline.windows import (
     TableRowsEngine,
     WindowEngine,
     engine_for,
+    merged_lineage,
     updates_engine_for,
     widened,
 )
 from oriel.storage.delta import delta_type
 
-#: What the state of functions has beside the aggregate's own columns.
+#: The columns in the state of functions in addition to the columns of the aggregate.
 _STATE_COLUMNS = frozenset({"partition", "reach_ms", KEY_GROUP.name})
 
 
 @dataclass(frozen=True)
 class ReadColumns:
-    """The columns that an engine reads, and which of them each input (or stream) has.
+    """The columns that an engine reads, by input (or by stream).
 
-    ``columns``: own name -> the engine's name. ``markers``: the engine's column that is true for
-    its records, if any.
+    Attributes:
+        schema: All columns that the engine reads.
+        columns: For each input (or stream): own name -> the engine's name.
+        markers: For each input (or stream): the engine's column that is true for its records, or
+            None.
     """
 
     schema: pa.Schema
@@ -67,48 +71,56 @@ class ReadColumns:
     markers: tuple[str | None, ...]
 
     def of_inputs(self, streams: Sequence[int]) -> Self:
-        """What each input has, from what each stream has: ``streams`` says which it is of."""
+        """Return the columns of each input. ``streams`` has the index of the stream of each."""
         columns = tuple(self.columns[stream] for stream in streams)
         return replace(self, columns=columns, markers=tuple(self.markers[s] for s in streams))
 
 
 @dataclass(frozen=True)
 class Assembly:
-    """A store's engine, and for each input its columns: own name -> the engine's name.
+    """The engine of a store, with the columns of each input.
 
-    ``markers`` is for each input the engine's column that is true for its records, if any.
-    ``keeps_raw`` says that a record can still become a dead letter in the engine. (In sliding
-    windows with functions even batches later: their state has the raw bytes, too.)
+    Attributes:
+        engine: The engine.
+        columns: For each input: own name -> the engine's name.
+        markers: For each input: the engine's column that is true for its records, or None.
+        keeps_raw: True if a record can still become a dead letter in the engine. For functions in
+            sliding windows, this can happen batches later, so the state also has the bytes.
+        of_elements: For each input, True if its rows are flattened records.
+        row_steps: The steps of the engine's rows before they are written. None without steps.
+        takes_null_values: True if records with a null value are used. Otherwise they are dead
+            letters.
+        takes_any_key: True if records without a key, or with a very long key, are used.
     """
 
     engine: WindowEngine
     columns: tuple[Mapping[str, str], ...]
     markers: tuple[str | None, ...]
     keeps_raw: bool
-    #: For each input whether its rows are elements of records, and no records.
     of_elements: tuple[bool, ...] = ()
-    #: What becomes of the engine's rows before they are written.
     row_steps: AggregatedSteps | None = None
-    #: True if records with a null value are used. Otherwise they are dead letters.
     takes_null_values: bool = False
-    #: True if records without a key are used, or with a very long one.
     takes_any_key: bool = False
 
     @property
     def types(self) -> Mapping[str, pa.DataType]:
-        """The store's columns of aggregates by name, as its table has them."""
+        """The aggregate columns of the store's table: name -> type."""
         return self.row_steps.types if self.row_steps else self.engine.aggregate_types
 
     def written(self, changes: pa.Table) -> pa.Table:
-        """What is written of the rows that the engine changed."""
+        """Return the rows to write for the rows that the engine changed."""
         return self.row_steps.applied(changes) if self.row_steps else changes
 
 
 def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
-    """Return the engine of ``store``; ``values`` are the columns of its inputs after their steps.
+    """Return the engine of ``store``, with the columns that it reads.
+
+    Args:
+        store: The store.
+        values: The value columns of each input after its steps.
 
     Raises:
-        InvalidTopology: an aggregation does not fit the columns; the message names the step.
+        InvalidTopology: The aggregation does not fit the columns. The message names the step.
     """
     kind = _KINDS[type(store.aggregation)]
     try:
@@ -122,19 +134,18 @@ def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
     if kind.has_table:
         # A topic accepts any name, and any type that JSON has.
         check_columns(store, assembly.types)
-    numbers = max((origin.places.fields for origin in store.inputs), key=len)
-    if numbers:
-        assembly.engine.order_by_numbers(numbers)
+    if any(each.lineage.length for each in store.inputs):
+        assembly.engine.order_by_lineage()
     if any(map(kind.has_apply_order, store.inputs)):
         assembly.engine.order_by_effect()
     return replace(assembly, of_elements=tuple(each.has_elements for each in store.inputs))
 
 
 def check_columns(store: Store, types: Mapping[str, pa.DataType]) -> None:
-    """Refuse columns that the store's table can't have.
+    """Reject columns that the table of the store cannot have.
 
     Raises:
-        InvalidTopology: a name or a type is none of a column; the message names it.
+        InvalidTopology: A name or a type is not valid for a column. The message names it.
     """
     check_names(f"store {store.name!r}", list(types))
     for name, column_type in types.items():
@@ -151,7 +162,7 @@ def check_columns(store: Store, types: Mapping[str, pa.DataType]) -> None:
 
 
 def aggregate_calls(store: Store) -> dict[str, str]:
-    """How each of the store's columns is made, for people, as far as the topology says it."""
+    """Return the call that computes each column of the store, as text, if the topology has one."""
     calls = _calls_of_aggregates(store)
     for step in store.row_steps:
         if isinstance(step, MapValues):
@@ -180,12 +191,15 @@ def _calls_of_aggregates(store: Store) -> dict[str, str]:
 
 
 def _of_streams(store: str, streams: Sequence[int], values: Sequence[pa.Schema]) -> list[pa.Schema]:
-    """The value columns of each stream, of which merged inputs are one.
+    """Return the value columns of each stream. Merged inputs are one stream.
 
-    ``streams`` says which one each input is of, ``values`` are its columns.
+    Args:
+        store: The name of the store.
+        streams: The index of the stream of each input.
+        values: The value columns of each input.
 
     Raises:
-        InvalidTopology: merged inputs have other columns.
+        InvalidTopology: Merged inputs have different columns.
     """
     schemas: list[pa.Schema] = []
     for stream, schema in zip(streams, values, strict=True):
@@ -207,7 +221,7 @@ def _columns_text(schema: pa.Schema) -> str:
 
 
 def _names(values: Sequence[pa.Schema]) -> tuple[dict[str, str], ...]:
-    """For each stream: its column's own name -> the engine's name."""
+    """Return for each stream: own name of a column -> the engine's name."""
     if len(values) == 1:
         return ({name: name for name in values[0].names},)
     return tuple(
@@ -216,7 +230,7 @@ def _names(values: Sequence[pa.Schema]) -> tuple[dict[str, str], ...]:
 
 
 def _renamed(values: Sequence[pa.Schema], names: Sequence[Mapping[str, str]]) -> pa.Schema:
-    """The value columns that ``names`` has, under the engine's names."""
+    """Return the value columns that are in ``names``, under the engine's names."""
     return pa.schema([
         pa.field(own[field.name], field.type)
         for schema, own in zip(values, names, strict=True)
@@ -227,7 +241,10 @@ def _renamed(values: Sequence[pa.Schema], names: Sequence[Mapping[str, str]]) ->
 
 def _with_columns(store: Any, values: Sequence[pa.Schema]) -> Assembly:
     of_streams = _of_streams(store.name, store.streams, values)
-    aggregates, read = _aggregated(store.aggregation, of_streams, store.inputs, store.streams)
+    has_lineage = any(each.lineage.length for each in store.inputs)
+    aggregates, read = _aggregated(
+        store.aggregation, of_streams, store.inputs, store.streams, has_lineage=has_lineage
+    )
     engine = engine_for(
         store.windows, aggregates, read.schema,
         carried=pa.schema([KEY_GROUP]), emit=store.emit,
@@ -243,16 +260,23 @@ def _aggregated(
     values: Sequence[pa.Schema],
     inputs: Sequence[Input],
     streams: Sequence[int],
+    *,
+    has_lineage: bool,
 ) -> tuple[dict[str, Aggregate], ReadColumns]:
-    """The aggregates of the columns that an engine reads, and these columns of ``inputs``.
+    """Return the aggregates of the columns that an operator reads, and these columns of ``inputs``.
 
-    ``values`` are the columns of each stream, ``streams`` says which one each input is of.
+    Args:
+        columns: The aggregates of each stream.
+        values: The columns of each stream.
+        inputs: The inputs.
+        streams: The index of the stream of each input.
+        has_lineage: True if the operator reads rows with a lineage.
 
     Raises:
-        IllegalArgument: an aggregate does not fit the columns of its stream.
+        IllegalArgument: An aggregate does not fit the columns of its stream.
     """
     several = len(values) > 1
-    # Only columns that some aggregate of their stream reads go through the shuffle.
+    # Only columns that an aggregate of their stream reads are shuffled.
     names = tuple(
         {
             name: column
@@ -267,10 +291,11 @@ def _aggregated(
             if aggregate.column is None:
                 column = f"_{number}_" if several else None
             else:
-                # An unknown column is told of with the stream's own names.
+                # If the column is unknown, this error has the stream's own names.
                 aggregate.output_type(values[number])
                 column = own[aggregate.column]
-            aggregates[name] = replace(_kept(aggregate, inputs), column=column)
+            kept = _kept(aggregate, inputs, has_lineage=has_lineage)
+            aggregates[name] = replace(kept, column=column)
     markers = tuple(f"_{number}_" if several else None for number in range(len(values)))
     schema = _renamed(values, names)
     for marker in markers:
@@ -278,19 +303,17 @@ def _aggregated(
     return aggregates, ReadColumns(schema, names, markers).of_inputs(streams)
 
 
-def _kept(aggregate: Aggregate, streams: Sequence[Input]) -> Aggregate:
-    """An aggregate as the state keeps it up, by the records that ``streams`` have."""
+def _kept(aggregate: Aggregate, streams: Sequence[Input], *, has_lineage: bool) -> Aggregate:
+    """Return an aggregate with the partial aggregates for the records of ``streams``."""
     if any(stream.join is not None and stream.join.are_changes for stream in streams):
         return aggregate.of_changes()
-    if any(PARTNERS in stream.places.fields for stream in streams):
-        return aggregate.of_joined()
-    return aggregate
+    return aggregate.with_lineage() if has_lineage else aggregate
 
 
 def _with_functions(store: Any, values: Sequence[pa.Schema]) -> Assembly:
     of_streams = _of_streams(store.name, store.streams, values)
     fold, read = _folded(store.name, store.aggregation, of_streams, store.inputs, store.streams)
-    # A function can raise on a record in a sliding window that comes to be much later.
+    # A later batch can create a sliding window with an old record, on which a function then raises.
     carried = [KEY_GROUP, RAW] if store.windows.kind == "sliding" else [KEY_GROUP]
     engine = engine_for(
         store.windows, fold, read.schema, carried=pa.schema(carried), emit=store.emit
@@ -308,13 +331,19 @@ def _folded(
     inputs: Sequence[Input],
     streams: Sequence[int],
 ) -> tuple[Fold, ReadColumns]:
-    """A user's functions, and what they read of ``inputs``.
+    """Return a user's functions, and the columns of ``inputs`` that they read.
 
-    ``values`` are the columns of each stream, ``streams`` says which one each input is of. Without
-    a schema of its own an aggregate is a record of the first stream.
+    Without a schema, an aggregate has the columns of the first stream.
+
+    Args:
+        store: The name of the store.
+        functions: The functions of the topology.
+        values: The value columns of each stream.
+        inputs: The inputs.
+        streams: The index of the stream of each input.
 
     Raises:
-        InvalidTopology: the aggregate has a column that the state has beside it.
+        InvalidTopology: A column of the aggregate has a name that the state needs.
     """
     names = _names(values)
     aggregators = [
@@ -346,10 +375,10 @@ def _folded(
 
 
 def _refuse_bounds(step: str, values: pa.Schema) -> None:
-    """Refuse to keep whole values with columns that rows and state have for windows' bounds.
+    """Reject values as aggregates if a column has the name of a window bound, in any case.
 
     Raises:
-        InvalidTopology: one has such a name, whatever its case; the message says how to rename it.
+        InvalidTopology: A column has such a name. The message has the call that renames it.
     """
     taken = {name: name.lower() for name in values.names if name.lower() in WINDOW_BOUNDS}
     if taken:
@@ -371,19 +400,27 @@ def updates_engine(
     sides: Sequence[SideRows],
     carried: pa.Schema,
 ) -> tuple[AggregateUpdatesEngine, ReadColumns]:
-    """The engine of an aggregation's updates for ``store``, and what it reads of each side.
+    """Return the engine for the updates of an aggregation, and the columns that it reads.
 
-    ``values`` are the columns of each side, ``sides`` what its rows are.
+    Args:
+        store: The name of the store.
+        updates: The node of the topology.
+        values: The value columns of each input.
+        sides: The rows of each input.
+        carried: The columns that the state keeps with each record.
 
     Raises:
-        InvalidTopology: an aggregate's column has a name that the state needs, or merged streams
-            have other columns.
-        IllegalArgument: an aggregate does not fit ``values``, or has a name that is taken.
+        InvalidTopology: A column of an aggregate has a name that the state needs, or merged
+            streams have different columns.
+        IllegalArgument: An aggregate does not fit ``values``, or its name is already used.
     """
     aggregation, windows, streams = updates.aggregation, updates.windows, updates.streams
     of_streams = _of_streams(store, streams, values)
     if isinstance(aggregation, Columns):
-        aggregates, read = _aggregated(aggregation, of_streams, updates.inputs, streams)
+        merged = merged_lineage([each.lineage for each in updates.inputs])
+        aggregates, read = _aggregated(
+            aggregation, of_streams, updates.inputs, streams, has_lineage=merged.length > 0
+        )
         return updates_engine_for(windows, aggregates, read.schema, carried, sides=sides), read
     fold, read = _folded(store, aggregation, of_streams, updates.inputs, streams)
     reason = partial(with_detail, Reason.FUNCTION_RAISED.value)
@@ -398,11 +435,18 @@ def merge_engine(
     sides: Sequence[SideRows],
     carried: pa.Schema,
 ) -> tuple[MergeEngine, ReadColumns]:
-    """The engine of merged streams for ``store``, and what it reads of each side.
+    """Return the engine of merged streams, and the columns that it reads.
+
+    Args:
+        store: The name of the store.
+        join: The node of the topology.
+        values: The value columns of each stream.
+        sides: The rows of each stream.
+        carried: The columns of each record that are not values.
 
     Raises:
-        InvalidTopology: the streams have other columns.
-        IllegalArgument: a column has a name that the join needs.
+        InvalidTopology: The streams have different columns.
+        IllegalArgument: A column has a name that the join needs.
     """
     streams = (0,) * len(sides)
     (of_stream,) = _of_streams(store, streams, values)
@@ -413,7 +457,7 @@ def merge_engine(
 
 
 def _of_stream(aggregator: Aggregator, own: Mapping[str, str]) -> Aggregator:
-    """An aggregator of one stream among several: it sees its own columns by their own names."""
+    """Return an aggregator of one of several streams, which receives its columns by own names."""
 
     def of_stream(key: str, value: Any, aggregate: Any) -> Any:
         seen = None if value is None else {name: value[column] for name, column in own.items()}

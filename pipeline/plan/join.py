@@ -1,7 +1,8 @@
 """The planner of joins and of the other operators before a store: node of the topology -> operator.
 
-``_OPERATORS`` has one function per kind of node. Records of all inputs arrive with the column
-``side``. Results continue like records, with the stream time that decides how late they are.
+``_OPERATORS`` has one function per kind of node. Records of all inputs arrive in one table, with
+the index of their input in the column ``side``. Results continue like records. Each has the stream
+time that decides whether it is late.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +33,7 @@ from oriel.pipeline.plan.row_steps import RowStepsOf, update_steps
 from oriel.pipeline.windows import (
     EFFECT,
     LEFT,
+    LINEAGE,
     NULL_VALUE,
     RIGHT,
     SIDE_FIELDS,
@@ -81,10 +83,9 @@ class JoinStage:
         Raises:
             InvalidTopology: Two columns have one name, or a name that the join needs.
         """
-        self._step = f"store {store!r}, {join}"
         rows = [
             SideRows(
-                side.places,
+                side.lineage,
                 have_effect=side.has_apply_order,
                 are_changes=side.join is not None and side.join.are_changes,
                 are_elements=side.has_elements,
@@ -100,7 +101,7 @@ class JoinStage:
             # Its message names the step and the solution.
             raise
         except IllegalArgument as error:
-            message = f"{self._step}: {error}"
+            message = f"store {store!r}, {join}: {error}"
             raise InvalidTopology(message) from error
         #: The operator, and the columns that it reads of each input.
         self.operator, self.read = planned
@@ -110,41 +111,24 @@ class JoinStage:
         self._row_steps: UpdateSteps | None = None
         if join.row_steps:
             self._append_steps(store, AggregatedRows(join.row_steps, join.is_windowed), steps_of)
-        # All inputs send the same columns. The operator reads some of them.
-        beside = (*max((side.places.fields for side in rows), key=len), NULL_VALUE)
-        effect = [EFFECT] if EFFECT.name in operator.record_schema.names else []
+        # All inputs send the same columns, and the operator reads a part.
+        order = [each for each in (LINEAGE, EFFECT) if each.name in operator.record_schema.names]
         self.record_schema = pa.schema(
-            [*SIDE_FIELDS, *beside, *effect, KEY_GROUP, *self.read.schema]
+            [*SIDE_FIELDS, *order, NULL_VALUE, KEY_GROUP, *self.read.schema]
         )
-
-    def refuse_places(self, topic: str, ends: Mapping[str, int]) -> None:
-        """Reject records of a topic whose results could not be distinguished.
-
-        ``ends`` has, by partition, the offset after the last record.
-
-        Raises:
-            InvalidTopology: There are too many partitions, or an offset is too large.
-        """
-        for partition, end in ends.items():
-            try:
-                self.operator.refuse_place(int(partition), end - 1)
-            except IllegalArgument as error:
-                message = (
-                    f"{self._step}: topic {topic!r}: {error}. Read a topic with fewer "
-                    "partitions, or with fewer records per partition"
-                )
-                raise InvalidTopology(message) from error
 
     def stepped(self, result: JoinResult) -> JoinResult:
         """Return the result of the operator after the row-wise steps of its rows."""
         if self._row_steps is None:
             return result
-        # After the updates are records on which a function raised, which update no row.
+        # The first table has the updates. The others have records on which a function raised, so
+        # they update no row.
         updates, *rejected = result.pieces
         before = self._rows_read.empty_table() if result.before is None else result.before
         told = self._row_steps.applied(updates, before, self.result_schema)
         silent = len(updates) - len(told)
-        # A record ends here if its row is not emitted. Its flattened records have not begun.
+        # If a record changes several rows, each emitted row is one flattened record. Otherwise, a
+        # record without an emitted row is filtered.
         filtered, elements = result.filtered, result.elements
         if self.operator.makes_elements:
             elements -= silent
@@ -207,8 +191,8 @@ Planned = tuple[JoinEngine, ReadColumns]
 def _stream_join(inputs: _Inputs) -> Planned:
     join: StreamJoin = inputs.join
     rows = [
-        # A result that is later than the grace of a buffer continues at once, and may be late for
-        # this join by its own measure.
+        # A record that is later than the grace of a buffer leaves it at once. So its time can be
+        # older than its stream time by the whole allowed lateness of this join.
         replace(row, held_ms=row.held_ms + join.windows.allowed_lateness_ms(place))
         if side.creating_join is not None and side.creating_join.reorders
         else row
@@ -266,10 +250,12 @@ def _responses(inputs: _Inputs) -> Planned:
         return inputs.planned(ResponsesEngine(right, inputs.carried, inputs.rows[RIGHT]))
     return inputs.planned(
         ResponseUpdatesEngine(
-            right, inputs.carried, inputs.both,
-            is_filtered=join.right.filters_table, is_told=join.right.fan_outs > 0,
+            right,
+            inputs.carried,
+            inputs.both,
+            is_filtered=join.right.filters_table,
         )
-    )  # fmt: skip
+    )
 
 
 def _table_updates(inputs: _Inputs) -> Planned:
@@ -285,7 +271,7 @@ def _table_updates(inputs: _Inputs) -> Planned:
     tables = inputs.sides[LEFT], inputs.sides[RIGHT]
     responses = join.inputs[RIGHT].join
     assert responses is not None, "a foreign-key join has responses"
-    logs = responses.left.places.logs
+    logs = responses.left.lineage.logs
     return inputs.planned(
         ForeignUpdatesEngine(join.rows.how, tables, inputs.carried, inputs.both, logs)
     )
@@ -312,7 +298,7 @@ def _merged_streams(inputs: _Inputs) -> Planned:
     return merge_engine(inputs.store, inputs.join, inputs.sides, inputs.rows, inputs.carried)
 
 
-#: The operator of each kind of node. A new kind is one class, one function and one row here.
+#: The function of each kind of node. A new kind needs a class, a function and an entry here.
 _OPERATORS: Mapping[type, Callable[[_Inputs], Planned]] = {
     StreamJoin: _stream_join,
     MergedStreams: _merged_streams,

@@ -1,125 +1,130 @@
-"""Which record of a log each record of a sink is, as a text that is the same in every run.
+"""The source of each record of a sink, as a string that is the same in every run.
 
     orders/3/1042                a record: topic, partition, offset
-    orders/3/1042/0              its first element, where the stream is flattened
-    orders/3/1042/0/2            an element of that, flattened behind a lookup
-    views/0/5+clicks/1/7         a pair of two streams' records; of three there are three
-    views/0/5+clicks/1/7/0       its first element; so of all that is below
-    prices/0/9                   of joined tables, the one whose record made the update
-    prices/0/9/1                 of a grouped table, the row that the record put there; /0: the row
-                                 that it took away; of the n-th joined table /2n and /2n+1, from 0
+    orders/3/1042/0              its first flattened record
+    orders/3/1042/0/2            the third flattened record of this one
+    views/0/5+clicks/1/7         a result of a stream join: the left and the right record
+    views/0/5+clicks/1/7/0       its first flattened record, and so on for all results below
+    prices/0/9                   an update of joined tables: the record of the update
+    prices/0/9/1                 a row of a grouped table: 1 for the new row of the record, 0 for
+                                 the old row
 
-A topic that a sink reads more than once is named as its clocks are: ``orders#2``. So no two records
-of a sink have one text.
+If a sink reads a topic more than once, the topics have different names, for example ``orders#2``.
+So all records of a sink have different strings.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.hops import PartitionNumbers
-from oriel.pipeline.language import (
-    Input,
-)
+from oriel.pipeline.language import Input
 from oriel.pipeline.plan.inputs import InputPlan
 from oriel.pipeline.plan.store import StorePlans
-from oriel.pipeline.windows import Ints, Places, numbered_places
+from oriel.pipeline.windows import Ints, Lineage
 
 
 @dataclass(frozen=True)
 class InputSource:
-    """What the records of an input of a sink are, or of a side of its joins of streams.
+    """How the records of an input of a sink, or of a join, are identified.
 
-    ``places`` is how they are told apart; ``logs`` what their topic is called, or the topics of
-    tables whose updates they are; ``sides`` are those of a join of streams, or the streams that
-    were merged (``are_merged``). ``names_numbers``: several may have one place; of a topic's record
-    there is one update, but perhaps two changes. ``results``: so many of the numbers tell the
-    results of a join apart, those behind them elements of these.
+    Attributes:
+        lineage: The form of their lineages.
+        topic: The name of the topic, for records of a source.
+        sides: The inputs of the join that creates them, or of merged streams or joined tables.
+        is_pair: True for a stream join, whose results are identified by both records.
+        indexes: The number of indexes at the end of the lineage that are not of ``sides``.
     """
 
-    places: Places
-    logs: tuple[str, ...] = ()
+    lineage: Lineage
+    topic: str = ""
     sides: "tuple[InputSource, ...]" = ()
-    names_numbers: bool = True
-    are_merged: bool = False
-    results: int = 0
+    is_pair: bool = False
+    indexes: int = 0
 
     def texts(self, rows: pa.Table) -> pa.Array:
-        """The text of each of the input's ``rows``: partition, offset, perhaps an element's."""
-        partition, offset = (np.asarray(rows[name]) for name in ("partition", "offset"))
-        return self._texts(partition.astype(np.int64), offset, self.places.read(rows))
+        """Return the source of each of the input's ``rows``."""
+        partition, offset = (np.asarray(rows[name], np.int64) for name in ("partition", "offset"))
+        lineages = self.lineage.read(rows)
+        log = lineages[:, 0] if self.lineage.has_log else np.zeros(len(rows), dtype=np.int64)
+        return self._texts(partition, offset, log, lineages[:, self.lineage.has_log :])
 
-    def _texts(self, partition: Ints, offset: Ints, numbers: Ints) -> pa.Array:
-        if self.sides:
-            texts_of = self._merged_texts if self.are_merged else self._joined_texts
-            texts = texts_of(partition, offset, numbers[:, : self.results])
-            return _joined(texts, *numbers[:, self.results :].T)
-        # Of a pair that lacks this side, what stands here is not read.
-        log = np.clip(self.places.log_of(numbers), 0, len(self.logs) - 1)
-        beside = numbers.T if self.names_numbers else numbers[:, self.results :].T
-        return _joined(pa.array(self.logs).take(pa.array(log)), partition, offset, *beside)
-
-    def _merged_texts(self, partition: Ints, offset: Ints, numbers: Ints) -> pa.Array:
-        texts, log = pa.nulls(len(partition), pa.string()), self.places.log_of(numbers)
-        end = 0
-        for stream in self.sides:
-            begin, end = end, end + stream.places.logs
-            own = numbers[:, 1 : 1 + stream.places.numbers]
-            of_stream = stream._texts(partition, offset, own)  # noqa: SLF001
-            texts = pc.if_else(pa.array((log >= begin) & (log < end)), of_stream, texts)
+    def _texts(self, partition: Ints, offset: Ints, log: Ints, in_log: Ints) -> pa.Array:
+        """Return the sources of rows. ``in_log`` has their indexes without the log."""
+        if not self.sides:
+            texts = pa.repeat(self.topic, len(partition))
+            return _joined(texts, partition, offset, *in_log[:, : self.indexes].T)
+        if self.is_pair:
+            return self._pair_texts(partition, offset, log, in_log)
+        texts, first = pa.nulls(len(partition), pa.string()), 0
+        for side in self.sides:
+            of_side = (log >= first) & (log < first + side.lineage.logs)
+            texts_of_side = side._texts(partition, offset, log - first, in_log)  # noqa: SLF001
+            length = side.lineage.length_in_log
+            further = in_log[:, length : length + self.indexes].T
+            texts = pc.if_else(pa.array(of_side), _joined(texts_of_side, *further), texts)
+            first += side.lineage.logs
         return texts
 
-    def _joined_texts(self, partition: Ints, offset: Ints, numbers: Ints) -> pa.Array:
+    def _pair_texts(self, partition: Ints, offset: Ints, log: Ints, in_log: Ints) -> pa.Array:
         left, right = self.sides
-        place = numbers[:, left.places.numbers]
-        has_left = -numbers[:, 0] < left.places.logs
-        has_right = ~has_left | (place != 0)
-        of_right = numbered_places(place)
-        of_left = left._texts(partition, offset, numbers[:, : left.places.numbers])  # noqa: SLF001
+        place = left.lineage.length_in_log
+        right_partition, right_offset = in_log[:, place], in_log[:, place + 1] - 1
+        has_left = log < left.lineage.logs
+        has_right = ~has_left | (right_offset >= 0)
+        of_right = in_log[:, place + 2 :]
+        has_log = right.lineage.has_log
+        right_log = of_right[:, 0] if has_log else np.zeros_like(log)
+        left_texts = left._texts(partition, offset, log, in_log)  # noqa: SLF001
         right_texts = right._texts(  # noqa: SLF001
-            np.where(has_left, of_right[0], partition),
-            np.where(has_left, of_right[1], offset),
-            numbers[:, left.places.numbers + 1 :],
+            np.where(has_left, right_partition, partition),
+            np.where(has_left, right_offset, offset),
+            right_log,
+            of_right[:, has_log:],
         )
-        both = pc.binary_join_element_wise(of_left, right_texts, "+")
-        alone = pc.if_else(pa.array(has_left), of_left, right_texts)
-        return pc.if_else(pa.array(has_left & has_right), both, alone)
+        both = pc.binary_join_element_wise(left_texts, right_texts, "+")
+        alone = pc.if_else(pa.array(has_left), left_texts, right_texts)
+        texts = pc.if_else(pa.array(has_left & has_right), both, alone)
+        length = place + 2 + right.lineage.length
+        return _joined(texts, *in_log[:, length : length + self.indexes].T)
 
 
 def input_sources(plans: StorePlans) -> tuple[InputSource, ...]:
-    """What the records of each input of a sink are."""
+    """Return how the records of each input of a sink are identified."""
     return tuple(map(_source_of, plans.store.inputs, plans.inputs))
 
 
 def _source_of(definition: Input, plan: InputPlan) -> InputSource:
-    front = plan.join
-    while front is not None and front.stage.operator.keeps_records:
-        front = front.sides[0].join
-    places, join = definition.places, definition.creating_join
-    if front is None or join is None:
-        return InputSource(places, (plan.stream.clock.name,))
-    results = _after_creating_join(definition).places_before_steps.numbers
-    sides = tuple(map(_source_of, join.inputs, front.sides))
-    if join.is_pair:
-        return InputSource(places, sides=sides, are_merged=join.merges, results=results)
-    logs = tuple(log for side in sides for log in side.logs)
-    is_named = join.are_changes or any(side.places.numbers for side in sides)
-    return InputSource(places, logs, names_numbers=is_named, results=results)
-
-
-def _after_creating_join(stream: Input) -> Input:
-    """The stream whose own steps read the results that its records are made of."""
-    join = stream.join
-    if join is None or join is stream.creating_join:
-        return stream
-    return _after_creating_join(join.left)
+    created = plan.join
+    while created is not None and created.stage.operator.keeps_records:
+        created = created.sides[0].join
+    lineage, join = definition.lineage, definition.creating_join
+    if created is None or join is None:
+        return InputSource(lineage, topic=plan.stream.clock.name, indexes=lineage.length)
+    if join.is_pair and not join.merges:
+        left, right = map(_source_of, join.inputs, created.sides)
+        own = left.lineage.length_in_log + 2 + right.lineage.length
+        indexes = lineage.length_in_log - own
+        return InputSource(lineage, sides=(left, right), is_pair=True, indexes=indexes)
+    if join.log_inputs == join.inputs:
+        sides = tuple(map(_source_of, join.inputs, created.sides))
+    else:
+        # An update of a foreign-key join has the source of a table, not of a response.
+        responses = created.sides[1].join
+        assert responses is not None, "a foreign-key join reads responses"
+        left, named = map(_source_of, join.log_inputs, (created.sides[0], responses.sides[1]))
+        # A record of the right table updates several rows.
+        extended = named.lineage.extended()
+        sides = left, replace(named, lineage=extended, indexes=named.indexes + 1)
+    longest = max(side.lineage.length_in_log for side in sides)
+    return InputSource(lineage, sides=sides, indexes=lineage.length_in_log - longest)
 
 
 def record_sources(rows: pa.Table, inputs: Sequence[InputSource]) -> pa.Array:
-    """The text of each record of a sink; partitions have the engine's numbers."""
+    """Return the source of each record of a sink. Partitions are the operator's indexes."""
     number_of_row = np.asarray(rows["partition"]) % len(inputs)
     rows = PartitionNumbers(len(inputs)).restored(rows)
     if len(inputs) == 1:

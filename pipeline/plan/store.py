@@ -1,7 +1,8 @@
-"""What a store needs for every batch, built once: steps, engine, joins, clocks.
+"""The plans of a store: steps, engine, joins and stream times, which all batches share.
 
-A clock is named after its topic; a topic that a store reads more than once has a clock
-for each reading, ``topic#2`` and so on, because a filter in front decides what moves it.
+A stream time has the name of its topic. If a store reads a topic more than once, each reading has
+its own stream time: ``topic``, ``topic#2`` and so on. They can differ, because the filters of a
+reading decide which records advance it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,9 +54,9 @@ from oriel.storage.delta import delta_type
 
 @dataclass(frozen=True)
 class _Staged:
-    """A join that is checked: its engine, and steps and a join in front of each side.
+    """A checked join: its operator, and the steps and the upstream join of each input.
 
-    The streams are planned later, because how long windows wait depends on all later joins.
+    The streams are planned later, because the delay of windows depends on all downstream joins.
     """
 
     join: Join
@@ -74,20 +75,23 @@ class StorePlans:
         source_reasons: Mapping[Source, SourceReasons],
         in_front: "Mapping[str, StorePlans] | None" = None,
     ) -> None:
-        """Check the steps of ``store``, as ``steps_of`` makes them.
+        """Check the steps of ``store``, and plan its inputs.
 
-        ``source_reasons`` are this store's part of ``reasons_by_store``; ``in_front`` has the
-        stores whose rows it may read.
+        Args:
+            store: The store.
+            steps_of: Returns the steps of an input.
+            source_reasons: The entry of this store in ``reasons_by_store``.
+            in_front: The plans of stores whose rows this store can read, by name.
 
         Raises:
-            InvalidTopology: a step does not fit; the message names it.
+            InvalidTopology: A step does not fit. The message names it.
         """
         self.store = store
         self._steps_of = steps_of
         self._source_reasons = dict(source_reasons)
         self._in_front = in_front or {}
         self.clocks: list[ClockPlan] = []
-        #: How many joins are in front of others.
+        #: The number of joins whose results another join reads.
         self._fronts = 0
         inputs = [self._planned(*numbered) for numbered in enumerate(store.inputs)]
         assembly = assemble(store, [plan.steps.values for plan in inputs])
@@ -101,7 +105,7 @@ class StorePlans:
 
     @property
     def columns(self) -> Mapping[str, pa.DataType]:
-        """The columns of the store's rows beside key, window and time."""
+        """The columns of the store's rows in addition to key, window and time."""
         return self.assembly.types
 
     @property
@@ -112,22 +116,22 @@ class StorePlans:
 
     @property
     def explained(self) -> str:
-        """How the store is computed, for ``TopologyTestDriver.explain``."""
+        """How the store is computed, as text for ``TopologyTestDriver.explain``."""
         functions = f"\nFunctions: {self.functions}" if self.functions else ""
         return f"Rows: {self.store.aggregation}{functions}"
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topics of which the rows come, also by stores in front."""
+        """The topics that the store reads, also through the rows of upstream stores."""
         fronts = [self._in_front[source.store].topics for source in self.store.reads_stores]
         own = (s.topic for s in self.store.sources if not isinstance(s, StoreSource))
         return tuple(dict.fromkeys((*own, *(topic for topics in fronts for topic in topics))))
 
     def select_columns(self, key_groups: int) -> None:
-        """Let all steps return only the columns that are read, and divide keys in ``key_groups``.
+        """Let all steps return only the columns that are read, and divide keys into key groups.
 
-        Once before the first batch: how many key groups there are, the store's table knows,
-        which is not opened before all stores of a topology are checked.
+        Call this method once, before the first batch. The table of the store contains the number of
+        key groups, and it is opened after all stores of the topology are checked.
         """
         self._key_groups = key_groups
         assembly = self.assembly
@@ -138,13 +142,13 @@ class StorePlans:
             )  # fmt: skip
             plan.steps.select(output)
             for side in plan.sides:
-                # All columns of a side go on: steps behind the join may read them.
+                # Steps after the join can read all columns of its inputs.
                 names = side.steps.values.names
                 side.steps.select(hops.StepsOutput(names, null_values=side.takes_null_values))
 
     @property
     def needs_spark(self) -> bool:
-        """Whether Arrow can't run some of the steps."""
+        """Whether only Spark can run some of the steps."""
         steps = (s for plan in self.inputs for s in (plan.steps, *(x.steps for x in plan.sides)))
         return any(each.arrow is None for each in steps)
 
@@ -157,10 +161,15 @@ class StorePlans:
         ends: Offsets,
         wall_clock: WallClock = NO_WALL_CLOCK,
     ) -> tuple[BatchPlan, list[JoinPlan]]:
-        """Return the plan of one batch, and of its joins.
+        """Return the plan of one batch, and the plans of its joins.
 
-        ``previous`` is the batch before, None for the first; ``ends`` are where this one ends:
-        they name every partition that is known. ``wall_clock`` is that of all stores.
+        Args:
+            batch: The id of the batch.
+            files: The files of the tasks.
+            tasks: The number of tasks.
+            previous: The previous batch. None for the first batch.
+            ends: The end offsets of the batch. They have all known partitions.
+            wall_clock: The wall clock, which is the same for all stores.
         """
         clocks = clocks_before(self.clocks, previous, ends)
         notes = previous.clock_notes if previous else NO_CLOCK_NOTES
@@ -205,17 +214,17 @@ class StorePlans:
         staged = self._staged(definition.join)
         join = self._joined(staged, number, staged.stage.held_back_ms)
         steps = self._steps_of(definition, hops.joined_schema(staged.stage.result_schema))
-        # A result is late by the times of its records; what a stream looked up is its record,
-        # whose clock goes on behind the lookup.
+        # A record that is joined with a table continues with its stream time. Any other result
+        # is late by the stream time of its records.
         stream = StreamPlan(
             join.clock, {}, {}, SourceReasons.NOT_REPORTED,
-            flattened=definition.flattened_places,
+            flattened=definition.flattened_lineage,
             moves_clock=join.gives_stream, counts=not join.stage.operator.is_between_tables,
         )  # fmt: skip
         return InputPlan(definition.source, steps, stream, join)
 
     def _typed(self, source: Source) -> Source:
-        """A source with the schema of its records, which that of a store's rows lacks so far."""
+        """Return a source with the schema of its records. Rows of a store have no schema before."""
         if not isinstance(source, StoreSource):
             return source
         fields = final_row_fields(self._in_front[source.store].columns)
@@ -223,7 +232,10 @@ class StorePlans:
         return replace(source, schema=", ".join(columns))
 
     def _staged(self, join: Join, *, is_asked: bool = False) -> "_Staged":
-        """Check the steps of both sides, and that they can be joined; joins in front first."""
+        """Check the steps of all inputs, and whether they can be joined. Start with upstream joins.
+
+        ``is_asked``: a downstream table needs old rows (``Join.asked_inputs``).
+        """
         sides = join.inputs
         fronts = tuple(
             self._staged(side.join, is_asked=asked) if side.join else None
@@ -248,10 +260,14 @@ class StorePlans:
     def _joined(
         self, staged: "_Staged", number: int, delay_ms: int | None, *, counts: bool = True
     ) -> JoinInput:
-        """The join ``number`` with its streams. Windows wait until clocks are ``delay_ms`` further.
+        """Return a join with its streams.
 
-        The last join knows what those in front hold back. None: nothing waits for its clocks.
-        ``counts``: see ``StreamPlan``.
+        Args:
+            staged: The checked join.
+            number: The index of the join.
+            delay_ms: The delay of its stream times (``ClockPlan``). The delay of the last join
+                includes the delays of all upstream joins.
+            counts: False if another operator of the store counts the records.
         """
         join, stage, operator = staged.join, staged.stage, staged.stage.operator
         counts = counts and operator.counts_records
@@ -278,11 +294,11 @@ class StorePlans:
                 stream = StreamPlan(
                     front_join.clock, columns, constants, SourceReasons.NOT_REPORTED,
                     origin=origin_of(side), effect_logs=effect_logs(side),
-                    flattened=side.flattened_places,
+                    flattened=side.flattened_lineage,
                     counts=counts and not front.stage.operator.is_between_tables,
                 )  # fmt: skip
-            # A stream's records reach the engine only if they find a row: their clock is behind
-            # the last lookup. Behind a join of streams none moves any more.
+            # Only records that find a row reach the store. So their stream time advances after
+            # the last join with a table. It does not advance after a join of streams.
             is_stream = front_join is None or front_join.gives_stream
             is_left = place == LEFT and not operator.owns_stream_time
             goes_on = operator.keeps_order and is_left
@@ -298,13 +314,13 @@ class StorePlans:
         self, stream: Input, delay_ms: int | None, constants: Mapping[str, Any]
     ) -> StreamPlan:
         """Return the stream of one read of a source, with its own stream time."""
-        # A second reading of a source finds the same records bad: only the first reports them.
+        # All readings of a source find the same invalid records. Only the first one reports them.
         reasons = self._source_reasons.pop(stream.source, SourceReasons.NOT_REPORTED)
         clock = self._clock(stream.source.topic, delay_ms)
-        return StreamPlan(clock, {}, constants, reasons, flattened=stream.flattened_places)
+        return StreamPlan(clock, {}, constants, reasons, flattened=stream.flattened_lineage)
 
     def _clock(self, topic: str, delay_ms: int | None) -> ClockPlan:
-        """One more clock of a topic."""
+        """Return one more stream time of a topic."""
         number = sum(clock.topic == topic for clock in self.clocks) + 1
         clock = ClockPlan(topic if number == 1 else f"{topic}#{number}", topic, delay_ms)
         self.clocks.append(clock)
@@ -329,7 +345,7 @@ class StorePlans:
 
 
 def reasons_by_store(topology: Topology) -> dict[str, dict[Source, SourceReasons]]:
-    """Which store reports the records of a source that are bad whoever reads them."""
+    """Return which records of each source a store reports that are invalid for all stores."""
     sources = list(dict.fromkeys(each for unit in topology.units for each in unit.sources))
     unreported = set(sources)
     by_store: dict[str, dict[Source, SourceReasons]] = {}
@@ -349,13 +365,19 @@ def reasons_by_store(topology: Topology) -> dict[str, dict[Source, SourceReasons
 def clocks_before(
     clock_plans: Sequence[ClockPlan], previous: PreparedBatch | None, ends: Offsets
 ) -> Clocks:
-    """Stream time in ms of every partition that a batch knows, by clock, before the batch."""
+    """Return the stream time in ms of each known partition before a batch.
+
+    Args:
+        clock_plans: The stream times of the store.
+        previous: The previous batch. None for the first batch.
+        ends: The end offsets of the batch. They have all known partitions.
+    """
     clocks: Clocks = {}
     for clock in clock_plans:
         times_ms = previous.record.stream_time_ms.get(clock.name, {}) if previous else {}
-        # Decision 0006: a partition that appears later starts at the slowest clock of its topic.
-        # With a clock of its own from -1 its records would change windows that are final, and
-        # no window would become final until it has caught up with the others.
+        # Decision 0006: a new partition starts at the slowest stream time of its topic. If it
+        # started at -1, its records would change final windows, and no window would become final
+        # before it reaches the other partitions.
         newcomer_ms = min(times_ms.values(), default=NO_STREAM_TIME_MS)
         clocks[clock.name] = {
             int(partition): times_ms.get(partition, newcomer_ms)

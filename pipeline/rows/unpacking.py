@@ -1,7 +1,7 @@
-"""What the first step sees: a record, a join's result, or a row behind an aggregation, as columns.
+"""The columns that the first step reads: from a record, a join result or an aggregated row.
 
-A row has the value's columns under their own names, ``key`` and ``timestamp_ms``, behind an
-aggregation the bounds of its window, and everything else behind the prefix ``__``.
+A row has the columns of the value under their own names, ``key`` and ``timestamp_ms``. A row of an
+aggregation also has the bounds of its window. All other columns have the prefix ``__``.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -10,20 +10,25 @@ from pyspark.sql.pandas.types import from_arrow_type
 
 from oriel.pipeline.hops import BESIDE_RESULT, MESSAGE, REASON, TASK
 from oriel.pipeline.language import SCOPE, AggregatedRows, Input, refuse_taken
-from oriel.pipeline.windows import NULL_VALUE, PARTNERS
+from oriel.pipeline.windows import NULL_VALUE
 
 _META = ("__partition", "__offset", "__raw", MESSAGE.name, "__reason", "__null_value", "__keep")
 _ROW_META = ("__reason", "__null_value", "__keep")
-#: The further columns of a join's results, and their names among the steps.
-JOIN_COLUMNS = {field.name: f"__{field.name}" for field in (*BESIDE_RESULT, PARTNERS)}
-#: What is in front of the steps of a join's results, in messages.
+#: Further columns of join results -> their names during the steps.
+JOIN_COLUMNS = {field.name: f"__{field.name}" for field in BESIDE_RESULT}
+#: The name of the input in messages about steps after a join.
 JOINED = "join"
 
 
 def unpacked(
     records: DataFrame, origin: Input | AggregatedRows
 ) -> tuple[tuple[str, ...], list[Column], str]:
-    """The rows that the first step sees: columns that no value has, all columns, and whose."""
+    """Return the columns of the rows that the first step reads.
+
+    Returns:
+        The names of columns that are not in the value, all columns, and the name of the input for
+        messages.
+    """
     if isinstance(origin, AggregatedRows):
         bounds = tuple(name for name in origin.scope if name not in SCOPE)
         return (*_ROW_META, *bounds), _unpacked_aggregates(records), "the aggregation"
@@ -34,7 +39,7 @@ def unpacked(
 
 
 def _unpacked_aggregates(rows: DataFrame) -> list[Column]:
-    """The rows of an aggregation, whose columns are at the top level."""
+    """Return the columns of aggregated rows, which have the value at the top level."""
     refuse_taken("the aggregation", (name for name in rows.columns if name not in SCOPE))
     return [
         F.lit(None).cast("string").alias("__reason"),
@@ -45,7 +50,7 @@ def _unpacked_aggregates(rows: DataFrame) -> list[Column]:
 
 
 def _unpacked_records(records: DataFrame, origin: Input) -> list[Column]:
-    """Value columns to the top level, everything else behind a prefix."""
+    """Return the value columns at the top level, and other columns with a prefix."""
     names = records.schema["value"].dataType.fieldNames()  # type: ignore[attr-defined]
     refuse_taken(str(origin.source), names)
     return [
@@ -62,7 +67,7 @@ def _unpacked_records(records: DataFrame, origin: Input) -> list[Column]:
 
 
 def _unpacked_results(results: DataFrame) -> list[Column]:
-    """The same for a join's results. No step touches a row with a reason."""
+    """Return the columns of join results. No step changes a row that has a reason."""
     own = {"partition", "offset", TASK.name, REASON.name, NULL_VALUE.name, *JOIN_COLUMNS, *SCOPE}
     is_null = F.lit(False)  # noqa: FBT003
     if NULL_VALUE.name in results.columns:

@@ -1,33 +1,33 @@
-"""State that is rows of keys: a batch reads and writes the rows that it has to do with.
+"""State of rows by key: a batch only reads and writes the rows of its working set.
 
-Rows of a key are divided into units, spans of time as the engine wants them (``Layout``); each
-(key, unit) has a hash. A version is a list of immutable segments in runs (``runs``), the oldest
-first. A segment *covers* some hashes: it has all rows of the units with that hash, or one
-tombstone (a row without a key) where there are none. The newest segment that covers a hash counts,
-older ones don't. So nothing is ever changed in place, and a removed row stays removed though an
-older segment still has it.
+The rows of a key are divided into time buckets, which the operator chooses (``Layout``). Each time
+bucket of a key has a hash. A version is a list of immutable segments in sorted runs (``runs``), the
+oldest first. A segment *covers* some hashes. For a covered hash, it has all rows of the time
+buckets with this hash, or one tombstone (a row without a key) if no row exists. Only the newest
+segment that covers a hash is visible, and it shadows older ones. So nothing is changed in place,
+and a removed row stays removed although an older segment has it.
 
-Units that share a hash are touched together: a batch that touches one reads the rows of both
-and writes both back. So a collision costs time, never rows.
+Time buckets with the same hash are read and written together. So a collision costs time, but it
+never loses rows.
 
-Two things make less to write. Where rows leave when they are due, nobody removes them: whoever
-reads knows the close time, and a merge or the end of a whole segment takes them away. Where rows
-never change, segments don't cover: a hash has the rows of all segments, and a batch writes its own
-records alone.
+Two rules reduce writes. If rows expire when they are due, no batch removes them. The reader knows
+the close time, a merge drops expired rows, and a segment is dropped when all its rows have expired.
+If rows never change, segments do not shadow each other. Then a hash has the rows of all segments,
+and a batch only writes its own records.
 
-A segment is one Arrow file, mapped into memory and searched there: a batch reads the pages
-that the binary search and its rows are on, however many rows there are. A segment's own
-columns come first:
+A segment is one Arrow file, which is mapped into memory and searched there. For any number of rows,
+a batch only reads the pages of its binary searches and of its rows. The first columns of a segment
+are internal:
 
-    0  hash of the row's key and unit, ascending
-    1  when a row is due, in ms, ascending          (an index of its own: row i of 1 and 2
-    2  the hash of that row's key and unit           belongs together, not with row i of 0)
-    3  and further: the row
+    0  hash of the key and time bucket of the row, ascending
+    1  when a row is due, in ms, ascending            (a separate index: row i of 1 and 2 is one
+    2  hash of the key and time bucket of that row     entry, which is not about row i of 0)
+    3  and further columns: the row
 
-A window closes in one batch, the first whose close time is behind its last ms. That batch
-finds its unit through column 1, also if no record of the key comes. It need not look below the
-close time before it: what was due there was found by an earlier batch. Rows that do not count
-any more may name a unit once too often: then its rows are read, and written as they are.
+A window closes in one batch, the first batch whose close time is after the last ms of the window.
+This batch finds the time bucket through column 1, even without a record of the key. It skips
+entries below the previous close time, because an earlier batch has found them. A shadowed row can
+also name a time bucket. Then its rows are read, and written unchanged.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +37,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.state.covered import by_hash, newest, state_rows, without_tombstones
 from oriel.pipeline.state.hashes import MEMBER_BITS, neighbours, unit_hashes
 from oriel.pipeline.state.layout import Layout, never_due
@@ -45,6 +44,7 @@ from oriel.pipeline.state.runs import Runs, Segment
 from oriel.pipeline.state.segments import (
     TaskShare,
     Version,
+    in_schema,
     in_share,
     map_segment,
     own_files,
@@ -60,12 +60,12 @@ from oriel.pipeline.windows import (
     coded_keys,
 )
 
-#: How many rows count in the version that ends with this segment, and its runs.
+#: The number of visible rows in the version that ends with this segment, and its runs.
 _ROWS_KEY, _RUNS_KEY = b"oriel.rows", b"oriel.runs"
-#: From when on no row of the segment is needed.
+#: The close time after which no row of the segment is needed.
 _LEAVE_KEY = b"oriel.leave_ms"
 _OWN_FIELDS = (
-    # The dots keep them apart from columns of users.
+    # The prefix distinguishes them from the columns of users.
     pa.field("oriel.hash", pa.int64()),
     pa.field("oriel.due_ms", pa.int64()),
     pa.field("oriel.due_hash", pa.int64()),
@@ -74,10 +74,13 @@ _OWN_FIELDS = (
 
 @dataclass(frozen=True)
 class Touched:
-    """What a batch has to do with: the rows that count, and whose rows it may change.
+    """The working set of a batch.
 
-    These are ``hashes``, ascending. ``closing_ms`` are the close times before the batch and after.
-    ``looks_at_more``: there are rows of others, which stay as they are.
+    Attributes:
+        hashes: The hashes whose rows the batch can change, ascending.
+        rows: The visible rows.
+        closing_ms: The close times before and after the batch.
+        looks_at_more: True if ``rows`` also has rows of other hashes, which do not change.
     """
 
     hashes: Ints
@@ -93,7 +96,7 @@ class KeyedState:
         """Open the version whose files are ``names``.
 
         Raises:
-            CheckpointError: a file is missing, or of another format or schema.
+            CheckpointError: A file is missing, or has another format or schema.
         """
         self._folder = folder
         self._layout = layout
@@ -103,7 +106,7 @@ class KeyedState:
             segments, metadata = zip(*map(self._opened, names), strict=True)
             self._rows = int(metadata[-1][_ROWS_KEY])
             self._runs = Runs.of_version(segments, metadata[-1][_RUNS_KEY])
-        #: Instead of segments, after a change of the number of tasks: this task's rows.
+        #: The rows of this task, instead of segments, after a change of the number of tasks.
         self._rows_of_others: pa.Table | None = None
 
     @classmethod
@@ -114,18 +117,25 @@ class KeyedState:
         share: TaskShare,
         layout: Layout,
     ) -> "KeyedState":
-        """Open the state of a task; ``segments`` has the files of each task of the last batch.
+        """Open the state of a task.
 
-        After a change of the number of tasks the rows are in files of several tasks. They are
-        read whole, all are touched by the first batch, and so all are in the task's next version.
+        After a change of the number of tasks, the rows are in the files of several tasks. These
+        files are read completely. All rows are in the working set of the first batch, so all are in
+        the next version.
+
+        Args:
+            folder: The directory of the state.
+            segments: Task -> its files after the last batch.
+            share: The key groups of the task.
+            layout: The layout of the state.
 
         Raises:
-            CheckpointError: a file is missing, or of another format or schema.
+            CheckpointError: A file is missing, or has another format or schema.
         """
         own = own_files(segments, share)
         if own is not None:
             return cls(folder, own, layout)
-        # Each task's newest segment counts among its own only: tasks share hashes, not keys.
+        # A segment shadows only segments of its task, because tasks share hashes but not keys.
         rows = pa.concat_tables(
             [cls(folder, names, layout).all_rows() for names in segments.values()]
         )
@@ -135,11 +145,11 @@ class KeyedState:
 
     @property
     def rows(self) -> int:
-        """How many rows count."""
+        """The number of visible rows."""
         return self._rows if self._rows_of_others is None else len(self._rows_of_others)
 
     def all_rows(self, close_ms: int = NEVER_CLOSED_MS) -> pa.Table:
-        """All rows that count at this close time."""
+        """Return all visible rows that have not expired at this close time."""
         if self._rows_of_others is not None:
             return self._layout.without_due(self._rows_of_others, close_ms)
         tables = [self._covered_schema().empty_table()]
@@ -154,11 +164,13 @@ class KeyedState:
         closing_ms: tuple[int, int] = (NEVER_CLOSED_MS, NEVER_CLOSED_MS),
         units: Ranges | None = None,
     ) -> Touched:
-        """The rows of ``units`` of ``keys``, and those that are needed for what closes now.
+        """Return the working set for time buckets of keys, with the rows that closing windows need.
 
-        ``units`` has a range of units for each key, which may be there more than once; without
-        it, a key has one. Windows close whose last ms is in [previous close time, close time),
-        the two times ``closing_ms``.
+        Args:
+            keys: The keys. A key can be repeated.
+            closing_ms: The close times before and after the batch. A window closes if its last ms
+                is in [previous close time, close time).
+            units: A range of time buckets for each of ``keys``. None: a key has one time bucket.
         """
         none = np.zeros(len(keys), dtype=np.int64)
         units = units or Ranges(none, none + 1)
@@ -167,15 +179,16 @@ class KeyedState:
             return Touched(of_batch, self.all_rows(closing_ms[0]), closing_ms)
         hashes = self._with_due(of_batch, closing_ms)
         rows = self._layout.without_due(state_rows(self._rows_of(hashes)), closing_ms[0])
-        # Nothing but time changes rows that no record touches: where they leave by it, they
-        # need not be written.
+        # Rows without a record in the batch can only expire. If the layout has ``leave_ms``,
+        # expired rows are not written.
         changing = hashes if self._layout.leave_ms is None else of_batch
         return Touched(changing, rows, closing_ms)
 
     def touched_members(self, records: pa.Table, whole: pa.ChunkedArray) -> Touched:
-        """The rows of the keys and members of ``records``, and all rows of the keys ``whole``.
+        """Return the rows of the sub-keys of ``records``, and all rows of the keys ``whole``.
 
-        With a member's come those of its key itself. What may change are rows of ``records`` alone.
+        The rows of a sub-key include the rows of the key itself. Only the rows of ``records`` can
+        change.
         """
         changing = np.unique(self._layout.hashes(records))
         if self._rows_of_others is not None:
@@ -193,9 +206,13 @@ class KeyedState:
         looked_at: tuple[pa.ChunkedArray, Ranges],
         closing_ms: tuple[int, int],
     ) -> Touched:
-        """The rows of units, and of those in which one is due.
+        """Return the rows of time buckets, and of the time buckets in which a row is due.
 
-        Keys have a range of units each. Of these ``changing`` may change, and what is due.
+        Args:
+            changing: Keys, and a range of time buckets for each. Their rows can change, and so can
+                the rows of time buckets in which a row is due.
+            looked_at: Keys, and a range of time buckets for each. Their rows are only read.
+            closing_ms: The close times before and after the batch.
         """
         of_changing, of_looked_at = (
             neighbours(unit_hashes(keys, np.zeros(len(keys), dtype=np.int64)), units)
@@ -208,16 +225,16 @@ class KeyedState:
         return Touched(hashes, state_rows(rows), closing_ms, looks_at_more=True)
 
     def _with_due(self, hashes: Ints, closing_ms: tuple[int, int]) -> Ints:
-        """These hashes and those of the units in which a row is due, ascending."""
+        """Return ``hashes`` and the hashes of time buckets in which a row is due, ascending."""
         segments = [segment for run, _ in self._runs.by_age for segment in run]
         of_due = [_due_units(segments, due) for due in self._layout.due(*closing_ms)]
         return np.unique(np.concatenate([hashes, *of_due]))
 
     def _rows_of(self, hashes: Ints) -> pa.Table:
-        """All rows that count of ``hashes``, which ascend; tombstones among them."""
+        """Return all visible rows of ``hashes``, which ascend. Tombstones are included."""
         covered = [self._covered_schema().empty_table()]
-        # From the newest run to the oldest; a hash is looked for until one covers it, by rows
-        # or by a tombstone.
+        # From the newest run to the oldest. The search for a hash ends when a run covers it with
+        # rows or a tombstone.
         for run, from_hash in reversed(self._runs.by_age):
             is_covered = np.zeros(len(hashes), dtype=np.bool_)
             for segment in run:
@@ -242,11 +259,16 @@ class KeyedState:
         changing: pa.ChunkedArray | None = None,
         added: pa.Table | None = None,
     ) -> Version:
-        """Write what makes the next version: ``rows`` in place of all touched rows.
+        """Write the next version, in which ``rows`` replace the rows of the working set.
 
-        ``changing`` are the keys whose rows may differ, where it isn't all that was touched; what
-        ``rows`` says of others is ignored. ``added`` are the rows that came with the batch, where
-        rows never change.
+        Args:
+            touched: The working set.
+            rows: The next rows of the working set.
+            name: The beginning of the names of files.
+            sync: True if files are synced.
+            changing: The keys whose rows can change. ``rows`` of other keys are ignored. None: all
+                keys of the working set.
+            added: The new rows of the batch, if rows never change.
         """
         if self._rows_of_others is not None:
             if not len(rows):
@@ -254,10 +276,10 @@ class KeyedState:
             return self._written(Runs([]), self._covering(rows), len(rows), name, sync=sync)
         hashes, old = touched.hashes, touched.rows
         if touched.looks_at_more:
-            # What was only looked at stays as it is.
+            # Rows that were only read stay unchanged.
             old, rows = self._of_hashes(old, hashes), self._of_hashes(rows, hashes)
         if changing is not None:
-            # Every key that shares a hash comes along, as the segment is to cover that hash.
+            # The new segment covers the whole hash, so all keys with this hash are written.
             none = np.zeros(len(changing), dtype=np.int64)
             hashes = np.unique(unit_hashes(changing, none))
             old, rows = self._of_hashes(old, hashes), self._of_hashes(rows, hashes)
@@ -281,7 +303,7 @@ class KeyedState:
     def _merged_runs(
         self, runs: Runs, new: pa.Table, count: int, close_ms: int, name: str, *, sync: bool
     ) -> tuple[Runs, pa.Table]:
-        """Make the merges of this batch; return the runs, and ``new`` with those merged into it."""
+        """Run the merges of this batch. Return the runs, and ``new`` with merged rows."""
         kept, slices = runs.kept(len(new), count)
         added = len(new)
         if slices == 1:
@@ -304,24 +326,30 @@ class KeyedState:
         return runs.with_slice(slice_), new
 
     def _left_of(self, tables: Sequence[pa.Table], close_ms: int, *, oldest: bool) -> pa.Table:
-        """What has to be stored yet of ``tables``, by hash; ``oldest``: nothing is before them."""
+        """Return the rows of ``tables`` that must still be stored, sorted by hash.
+
+        ``oldest``: no older segment exists.
+        """
         merged = self._newest([self._covered_schema().empty_table(), *tables])
         if oldest:
-            # A tombstone hides rows of older segments, and there are none.
+            # A tombstone only shadows rows of older segments, and no older segment exists.
             merged = without_tombstones(merged)
         return merged.filter(pa.array(self._leave_ms(merged) >= close_ms))
 
     def _newest(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """What counts of ``tables``, the oldest first, by hash."""
+        """Return the visible rows of ``tables``, sorted by hash. The first table is the oldest."""
         return by_hash(tables) if self._layout.only_added else newest(tables)
 
     def _of_hashes(self, rows: pa.Table, hashes: Ints) -> pa.Table:
-        """The rows of the units with one of ``hashes``."""
+        """Return the rows whose hash is one of ``hashes``."""
         of_rows = self._layout.hashes(rows)
         return rows.filter(pa.array(np.isin(of_rows, hashes)))
 
     def _covering(self, rows: pa.Table, old: pa.Table | None = None) -> pa.Table:
-        """The rows by hash, with a tombstone for the units of ``old`` rows that have none."""
+        """Return rows by hash, with tombstones.
+
+        Each time bucket that only ``old`` has rows of has one tombstone.
+        """
         rows = rows.select(self._layout.schema.names).cast(self._layout.schema)
         hashes = self._layout.hashes(rows)
         schema = self._covered_schema()
@@ -333,10 +361,11 @@ class KeyedState:
         return by_hash(tables)
 
     def _without(self, old: pa.Table, rows: pa.Table, hashes: Ints) -> Ints:
-        """The hashes of the units that only ``old`` has rows of; ``hashes`` are those of ``rows``.
+        """Return the hashes of the time buckets that only ``old`` has rows of.
 
-        By key, too: rows of another unit with that hash may leave sooner than the old segments
-        that have the unit's.
+        ``hashes`` are the hashes of ``rows``. Keys are also compared. If another time bucket has
+        the same hash, its rows can expire before the old segments that have rows of this time
+        bucket.
         """
         old_hashes = self._layout.hashes(old)
         (old_code, code), keys = coded_keys(old["key"], rows["key"])
@@ -346,7 +375,7 @@ class KeyedState:
         return np.unique(distinct[gone // len(keys)])
 
     def _written(self, runs: Runs, new: pa.Table, count: int, name: str, *, sync: bool) -> Version:
-        """Write the last segment of the next version, which knows the others."""
+        """Write the last segment of the next version, whose metadata names the others."""
         metadata = {_ROWS_KEY: str(count).encode(), _RUNS_KEY: runs.to_bytes()}
         segment = self._segment(new, name, metadata, sync=sync)
         return Version([*runs.names, segment.name], count)
@@ -354,42 +383,37 @@ class KeyedState:
     def _segment(
         self, covered: pa.Table, name: str, metadata: Mapping[bytes, bytes], *, sync: bool
     ) -> Segment:
-        """Write a segment: what it covers, with the index of what is due."""
+        """Write a segment of the rows ``covered``, with an index of when they are due."""
         hashes = np.asarray(covered.column(0))
-        # Tombstones are never due; the index has an entry for each row, as columns are as long.
+        # Tombstones are never due. They also have an entry in the index, because all columns of a
+        # file have the same length.
         due_ms = self._of_rows(covered, self._layout.due_ms)
         order = np.argsort(due_ms, kind="stable")
         due_ms, due_hash = due_ms[order], hashes[order]
         columns = [hashes, due_ms, due_hash, *covered.columns[1:]]
         table = pa.table(columns, schema=self._file_schema).combine_chunks()
-        # One without rows tells how many there are, and goes with a merge.
+        # A segment without rows contains the number of rows of the version. A merge removes it.
         leave_ms = int(self._leave_ms(covered).max()) if len(covered) else FOREVER_MS
         metadata = {**metadata, _LEAVE_KEY: str(leave_ms).encode()}
         file = write_segment(self._folder, table, name, sync=sync, metadata=metadata)
         return Segment(file, leave_ms, covered, hashes, due_ms, due_hash)
 
     def _leave_ms(self, covered: pa.Table) -> Ints:
-        """From when on each row need not be stored; tombstones always have to be."""
+        """Return the ms after which each row can be deleted, ``FOREVER_MS`` for tombstones."""
         return self._of_rows(covered, self._layout.leave_ms or never_due)
 
     def _of_rows(self, covered: pa.Table, time_ms: Callable[[pa.Table], Ints]) -> Ints:
-        """A time of each row of the state, and of tombstones that which never comes."""
+        """Return a time for each row of the state. A tombstone has ``FOREVER_MS``."""
         times_ms = np.full(len(covered), FOREVER_MS, dtype=np.int64)
         times_ms[np.asarray(covered["key"].is_valid())] = time_ms(state_rows(covered))
         return times_ms
 
     def _opened(self, name: str) -> tuple[Segment, Mapping[bytes, bytes]]:
-        """A segment and its metadata."""
+        """Return a segment and its metadata."""
         mapped = map_segment(self._folder, name)
-        if not mapped.table.schema.equals(self._file_schema):
-            message = (
-                f"state file {self._folder / name} has other columns than the topology needs. Run "
-                "the topology and the version that wrote it, or start again with an empty data "
-                "directory"
-            )
-            raise CheckpointError(message)
+        table = in_schema(mapped.table, self._file_schema, self._folder / name)
         if mapped.parsed is None:
-            mapped.parsed = _parsed(name, mapped.table)
+            mapped.parsed = _parsed(name, table)
         found: tuple[Segment, Mapping[bytes, bytes]] = mapped.parsed
         return found
 
@@ -398,8 +422,11 @@ class KeyedState:
 
 
 def _rows_with(hashes: Ints, wanted: Ints) -> tuple[Ints, Flags]:
-    """The rows with one of the ``wanted`` hashes, and which of these there are; both ascend."""
-    # Of the shorter one each is looked up in the longer one.
+    """Return the rows with one of the ``wanted`` hashes, and which wanted hashes exist.
+
+    Both arguments ascend.
+    """
+    # Each element of the shorter array is searched in the longer one.
     if len(hashes) < len(wanted):
         place = np.minimum(np.searchsorted(wanted, hashes), len(wanted) - 1)
         is_wanted = wanted[place] == hashes
@@ -413,7 +440,7 @@ def _rows_with(hashes: Ints, wanted: Ints) -> tuple[Ints, Flags]:
 
 
 def _due_units(segments: Sequence[Segment], due: Due) -> Ints:
-    """The hashes of the units that ``due`` wants, for the rows of segments that it names."""
+    """Return the hashes of the time buckets that ``due`` selects."""
     named = [np.zeros(0, dtype=np.int64)]
     for segment in segments:
         low, high = np.searchsorted(segment.due_ms, (due.low_ms, due.high_ms))
@@ -426,7 +453,7 @@ def _due_units(segments: Sequence[Segment], due: Due) -> Ints:
 
 
 def _parsed(name: str, table: pa.Table) -> tuple[Segment, Mapping[bytes, bytes]]:
-    """A segment and its metadata."""
+    """Return a segment and its metadata."""
     metadata = table.schema.metadata
     hashes, due_ms, due_hash = (_mapped(table.column(column)) for column in range(3))
     covered = table.select([0, *range(3, table.num_columns)]).replace_schema_metadata(None)
@@ -434,7 +461,10 @@ def _parsed(name: str, table: pa.Table) -> tuple[Segment, Mapping[bytes, bytes]]
 
 
 def _mapped(column: pa.ChunkedArray) -> Ints:
-    """The numbers where they lie in the mapped file: a copy would read the whole column."""
+    """Return a column as an array over the mapped file.
+
+    A copy would read the whole column.
+    """
     if column.num_chunks == 1:
         numbers: Ints = column.chunk(0).to_numpy()
         return numbers

@@ -1,17 +1,16 @@
-"""Segments, the immutable files that versions of engine state are made of.
+"""Segments, the immutable files of the versions of engine state.
 
-A version of a task's state is nothing but a list of file names. Files are never changed in
-place: until a batch is decided, the version before it must stay readable, as the batch may run
-again (or twice at once), and two versions share the files that they have in common. So any
-version can be read as long as its files are there.
+A version of a task's state is a list of file names. Files are never changed in place. Until a batch
+is prepared, the previous version must stay readable, because the batch can run again, or twice at
+the same time. Two versions share files. So a version can be read as long as its files exist.
 
-States that are rows of keys are in ``keyed_state``, those of joins of streams in
-``open_records``. Both put segments together so that what a batch writes is the same on average
-at batch 1,000,000 and beside 10,000,000 rows: old rows are written again only when as many
-others have come or gone.
+States of rows by key are in ``keyed_state``, and states of stream joins and buffers in
+``open_records``. Both combine segments so that the average write of a batch stays the same at batch
+1,000,000 and for a state of 10,000,000 rows. Old rows are only written again after as many other
+rows have been added or removed.
 
-The format number is in the schema metadata of each file, and its digest in its name. So what names
-a file, a version or a segment of the same state, also has the digest of its content.
+The format number of a file is in its schema metadata, and the digest of its content is in its name.
+So a version, or a segment of the same state, that names a file also has its digest.
 """
 
 import re
@@ -29,51 +28,54 @@ import pyarrow.compute as pc
 
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.state.hashes import key_hashes
-from oriel.pipeline.windows import Flags
+from oriel.pipeline.windows import LINEAGE, Flags
 from oriel.storage import ObjectStoreFailed, current_files, is_object
 from oriel.storage.files import Stamp, digest
 
 FORMAT = b"3"
 _FORMAT_KEY = b"oriel.state_format"
-#: Which state and batch a file was written for, in words.
+#: The state and the batch for which a file was written, as text.
 _OWNER_KEY = b"oriel.owner"
-#: The end of a file's name: the digest of its content. Files of earlier versions have none.
+#: The end of a file name: the digest of the content. Files of earlier versions have no digest.
 _DIGEST_END = re.compile(r"-(?P<algorithm>\w+)_(?P<hexadecimal>[0-9a-f]+)\.arrow$")
-#: Files whose digests this process remembers to have compared.
+#: The number of files for which this process remembers that it compared the digest.
 _COMPARED_MAX = 1 << 14
-#: Mappings that this process keeps, each up to this size. A mapping holds the space of a deleted
-#: file, so large files are mapped by each batch.
+#: The number of mappings that this process keeps, and the greatest size of each. A mapping keeps
+#: the space of a deleted file in use, so each batch maps large files itself.
 _KEPT_MAX, _KEPT_BYTES_MAX = 256, 1 << 22
 
 _KEY_GROUP = "key_group"
 
-#: A version has no more segments than this: each one is searched by every batch.
+#: If a version has more segments than this (in a keyed state, more runs), the batch merges some,
+#: because every batch searches each segment.
 MAX_SEGMENTS = 12
 
-#: (Number of a task, number of tasks): the task has each key group g with g % tasks == task.
+#: (Index of a task, number of tasks): the task has each key group g with g % tasks == task.
 TaskShare = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Version:
-    """The files of a version, the oldest first, and how many rows count in them."""
+    """The files of a version, the oldest first, and the number of visible rows."""
 
     names: list[str]
     rows: int
 
 
 def own_files(segments: Mapping[int, Sequence[str]], share: TaskShare) -> list[str] | None:
-    """The files of a task's state; ``segments`` has those of each task of the last batch.
+    """Return the files of a task's state, from the files of each task of the last batch.
 
-    None after a change of the number of tasks: each reads all files and takes its key groups.
+    None after a change of the number of tasks: each task reads all files and selects its key
+    groups.
     """
     task, tasks = share
-    # Every task reports its files, also when it has none: so many entries, so many tasks.
+    # Every task reports its files, even if it has no files. So the number of entries is the number
+    # of tasks.
     return list(segments.get(task, ())) if len(segments) in {0, tasks} else None
 
 
 def in_share(rows: pa.Table, share: TaskShare) -> Flags:
-    """Which rows are of a task's key groups."""
+    """Return which rows are in the key groups of a task."""
     task, tasks = share
     of_task: Flags = np.asarray(rows[_KEY_GROUP]) % tasks == task
     return of_task
@@ -88,45 +90,81 @@ def read_segment(folder: Path, name: str, schema: pa.Schema) -> pa.Table:
     """Map a segment of rows of ``schema`` into memory.
 
     Raises:
-        CheckpointError: the file is missing, or of another format or schema.
+        CheckpointError: The file is missing, or has another format or schema.
     """
-    table = open_segment(folder, name).replace_schema_metadata(None)
-    try:
-        return table.cast(schema)
-    except (ValueError, pa.ArrowInvalid) as error:
+    rows = in_schema(open_segment(folder, name), schema, folder / name)
+    return rows.replace_schema_metadata(None)
+
+
+def in_schema(rows: pa.Table, schema: pa.Schema, path: Path) -> pa.Table:
+    """Return the rows of a state file in the columns of ``schema``.
+
+    Earlier versions stored ``suborder`` instead of the lineage. Rows without a lineage are
+    converted, which copies nothing.
+
+    Raises:
+        CheckpointError: The file at ``path`` has other columns.
+    """
+    if rows.schema.equals(schema):
+        return rows
+    fields = [field.with_type(_without_suborder(field.type)) for field in rows.schema]
+    converted = pa.schema(fields, rows.schema.metadata)
+    if converted.equals(schema):
+        return rows.cast(converted)
+    if "suborder" in str(rows.schema) and LINEAGE.name in str(schema):
         message = (
-            f"state file {folder / name} has other columns than the topology needs ({error}). "
-            "Run the topology and the version that wrote it, or start again with an empty data "
-            "directory"
+            f"state file {path} was written by an earlier version, which identified the rows of "
+            "one record by a number. Compute the store again from its topics with "
+            f"{_rebuild(path.parent)}, or run the version that wrote it"
         )
-        raise CheckpointError(message) from error
+        raise CheckpointError(message)
+    message = (
+        f"state file {path} has other columns than the topology needs. Run the topology and the "
+        "version that wrote it, or start again with an empty data directory"
+    )
+    raise CheckpointError(message)
+
+
+def _without_suborder(column_type: pa.DataType) -> pa.DataType:
+    """Return the type of values with their record ids, without ``suborder``."""
+    if pa.types.is_list(column_type):
+        item = column_type.value_field
+        return pa.list_(item.with_type(_without_suborder(item.type)))
+    if pa.types.is_struct(column_type) and column_type.get_field_index("suborder") >= 0:
+        return pa.struct([field for field in column_type if field.name != "suborder"])
+    return column_type
 
 
 @dataclass
 class MappedSegment:
-    """A segment that is mapped into memory. ``parsed`` is what its reader keeps with it."""
+    """A segment that is mapped into memory. ``parsed`` caches the result of its reader."""
 
     table: pa.Table
     parsed: Any = None
 
 
 def open_segment(folder: Path, name: str) -> pa.Table:
-    """Map a segment into memory, and return its rows. Raises what ``map_segment`` raises."""
+    """Map a segment into memory, and return its rows.
+
+    Raises:
+        CheckpointError: See ``map_segment``.
+    """
     return map_segment(folder, name).table
 
 
 def map_segment(folder: Path, name: str) -> MappedSegment:
     """Map a segment into memory. Batches share the mapping of a small segment.
 
-    The first time, the whole file is read to compare its digest. Later, a batch only reads the
-    rows that it needs.
+    The first time, the whole file is read to compare its digest. Later, a batch only reads the rows
+    that it needs.
 
     Raises:
-        CheckpointError: the file is missing, of another format, or not what was written.
+        CheckpointError: The file is missing, has another format, or does not have the digest in its
+            name.
     """
     path = folder / name
     try:
-        # An object is never changed, and each look at its stamp is a request.
+        # An object is never changed, and to read its status would be a request.
         stamp = None if is_object(path) else current_files().stamp(path)
         _compare_digest(path, stamp)
         is_small = stamp is not None and stamp[2] <= _KEPT_BYTES_MAX
@@ -166,10 +204,10 @@ def _kept(path: Path, _stamp: Stamp | None) -> MappedSegment:
 
 @lru_cache(maxsize=_COMPARED_MAX)
 def _compare_digest(path: Path, _stamp: Stamp | None) -> None:
-    """Compare a file with the digest in its name; once for each stamp.
+    """Compare a file with the digest in its name, once per status (``Stamp``) of the file.
 
     Raises:
-        CheckpointError: they differ.
+        CheckpointError: The digests differ.
     """
     named = named_digest(path.name)
     if named is None:
@@ -188,13 +226,13 @@ def _compare_digest(path: Path, _stamp: Stamp | None) -> None:
 
 
 def named_digest(name: str) -> str | None:
-    """Return the digest in the name of a segment; files of earlier versions have none."""
+    """Return the digest in the name of a segment. None for files of earlier versions."""
     named = _DIGEST_END.search(name)
     return None if named is None else f"{named['algorithm']}:{named['hexadecimal']}"
 
 
 def _owner(content: pa.Buffer) -> str:
-    """Whose file this is, as far as the file says it."""
+    """Return the owner in the metadata of a file, for a message."""
     try:
         metadata = pa.ipc.open_file(content).schema.metadata or {}
     except (OSError, pa.ArrowException):
@@ -209,7 +247,7 @@ def segment_id(name: str) -> str:
 
 
 def _rebuild(folder: Path) -> str:
-    """The command that replaces the state in ``folder``, which has a store and a generation."""
+    """Return the command that rebuilds the state in ``folder`` (``store@generation``)."""
     return f"`oriel rebuild {shlex.quote(folder.name.partition('@')[0])}`"
 
 
@@ -221,11 +259,11 @@ def write_segment(
     sync: bool,
     metadata: Mapping[bytes, bytes] | None = None,
 ) -> str:
-    """Write ``records`` as one segment with ``metadata`` in its schema; return its file name.
+    """Write ``records`` as one segment with ``metadata`` in its schema. Return its file name.
 
-    The name is unlike any other: a batch that runs again writes files of its own beside those
-    of its first run. With ``sync`` the content is on disk; the folder is synced once for all
-    files, by who is about to refer to them.
+    The name is unique, so a batch that runs again does not replace the files of its first run. With
+    ``sync``, the content is synced. The directory is synced once for all files, before anything
+    refers to them.
     """
     owner = f"the segment {name} of the state {folder.name}".encode()
     own = {_FORMAT_KEY: FORMAT, _OWNER_KEY: owner}
@@ -234,7 +272,7 @@ def write_segment(
 
 
 def _write(folder: Path, table: pa.Table, name: str, *, sync: bool) -> str:
-    """Write a file whose name ends with the digest of its content; return the name."""
+    """Write a file whose name ends with the digest of its content. Return the name."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
@@ -245,18 +283,28 @@ def _write(folder: Path, table: pa.Table, name: str, *, sync: bool) -> str:
 
 
 def write_regrouped(source: Path, target: Path, name: str, key_groups: int, *, sync: bool) -> str:
-    """Write segment ``name`` of folder ``source`` to ``target``, its keys in ``key_groups``.
+    """Write a segment into another directory, with its keys in ``key_groups`` key groups.
 
-    Nothing else of it changes, and only the digest in its name, which is returned. So segments
-    that know each other by their ids still do.
+    Nothing else changes except the digest in its name. So references between segments, which use
+    ids, stay valid.
+
+    Args:
+        source: The directory of the segment.
+        target: The directory of the new segment.
+        name: The name of the segment.
+        key_groups: The number of key groups.
+        sync: True if the file is synced.
+
+    Returns:
+        The name of the new segment.
 
     Raises:
-        CheckpointError: the file is missing, or of another format.
+        CheckpointError: The file is missing, or has another format.
     """
     table = open_segment(source, name)
     if _KEY_GROUP in table.column_names:
         keys = table["key"]
-        # A tombstone has neither key nor group.
+        # A tombstone has neither a key nor a key group.
         groups = pa.array(key_hashes(keys.fill_null("")) % key_groups, pa.int32())
         groups = pc.if_else(keys.is_valid(), groups, pa.scalar(None, pa.int32()))
         number = table.schema.get_field_index(_KEY_GROUP)
@@ -267,24 +315,26 @@ def write_regrouped(source: Path, target: Path, name: str, key_groups: int, *, s
 
 
 def segments_kept(sizes: Sequence[int], count: int) -> int:
-    """How many of the old segments, the oldest first, stay as they are; the others become one.
+    """Return how many of the old segments stay. The others become one segment.
 
-    ``sizes`` are the rows of each segment, the last one of what the batch adds; ``count`` is
-    how many of all these rows count in the new version.
+    Args:
+        sizes: The number of rows in each segment, the oldest first. The last one is the segment
+            that the batch adds.
+        count: The number of visible rows in the next version.
     """
     if sum(sizes) > 2 * count:
-        # ``count`` rows are written, and more than ``count`` are dropped for good. A row is
-        # dropped once, so all such writing together is less than what batches ever added.
+        # ``count`` rows are written, and more than ``count`` rows are dropped. A row is dropped
+        # once, so all these writes together are less than all rows that batches have added.
         return 0
     old = len(sizes) - 1
     if len(sizes) <= MAX_SEGMENTS:
         return old
-    # The oldest segment that does not outweigh all newer ones together becomes one with them: at
-    # most twice as many rows are written as came after that segment. Those before it, the large
-    # ones, each outweigh all that is newer and stay.
+    # The oldest segment that is not larger than all newer ones together is merged with all newer
+    # ones. This writes at most twice as many rows as the newer segments have. Each older segment is
+    # larger than all newer ones together, and stays.
     for segment in range(old):
         if sizes[segment] <= sum(sizes[segment + 1 :]):
             return segment
-    # Each is larger than all newer ones together: the newest has less than one row in
-    # 2 ** (MAX_SEGMENTS - 1), and it alone is written again.
+    # Each segment is larger than all newer ones together. So the newest one has less than one row
+    # in 2 ** (MAX_SEGMENTS - 1), and only this one is written again.
     return old - 1

@@ -1,7 +1,7 @@
-"""The records of a stream that end before the next operator: they are invalid or filtered.
+"""The records of a stream that end before the next operator: invalid, filtered or flattened ones.
 
-Invalid records become dead letters. Each record is counted here once, and so is a record that is
-flattened, because its flattened records continue instead of it.
+Invalid records become dead letters. Each record that ends here is counted once. A record that is
+flattened ends here, because its flattened records continue instead of it.
 """
 
 import numpy as np
@@ -12,14 +12,14 @@ from oriel.pipeline.dead_letters import Origin
 from oriel.pipeline.hops import FIRST_ELEMENT
 from oriel.pipeline.plan import BatchPlan, StreamPlan
 from oriel.pipeline.tasks.reports import Counters
-from oriel.pipeline.windows import PARTNERS, SUBORDER, takes_away, with_column
+from oriel.pipeline.windows import LINEAGE, extended_by, takes_away, with_column
 
 
 class FinishedRecords:
     """Counts the records of one task that end here, and collects their dead letters.
 
-    If the rows are results of a join, they are not records. Then a bad or late row is counted as a
-    result, and a filtered row is not counted.
+    Results of a join are not records. So an invalid or late result is counted as a result, and a
+    filtered result is not counted.
     """
 
     def __init__(self, plan: BatchPlan, stream: StreamPlan) -> None:
@@ -33,7 +33,7 @@ class FinishedRecords:
         self.dead_letters: list[pa.Table] = []
 
     def count_input(self, rows: pa.Table) -> None:
-        """Count the records of a source, of whose flattened records the first one counts."""
+        """Count the records of a source. Several flattened records of one record count once."""
         further = 0
         if FIRST_ELEMENT.name in rows.column_names:
             further = pc.sum(pc.invert(rows[FIRST_ELEMENT.name]), min_count=0).as_py()
@@ -62,15 +62,15 @@ class FinishedRecords:
         row = np.arange(len(rows))
         number = row - np.maximum.accumulate(np.where(is_further, -self._next_element, row))
         self._next_element = int(number[-1]) + 1
-        if self._stream.origin is None and in_front.numbers:
+        if self._stream.origin is None and in_front.length:
             self.counters += Counters(elements=int(is_further.sum()))
         elif self._stream.origin is None:
             applied = pc.sum(is_first, min_count=0).as_py()
             self.counters += Counters(applied=applied, elements=len(rows) - is_first.null_count)
-        if in_front.numbers:
-            return with_column(rows, PARTNERS, in_front.beside(rows, number)[PARTNERS.name])
-        numbers = pa.array(number, mask=np.asarray(is_first.is_null()))
-        return with_column(rows, SUBORDER, numbers)
+        if in_front.length:
+            return with_column(rows, LINEAGE, extended_by(rows[LINEAGE.name], number))
+        lineages = pc.if_else(is_first.is_valid(), extended_by(None, number), None)
+        return with_column(rows, LINEAGE, lineages)
 
     def usable(self, rows: pa.Table) -> pa.Table:
         """Return the rows that are neither invalid nor filtered out."""
@@ -125,7 +125,7 @@ def _one_of_each_record(bad: pa.Table, origin: Origin) -> pa.Table:
     A right row of a foreign-key join can have very many results.
     """
     columns = [bad[name] for name in ("partition", "offset", "reason")]
-    columns += [pa.array(origin.topic_numbers(bad[SUBORDER.name])), pa.array(np.arange(len(bad)))]
+    columns += [pa.array(origin.topic_numbers(bad)), pa.array(np.arange(len(bad)))]
     numbered = pa.table(columns, ["partition", "offset", "reason", "topic", "row"])
     firsts = numbered.group_by(["partition", "offset", "reason", "topic"]).aggregate(
         [("row", "min")]
@@ -134,7 +134,7 @@ def _one_of_each_record(bad: pa.Table, origin: Origin) -> pa.Table:
 
 
 def _elements_in(rows: pa.Table) -> int:
-    """Return the number of flattened records. Other records have a null ``suborder``."""
-    if SUBORDER.name not in rows.column_names:
+    """Return the number of flattened records. Other records have no lineage."""
+    if LINEAGE.name not in rows.column_names:
         return 0
-    return int(pc.count(rows[SUBORDER.name]).as_py())
+    return int(pc.count(rows[LINEAGE.name]).as_py())

@@ -6,7 +6,7 @@ import pyarrow as pa
 from oriel.pipeline.hops import KEY_GROUP, TASK, PartitionNumbers
 from oriel.pipeline.plan import BatchPlan, StreamPlan
 from oriel.pipeline.state import key_hashes
-from oriel.pipeline.windows import EFFECT, SUBORDER, Ints
+from oriel.pipeline.windows import EFFECT, Ints
 
 
 class Router:
@@ -23,7 +23,8 @@ class Router:
         stream = self._stream
         names = [stream.columns.get(name, name) for name in rows.column_names]
         rows = rows.rename_columns(names)
-        # By the source's own partitions: of several inputs one may be read twice.
+        # Key groups are computed before partitions become indexes of the operator. One task needs
+        # all rows without a key of a source partition, also from several branches of one stream.
         groups = _key_groups(rows, self._plan.key_groups)
         if stream.inputs > 1:
             rows = PartitionNumbers(stream.inputs).numbered(rows, stream.input_number)
@@ -45,7 +46,7 @@ class Router:
             return pa.nulls(len(rows), EFFECT.type)
         effect = np.asarray(rows["stream_time_ms"]) * logs
         if logs > 1 and origin is not None:
-            effect = effect + origin.topic_numbers(rows[SUBORDER.name])
+            effect = effect + origin.topic_numbers(rows)
         return pa.array(effect)
 
 
@@ -75,8 +76,8 @@ def _key_groups(rows: pa.Table, key_groups: int) -> Ints:
     """Return the key group of each row's key, from 0.
 
     The state on disk is divided by these groups, so another hash would lose its keys. Only sinks
-    accept rows without a key. These rows have an order in their partition and have no state, so all
-    rows of a partition have one key group.
+    accept rows without a key. All these rows of a partition have one key group, because a sink
+    writes them in the order of their partition.
     """
     coded = rows["key"].combine_chunks().dictionary_encode()
     groups: Ints = key_hashes(coded.dictionary) % key_groups

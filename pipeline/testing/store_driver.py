@@ -38,15 +38,26 @@ Piped = Mapping[Source, pa.Table]
 class Counters:
     """Counts the records of a store or an output topic by what happened to them.
 
-    ``input`` is the sum of ``applied``, ``late``, ``dropped`` and ``filtered``:
+    ``input`` is the sum of ``applied``, ``late``, ``dropped`` and ``filtered``. If records are
+    flattened, ``elements`` is the sum of ``elements_applied``, ``elements_late``,
+    ``elements_dropped`` and ``elements_filtered``.
 
-    - ``late`` records arrived after all their windows had closed.
-    - ``dropped`` records are dead letters, for example because they have no key.
-    - If a function raises for some sliding windows of a record only, the record has a dead letter
-      and counts as ``applied``.
-    - A flattened record counts as ``applied`` if it has an element. ``elements`` is the sum of
-      ``elements_applied``, ``elements_late``, ``elements_dropped`` and ``elements_filtered``.
-    - Join results are not records: ``late_results`` and ``dropped_results`` count them separately.
+    Attributes:
+        input: All records.
+        applied: Records that count in the store or are in the output topic. A record that is
+            flattened counts as applied if it has an element.
+        late: Records that arrived after all their windows had closed.
+        dropped: Dead letters, for example records without a key. If a function raises for some
+            sliding windows of a record only, the record has a dead letter and counts as
+            ``applied``.
+        filtered: Records that a step dropped.
+        late_results: Late join results, which are not records.
+        dropped_results: Join results that are dead letters.
+        elements: Flattened records.
+        elements_applied: Flattened records that count in the store or are in the output topic.
+        elements_late: Flattened records that are late.
+        elements_dropped: Flattened records that are dead letters.
+        elements_filtered: Flattened records that a step dropped.
 
     Example:
         >>> counts = flights.group_by_key().count().materialize("flights_by_airport")
@@ -196,8 +207,6 @@ class StoreDriver:
             ends.setdefault(source.topic, {})[str(number)] = 0
         files = self._new_files()
         plan, joins = self.plans.plan(self._batch, files, 1, self._previous, ends, wall_clock)
-        for join in joins:
-            join.refuse_places(ends)
         runner = LocalRunner({source: [records] for source, records in piped.items()})
         reports = run_stages(runner, [StoreWork(self.plans, plan, joins)])[self.store.name]
         prepared = prepared_batch(plan, joins, reports, self._previous, ends)

@@ -26,8 +26,8 @@ from typing import Any
 Tree = Any
 Record = tuple[str, int, str | None]
 Logs = Mapping[int, Sequence[Record]]
-#: Key, timestamp, partition, offset, suborder, stream time, left value, right value.
-Result = tuple[str, int, int, int, int, int, str | None, str | None]
+#: Key, timestamp, partition, offset, lineage, stream time, left value, right value.
+Result = tuple[str, int, int, int, tuple[int, ...], int, str | None, str | None]
 #: Left value, right value, timestamp.
 Row = tuple[str | None, str | None, int]
 
@@ -69,11 +69,13 @@ class Joined:
 
     def results(self, how: str) -> list[Result]:
         """What a join of this kind has put out."""
-        found = [_pair(left, right) for left, right in self.pairs]
+        # Only in an outer join, a result can be without a left record.
+        first, second = ((0,), (1,)) if how == "outer" else ((), ())
+        found = [_pair(left, right, first) for left, right in self.pairs]
         if how in {"left", "outer"}:
-            found += [_alone(left, 0, left.value, None) for left in self.left_alone]
+            found += [_alone(left, first, left.value, None) for left in self.left_alone]
         if how == "outer":
-            found += [_alone(right, -1, None, right.value) for right in self.right_alone]
+            found += [_alone(right, second, None, right.value) for right in self.right_alone]
         return sorted(found, key=lambda result: result[1:5])
 
 
@@ -190,19 +192,19 @@ def _without(records: Iterable[Arrived], *others: list[Arrived]) -> list[Arrived
     return [record for record in records if record not in taken]
 
 
-def _pair(left: Arrived, right: Arrived) -> Result:
+def _pair(left: Arrived, right: Arrived, log: tuple[int, ...]) -> Result:
     return (
         left.key,
         max(left.time, right.time),
         left.partition,
         left.offset,
-        right.partition * 2**48 + right.offset + 1,
+        (*log, right.partition, right.offset + 1),
         max(left.stream_time, right.stream_time),
         left.value,
         right.value,
     )
 
 
-def _alone(record: Arrived, suborder: int, left: str | None, right: str | None) -> Result:
-    place = (record.time, record.partition, record.offset, suborder)
+def _alone(record: Arrived, log: tuple[int, ...], left: str | None, right: str | None) -> Result:
+    place = (record.time, record.partition, record.offset, (*log, 0, 0))
     return (record.key, *place, record.stream_time, left, right)

@@ -1,4 +1,4 @@
-"""Joins behind joins in the test driver, each against the same joins one by one."""
+"""Chained joins in the test driver, compared with the same joins one by one."""
 
 from collections.abc import Callable, Iterable, Iterator
 from random import Random
@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from oriel import JoinWindows, StreamsBuilder, TimeWindows, collect_list, count, first
-from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.streams import KStream
 from oriel.testing import Counters, KeyValue, Record, TopologyTestDriver
 from tests.campaigns import cases
@@ -21,7 +20,7 @@ KEYS = "abc"
 
 
 def test_a_record_is_enriched_by_one_table_after_the_other() -> None:
-    """The second lookup goes by a column that the first one brought; each record counts once."""
+    """The second table join uses a column of the first one. Each record counts once."""
 
     def define(builder: StreamsBuilder) -> None:
         orders = builder.stream("orders", "amount BIGINT")
@@ -44,14 +43,14 @@ def test_a_record_is_enriched_by_one_table_after_the_other() -> None:
         KeyValue("?", {"n": 1, "amounts": [2]}, 12),
         KeyValue("it", {"n": 2, "amounts": [1, 5]}, 15),
     ]
-    # Rows of tables are applied; nobody's order finds none, that of no city has no key.
+    # Rows of tables count as applied. One order has no user, and one user's city is null.
     assert driver.counters("s") == Counters(input=9, applied=7, late=0, dropped=1, filtered=1)
     letters = [(one["topic"], one["offset"], one["reason"]) for one in driver.dead_letters("s")]
     assert letters == [("orders", 3, "null-key")]
 
 
 def test_a_changed_chain_is_another_definition() -> None:
-    """What a store remembers has each join of the chain, in order."""
+    """The definition of a store contains each join of the chain, in order."""
 
     def chain(how: str) -> Any:
         builder = StreamsBuilder()
@@ -70,7 +69,7 @@ def test_a_changed_chain_is_another_definition() -> None:
 
 
 def test_joins_of_joins_are_told_apart() -> None:
-    """What a store remembers says which side a join in front is of."""
+    """The definition of a store says on which side an earlier join is."""
 
     def grouped_by(joined: Callable[[KStream, KStream, KStream], KStream]) -> str:
         builder = StreamsBuilder()
@@ -85,26 +84,13 @@ def test_joins_of_joins_are_told_apart() -> None:
     assert right == f"(join('c') {within}).join('b') {within}: key"
 
 
-def test_places_that_are_too_large_are_refused_in_all_streams_of_a_join() -> None:
-    """Also where the side is a join itself, whose results have them."""
-
-    def define(builder: StreamsBuilder) -> None:
-        a, b, c = (builder.stream(topic, f"{topic} STRING") for topic in "abc")
-        a.join(b.left_join(c, WITHIN), WITHIN).group_by_key().count().materialize("s")
-
-    for topic in "abc":
-        said = rf"topic '{topic}': the partition must be below"
-        with pytest.raises(InvalidTopology, match=said):
-            driver_of(define).pipe_input(topic, Record("k", {topic: "x"}, 1), partition=2**15 - 1)
-
-
 Rows = list[dict[str, Any]]
-#: A topic's name with one record, in the order of arrival.
+#: A topic's name with one record, in arrival order.
 Arrivals = list[tuple[str, Record]]
 
 
 def arrivals(random: Random, topics: dict[str, str]) -> Arrivals:
-    """Records of topics, each with one value column; a table's may be deletions."""
+    """Return records of topics with one value column each. Tables can have tombstones."""
     found: Arrivals = []
     times = dict.fromkeys(topics, 0)
     for number in range(45):
@@ -118,7 +104,7 @@ def arrivals(random: Random, topics: dict[str, str]) -> Arrivals:
 
 
 def pieces(log: Arrivals, random: Random | None) -> Iterator[tuple[str, list[Record]]]:
-    """Batches of one topic each: a record each, or a random number of neighbours of one topic."""
+    """Yield batches of one topic: single records, or a random number of adjacent records."""
     batch: tuple[str, list[Record]] | None = None
     for topic, record in log:
         if batch is None or random is None or batch[0] != topic or random.random() < 0.3:
@@ -131,19 +117,22 @@ def pieces(log: Arrivals, random: Random | None) -> Iterator[tuple[str, list[Rec
 
 
 class Table:
-    """A table as it is now: a key's last record is its row."""
+    """The current rows of a table: the last record of each key."""
 
     def __init__(self, column: str) -> None:
         self._column = column
         self._rows: dict[str, Any] = {}
 
     def put(self, record: Record) -> None:
-        """Take a record of the table."""
+        """Apply a record of the table."""
         assert record.key is not None
         self._rows[record.key] = None if record.value is None else record.value[self._column]
 
     def looked_up(self, record: Record, *, inner: bool) -> Iterable[Record]:
-        """The record with the row of its key, nothing where an inner join finds none."""
+        """Yield the record with the row of its key.
+
+        An inner join without a match yields nothing.
+        """
         assert record.key is not None
         row = self._rows.get(record.key)
         if row is not None or not inner:
@@ -153,7 +142,7 @@ class Table:
 
 
 def held(driver: TopologyTestDriver) -> list[tuple[Any, ...]]:
-    """The windows of the store ``s``."""
+    """Return the windows of store ``s``."""
     return [
         (one.key, one.window_start_ms, one.timestamp_ms, one.final, one.value)
         for one in driver.window_store("s").all()
@@ -161,7 +150,10 @@ def held(driver: TopologyTestDriver) -> list[tuple[Any, ...]]:
 
 
 def grouped(stream: KStream, columns: str) -> None:
-    """A store of what came out, a list for each column; steps that need no Spark."""
+    """Add a store that collects each column of the stream.
+
+    Its steps need no Spark.
+    """
     told = stream.map_values(**{name: f"coalesce({name}, '-')" for name in columns})
     lists = {name: collect_list(name) for name in columns}
     windowed = told.group_by_key().windowed_by(tumbling(20, 4))
@@ -169,7 +161,7 @@ def grouped(stream: KStream, columns: str) -> None:
 
 
 def chain_of_lookups(builder: StreamsBuilder) -> None:
-    """Two lookups and a filter between them."""
+    """Add two table joins with a filter between them."""
     first = builder.stream("s0", "v STRING").join(builder.table("t0", "x STRING"))
     second = first.filter("x > 't02'").left_join(builder.table("t1", "y STRING"))
     grouped(second, "vxy")
@@ -177,7 +169,10 @@ def chain_of_lookups(builder: StreamsBuilder) -> None:
 
 @cases(1, 4)
 def test_a_chain_of_lookups_is_one_lookup_after_the_other(number: int) -> None:
-    """Only what comes through all of it moves the clock of the windows, under any cut."""
+    """A chain of table joins equals one join after the other, in any batching.
+
+    Only records that pass all joins advance the stream time of the windows.
+    """
     schema = "v STRING, x STRING, y STRING"
     for seed in range(number):
         log = arrivals(Random(seed), {"s0": "v", "t0": "x", "t1": "y"})
@@ -202,7 +197,7 @@ def test_a_chain_of_lookups_is_one_lookup_after_the_other(number: int) -> None:
 
 
 Chain = Callable[[KStream, KStream, Any, Any], KStream]
-#: Joins of streams with lookups in front and behind, and the same with lookups first of all.
+#: Stream joins with table joins before and after them. The same tables are also joined first.
 CHAINS: dict[str, Chain] = {
     "in front of both sides": lambda left, right, x, y: (
         left.left_join(x).join(right.left_join(y), WITHIN)
@@ -216,7 +211,10 @@ CHAINS: dict[str, Chain] = {
 @cases(1, 4)
 @pytest.mark.parametrize("chain", CHAINS)
 def test_streams_join_behind_lookups(chain: str, number: int) -> None:
-    """As if what the lookups give were topics of their own: pairs, clocks and lonely records."""
+    """Stream joins of enriched streams equal joins of topics with the enriched records.
+
+    Join results, late results and unmatched records are the same.
+    """
     inner = chain != "in front of both sides"
 
     def define(builder: StreamsBuilder) -> None:
@@ -251,7 +249,7 @@ def test_streams_join_behind_lookups(chain: str, number: int) -> None:
 @cases(1, 4)
 @pytest.mark.parametrize("how", ["join", "left_join", "outer_join"])
 def test_pairs_of_streams_look_a_table_up(how: str, number: int) -> None:
-    """Each pair by its key, also records that are alone; with a table that stays as it is."""
+    """Join results and unmatched records join an unchanging table by their key."""
 
     def define(builder: StreamsBuilder, *, looks_up: bool) -> None:
         left, right = builder.stream("s0", "v STRING"), builder.stream("s1", "w STRING")
@@ -265,21 +263,21 @@ def test_pairs_of_streams_look_a_table_up(how: str, number: int) -> None:
         log = arrivals(Random(seed), {"s0": "v", "s1": "w"})
         looked_up = driver_of(lambda builder: define(builder, looks_up=True))
         plain = driver_of(lambda builder: define(builder, looks_up=False))
-        # A key without a row finds none.
+        # The last key has no row.
         looked_up.pipe_input("t0", [Record(key, {"x": "row"}, 1) for key in KEYS[:2]])
         for topic, records in pieces(log, Random(seed)):
             looked_up.pipe_input(topic, records)
             plain.pipe_input(topic, records)
         assert held(looked_up) == [one for one in held(plain) if one[0] in KEYS[:2]]
         ours, theirs = looked_up.counters("s"), plain.counters("s")
-        # Results are no records: those that are filtered are not counted.
+        # Join results are not records, so filtered ones do not count.
         assert (ours.applied - 2, ours.late, ours.filtered) == (
             theirs.applied, theirs.late, theirs.filtered,
         )  # fmt: skip
 
 
 def test_updates_of_two_tables_look_a_third_one_up() -> None:
-    """The joined row after each update, with what the key has in the third table then."""
+    """Each update of two joined tables uses the third table's row at that moment."""
 
     def define(builder: StreamsBuilder) -> None:
         left, right = builder.table("t0", "x STRING"), builder.table("t1", "y STRING")
@@ -301,7 +299,7 @@ def test_updates_of_two_tables_look_a_third_one_up() -> None:
 
 
 def test_windows_wait_for_the_joins_behind_a_lookup() -> None:
-    """A looked up record can come out alone so late that its window has to stay open for it."""
+    """A window stays open for an enriched record that a later join emits as unmatched."""
 
     def define(builder: StreamsBuilder) -> None:
         left, right = builder.stream("s0", "v STRING"), builder.stream("s1", "w STRING")
@@ -319,7 +317,7 @@ def test_windows_wait_for_the_joins_behind_a_lookup() -> None:
 
 
 def test_a_record_waits_for_what_a_join_in_front_holds_back() -> None:
-    """So long that it finds it: one join holds a record 25 ms back, then the next can take it."""
+    """A record waits for a match that an earlier join still holds back, up to 25 ms."""
 
     def define(builder: StreamsBuilder) -> None:
         a, b, c = (builder.stream(topic, f"{topic} STRING") for topic in "abc")
@@ -336,10 +334,10 @@ def test_a_record_waits_for_what_a_join_in_front_holds_back() -> None:
     driver = driver_of(define)
     assert pipe(driver, "c", "k", 50) is None
     assert pipe(driver, "a", "k", 60) is None
-    # Only now is nothing of b to come for a60: its 10 ms, and 10 + 5 ms that it may be late.
+    # A record of b can match a60 until stream time 85: 10 ms apart, and 15 ms late.
     assert pipe(driver, "b", "x", 85) is None
     assert pipe(driver, "b", "x", 86) == (["c50+a60"], 60)
-    # What comes alone may be 25 ms behind, and c's partner 10 ms later than c.
+    # An unmatched record is emitted up to 25 ms later, and c's match can be 10 ms later than c.
     driver = driver_of(define)
     assert pipe(driver, "c", "k", 50) is None
     assert pipe(driver, "a", "x", 100) is None
@@ -348,7 +346,10 @@ def test_a_record_waits_for_what_a_join_in_front_holds_back() -> None:
 
 
 def test_pairs_that_come_late_to_the_next_join_are_counted_as_results() -> None:
-    """Their stream time is the greater one of both records; they are no records."""
+    """Join results that are late for the next join count as late results, not as late records.
+
+    Their stream time is the greater one of both records.
+    """
 
     def define(builder: StreamsBuilder) -> None:
         a, b, c = (builder.stream(topic, f"{topic} STRING") for topic in "abc")
@@ -358,14 +359,18 @@ def test_pairs_that_come_late_to_the_next_join_are_counted_as_results() -> None:
     driver = driver_of(define)
     driver.pipe_input("a", [Record("k", {"a": "x"}, time_ms) for time_ms in (0, 5)])
     driver.pipe_input("b", [Record(key, {"b": "y"}, ms) for key, ms in (("x", 16), ("k", 0))])
-    # Of (a0, b0) and (a5, b0) the stream time is 16: only the second is within after and grace.
+    # The stream time of (a0, b0) and (a5, b0) is 16. Only the second is within difference and
+    # grace.
     assert (driver.counters("s").late, driver.counters("s").late_results) == (0, 1)
     assert driver.counters("s").applied == 4
 
 
 @pytest.mark.parametrize("tells_updates", [False, True])
 def test_results_of_joins_are_in_the_order_of_all_their_places(*, tells_updates: bool) -> None:
-    """Of equal time and first record: not in that in which they came to be."""
+    """Results with equal time and first record are sorted by all their source positions.
+
+    The order in which the joins emit them does not matter.
+    """
 
     def define(builder: StreamsBuilder) -> None:
         a, b, c = (builder.stream(topic, f"{topic} STRING") for topic in "abc")
@@ -384,7 +389,7 @@ def test_results_of_joins_are_in_the_order_of_all_their_places(*, tells_updates:
 
     driver = driver_of(define)
     updates = driver.create_output_topic("out")
-    # The second one of c is of a later partition, and comes first.
+    # The second record of c is in a later partition, and is piped first.
     for topic, number in (("c", 2), ("b", 1), ("a", 1), ("c", 1), ("b", 2)):
         partition = number - 1 if topic == "c" else 0
         driver.pipe_input(topic, Record("k", {topic: str(number)}, 5), partition)
@@ -393,7 +398,7 @@ def test_results_of_joins_are_in_the_order_of_all_their_places(*, tells_updates:
 
 
 def test_dead_letters_of_joined_results_name_the_topic_of_their_place() -> None:
-    """Whichever record is the first that a result has."""
+    """A dead letter of a join result names the topic of the result's first record."""
 
     def define(builder: StreamsBuilder) -> None:
         a, b = (builder.stream(topic, f"{topic} STRING") for topic in "ab")
@@ -412,7 +417,7 @@ def test_dead_letters_of_joined_results_name_the_topic_of_their_place() -> None:
 
 
 def test_elements_and_global_tables_stand_within_chains() -> None:
-    """A record is taken apart, and its elements look up one table after the other."""
+    """A chain can flatten a record, and its flattened records can join several tables."""
 
     def define(builder: StreamsBuilder) -> None:
         carts = builder.stream("carts", "items ARRAY<STRING>")
@@ -441,7 +446,7 @@ def test_elements_and_global_tables_stand_within_chains() -> None:
         ("ada", 20, {"n": 1, "all": ["b"], "colours": []}),
     ]  # fmt: skip
     found = driver.counters("s")
-    # Of five carts bob's is no user's, and one is empty; the other three end as elements.
+    # Bob's cart has no user, and one cart is empty. The other three are flattened.
     assert (found.input, found.applied, found.filtered) == (9, 7, 2)
     assert (found.elements, found.elements_applied) == (6, 3)
     assert (found.elements_filtered, found.elements_late) == (2, 1)

@@ -84,7 +84,6 @@ FLOORS = {
         "updates lookups streams grace_buffer merge",
         "tables",
         "sides",
-        "places",
     ),
     "pipeline/windows/engines": (
         "choice",

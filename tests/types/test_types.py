@@ -24,7 +24,8 @@ PUBLIC = ("oriel", "oriel.aggregates", "oriel.client", "oriel.testing")
 #: across packages, and no page describes them.
 INTERNAL = {
     "Aggregate": (
-        "column_type is_subtractable of of_changes of_joined options output_type parts rule rules"
+        "column_type is_subtractable of of_changes options output_type parts rule rules "
+        "with_lineage"
     ),
     "BranchedKStream": "branches rest",
     "CogroupedKStream": "aggregators columns registry strategy streams windows",

@@ -30,6 +30,7 @@ from oriel.pipeline.windows import (
 )
 from tests.models.aggregates import check_window
 from tests.models.tables import FoldOutcome, Logs, Outcome, Place, Record, Value, Window
+from tests.windows.lineages import lineage
 from tests.windows.random_logs import Case, random_case
 
 #: ``v`` moderate doubles, ``x`` awkward ones, ``i`` integers that wrap, ``j`` small ones,
@@ -93,7 +94,7 @@ class Setup:
     aggregates: Mapping[str, w.Aggregate] | Fold = field(default_factory=lambda: AGGREGATES)
     values: pa.Schema = VALUES
     emit_final_only: bool = False
-    #: Two records at a time share an offset, as results of a join do: suborder tells them apart.
+    #: Two records at a time share an offset, as join results do. Their lineage distinguishes them.
     shared_offsets: bool = False
 
     def engine(self) -> WindowEngine:
@@ -106,7 +107,7 @@ class Setup:
             emit=emit_strategy(final_only=self.emit_final_only),
         )
         if self.shared_offsets:
-            engine.order_by_numbers([w.SUBORDER])
+            engine.order_by_lineage()
         return engine
 
     @property
@@ -367,7 +368,7 @@ def _stamped(rows: Sequence[tuple[int, int, Record]], setup: Setup, clock: Strea
         "timestamp_ms": times,
         "partition": partition,
         "offset": pa.array([i // 2 if setup.shared_offsets else i for _, i, _ in rows], pa.int64()),
-        "suborder": pa.array([i % 2 for _, i, _ in rows], pa.int64()),
+        w.LINEAGE.name: pa.array([lineage(i % 2) for _, i, _ in rows], w.LINEAGE.type),
         "close_ms": clock.advance(partition, times) - setup.windows.close_delay_ms,
         "group": pa.array([f"of {key}" for _, _, (key, _, _) in rows], pa.string()),
         "input": pa.array(partition % setup.inputs, pa.int8()),

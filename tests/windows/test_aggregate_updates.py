@@ -21,6 +21,7 @@ from oriel.pipeline.windows import (
 from tests.campaigns import seeds
 from tests.models.aggregate_updates import Entry, Row, Span, Update, every_aggregate, updates
 from tests.windows.join_batches import saved_and_loaded
+from tests.windows.lineages import indexes_of
 
 VALUES = pa.schema([("v", pa.int64())])
 CARRIED = pa.schema([("key_group", pa.int32())])
@@ -171,9 +172,12 @@ def test_rows_of_hopping_windows_are_elements_of_their_record() -> None:
     log = [Entry("a", 1, 9), Entry("a", 2, 12), Entry("a", 3, 9), Entry("a", 4, 1)]
     result = engine.apply(engine.empty_state(), batch_of(engine, log, 0, 4), Times.at((12, -1)))
     rows = [
-        (row["offset"], row["suborder"], row["window_start_ms"], row["window_end_ms"], row["n"])
+        (
+            row["offset"], *indexes_of(row["__lineage"]), row["window_start_ms"],
+            row["window_end_ms"], row["n"],
+        )
         for row in result.results.to_pylist()
-    ]
+    ]  # fmt: skip
     assert rows == [
         (0, 0, 4, 10, 1), (0, 1, 6, 12, 1), (0, 2, 8, 14, 1),
         (1, 0, 8, 14, 2), (1, 1, 10, 16, 1), (1, 2, 12, 18, 1),

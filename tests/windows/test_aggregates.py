@@ -185,7 +185,9 @@ def test_results_directly_from_values_are_those_of_the_parts(
     pairs = [(min(e), max(e)) for e in data.draw(st.lists(ends, min_size=1, max_size=8))]
     low, high = (np.array([pair[i] for pair in pairs], dtype=np.int64) for i in range(2))
     partitions = pa.array(np.zeros(len(values)), pa.int32())
-    members = Members(pa.table({"v": column, "partition": partitions}), Ranges(low, high))
+    place = np.arange(len(values))
+    rows = {"v": column, "timestamp_ms": place, "partition": partitions, "offset": place}
+    members = Members(pa.table(rows), Ranges(low, high))
     rule = aggregate("v").rule(column.type)
     assert rule.directly is not None
     directly = rule.directly(members.values("v"))

@@ -18,7 +18,7 @@ from oriel.pipeline.windows import (
     ForeignUpdatesEngine,
     IllegalArgument,
     JoinEngine,
-    Places,
+    Lineage,
     ResponseUpdatesEngine,
     SideRows,
     SubscriptionUpdatesEngine,
@@ -35,14 +35,15 @@ from tests.windows.join_batches import (
     to_table,
     whole,
 )
+from tests.windows.lineages import values_of
 from tests.windows.random_logs import marks_reached
 from tests.windows.test_table_join_properties import CARRIED
 
 CLOCKS = (0, 0)
 LEFT_KEYS, RIGHT_KEYS = ("a", "b", "c", "ä/ \0"), ("x", "y", "a")
 VALUES = pa.schema([("l", pa.string())]), pa.schema([("r", pa.string())])
-MESSAGES = SideRows(Places(1, 1, of_tables=1, of_each_table=2), have_effect=True)
-RESPONSES = SideRows(Places(1, 2, of_tables=2), have_effect=True)
+MESSAGES = SideRows(Lineage(1), have_effect=True)
+RESPONSES = SideRows(Lineage(2, logs=2), have_effect=True)
 
 #: One batch of the model: side and record of each.
 Arrivals = Sequence[tuple[int, Arrived]]
@@ -176,9 +177,9 @@ def expected(told: Sequence[Told]) -> list[tuple[Any, ...]]:
         rank = rank + 1 if number and told[number - 1].cause is one.cause else 0
         gone = one.left is None and one.right is None
         place = (one.cause.partition, one.cause.offset)
-        order = rank * 2 + 1 if one.side else 0
+        lineage = (1, rank) if one.side else (0,)
         rows.append(
-            (one.key, one.time, *place, order, one.cause.stream_time, gone, one.left, one.right)
+            (one.key, one.time, *place, lineage, one.cause.stream_time, gone, one.left, one.right)
         )
     return rows
 
@@ -192,7 +193,7 @@ def check_case(case: Case, *, cut: bool, restart: bool, wrong: str = "") -> set[
     for batch in batches(case.sides, cuts):
         given = [(side, one) for side in (RIGHT, LEFT) for one in batch.new[side]]
         random.shuffle(given)
-        results = [tuple(row.values()) for row in chain.take(given).to_pylist()]
+        results = [values_of(row) for row in chain.take(given).to_pylist()]
         assert results == expected(model.process(given))
         held = chain.states[chain.joined].to_pylist()
         rows = {(row["key"], row["l"]) for row in held if row["side"] == LEFT}
@@ -249,22 +250,11 @@ def test_a_wrong_model_is_noticed(wrong: str) -> None:
     pytest.fail(f"two hundred cases did not notice a wrong {wrong}")
 
 
-def test_more_subscribers_than_have_numbers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error says so; a wrong order would tell nobody."""
-    monkeypatch.setattr(
-        "oriel.pipeline.windows.joins.foreign_keys.response_updates._MOST_SUBSCRIBERS", 2
-    )
-    chain = Chain("inner")
-    chain.take([(LEFT, Arrived(key, 1, 0, n, "l>x", 1)) for n, key in enumerate("abc")])
-    with pytest.raises(IllegalArgument, match="a record changes 3 rows"):
-        chain.take([(RIGHT, Arrived("x", 1, 0, 0, "r", 1))])
-
-
 def test_names_are_checked() -> None:
     """A name that is taken is refused."""
-    with pytest.raises(IllegalArgument, match=r"column .suborder. exists twice"):
+    with pytest.raises(IllegalArgument, match=r"column .offset. exists twice"):
         ResponseUpdatesEngine(
-            pa.schema([("suborder", pa.string())]), None, (MESSAGES, SideRows()), is_filtered=False
+            pa.schema([("offset", pa.string())]), None, (MESSAGES, SideRows()), is_filtered=False
         )
 
 

@@ -15,7 +15,7 @@ from oriel.pipeline.windows import (
     MAX_TIMESTAMP_MS,
     RIGHT,
     JoinResult,
-    Places,
+    Lineage,
     SideRows,
     StreamJoinEngine,
     TableJoin,
@@ -25,6 +25,7 @@ from oriel.pipeline.windows import (
 )
 from oriel.pipeline.windows.joins.lookups import LookupHow
 from oriel.pipeline.windows.joins.sides import RECORDS, How
+from tests.windows.lineages import indexes_of, lineage
 
 LEFT_VALUES = pa.schema([("l", pa.string())])
 RIGHT_VALUES = pa.schema([("r", pa.string())])
@@ -168,7 +169,7 @@ def test_late_records_are_counted_and_pair_with_nothing() -> None:
 
 
 def test_results_have_a_total_order() -> None:
-    """Pairs of one left record differ in the suborder; records alone have 0 and -1."""
+    """The lineage has the log, and the record of the right row. Unmatched records have 0."""
     engine = StreamJoinEngine(JoinWindows(5, 5, 0), "outer", LEFT_VALUES, RIGHT_VALUES)
     rows = [
         {"key": key, "timestamp_ms": 100, "partition": p, "offset": o, "side": s}
@@ -184,11 +185,12 @@ def test_results_have_a_total_order() -> None:
         [{**row, "stream_time_ms": 100} for row in rows], schema=engine.record_schema
     )
     results = engine.apply(engine.empty_state(), batch, Times.at((200, 200))).results.to_pylist()
-    assert [(r["key"], r["partition"], r["offset"], r["suborder"]) for r in results] == [
-        ("A", 3, 7, 1),
-        ("A", 3, 7, 2 * 2**48 + 10),
-        ("B", 1, 4, 0),
-        ("C", 5, 6, -1),
+    found = [(r["key"], r["partition"], r["offset"], indexes_of(r["__lineage"])) for r in results]
+    assert found == [
+        ("A", 3, 7, (0, 0, 1)),
+        ("A", 3, 7, (0, 2, 10)),
+        ("B", 1, 4, (0, 0, 0)),
+        ("C", 5, 6, (1, 0, 0)),
     ]
 
 
@@ -220,15 +222,16 @@ def test_the_longest_times_do_not_overflow() -> None:
     assert results == [[("a", "b", MAX_TIMESTAMP_MS), ("c", "b", MAX_TIMESTAMP_MS)]]
 
 
-@pytest.mark.parametrize(("name", "value"), [("partition", 2**15 - 1), ("offset", 2**48 - 1)])
-def test_a_place_that_does_not_fit_the_suborder_is_refused(name: str, value: int) -> None:
-    """Rather than two results with one place, a clear message."""
+def test_results_have_any_partition_and_offset() -> None:
+    """The lineage has the greatest ones that Kafka has."""
     engine = StreamJoinEngine(JoinWindows(5, 5, 0), "inner", LEFT_VALUES, RIGHT_VALUES)
     row = {"key": "A", "timestamp_ms": 1, "partition": 0, "offset": 0, "stream_time_ms": 1}
-    row |= {"side": RIGHT, name: value}
-    batch = pa.Table.from_pylist([row], schema=engine.record_schema)
-    with pytest.raises(IllegalArgument, match=f"the {name} must be below .* not {value}"):
-        engine.apply(engine.empty_state(), batch, Times.at((1, 1)))
+    greatest = {"side": RIGHT, "partition": 2**31 - 1, "offset": 2**63 - 2}
+    rows = [row | {"side": LEFT}, row | greatest]
+    batch = pa.Table.from_pylist(rows, schema=engine.record_schema)
+    result = engine.apply(engine.empty_state(), batch, Times.at((1, 1)))
+    (found,) = result.results["__lineage"].to_pylist()
+    assert indexes_of(found) == (2**31 - 1, 2**63 - 1)
 
 
 def test_unknown_joins_and_common_names_are_refused() -> None:
@@ -327,7 +330,7 @@ def test_the_stream_table_example_of_the_semantics() -> None:
             "timestamp_ms": 10,
             "partition": 1,
             "offset": 0,
-            "suborder": None,
+            "__lineage": None,
             "stream_time_ms": 12,
             "l": "a",
             "r": "b",
@@ -340,13 +343,13 @@ def test_the_stream_table_example_of_the_semantics() -> None:
     ("rows", "newest_last"),
     [
         # As the stage in front may bring them: of one record's elements in any order,
-        (SideRows(Places(1)), [{"suborder": 0}, {"suborder": 1}, {"suborder": 2}]),
-        # of triples by what is behind the second place,
-        (SideRows(Places(2)), [{"suborder": 7, "__partners": bytes([n])} for n in range(3)]),
+        (SideRows(Lineage(1)), [{"__lineage": lineage(n)} for n in range(3)]),
+        # of triples by the third record,
+        (SideRows(Lineage(4)), [{"__lineage": lineage(0, 7, 0, n)} for n in range(3)]),
         # of joined tables by table, whose partitions say nothing of each other.
         (
-            SideRows(Places(1, 2, of_tables=2), have_effect=True),
-            [{"__effect": 24 + n, "suborder": n, "partition": 1 - n} for n in range(2)],
+            SideRows(Lineage(1, logs=2), have_effect=True),
+            [{"__effect": 24 + n, "__lineage": lineage(n), "partition": 1 - n} for n in range(2)],
         ),
     ],
     ids=["elements", "triples", "tables"],

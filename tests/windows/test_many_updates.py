@@ -14,8 +14,6 @@ from oriel import SessionWindows, SlidingWindows
 from oriel.pipeline.windows import (
     AggregateUpdatesEngine,
     Fold,
-    IllegalArgument,
-    Places,
     Times,
     engine_for,
     updates_engine_for,
@@ -27,6 +25,7 @@ from tests.models.aggregate_updates import (
     session_updates,
     sliding_updates,
 )
+from tests.windows.lineages import indexes_of
 from tests.windows.test_aggregate_updates import (
     AGGREGATES,
     CARRIED,
@@ -85,9 +84,12 @@ def told(engine: AggregateUpdatesEngine, log: Sequence[Entry]) -> list[tuple[Any
     """Of each row its record, number in it, bounds, time and list."""
     batch = batch_of(engine, log, 0, len(log))
     result = engine.apply(engine.empty_state(), batch, Times.at((0, -1)))
-    rows = sorted(result.results.to_pylist(), key=lambda row: (row["offset"], row["suborder"]))
+    rows = sorted(result.results.to_pylist(), key=lambda row: (row["offset"], row["__lineage"]))
     bounds = "window_start_ms", "window_end_ms", "timestamp_ms", "all"
-    return [(row["offset"], row["suborder"], *(row[name] for name in bounds)) for row in rows]
+    return [
+        (row["offset"], *indexes_of(row["__lineage"]), *(row[name] for name in bounds))
+        for row in rows
+    ]
 
 
 def test_each_record_tells_its_windows_in_kafkas_order() -> None:
@@ -163,7 +165,7 @@ def test_rows_of_several_partitions_become_those_of_the_store(
             Times.at((min(clocks.values()), -1)),
         )
         told_rows = result.results.to_pylist()
-        order = ("stream_time_ms", "partition", "offset", "suborder")
+        order = ("stream_time_ms", "partition", "offset", "__lineage")
         for row in sorted(told_rows, key=itemgetter(*order)):
             place = row["key"], row["window_start_ms"], row["window_end_ms"]
             rows.pop(place, None)
@@ -219,19 +221,6 @@ def test_a_session_that_a_function_removes_leaves_those_of_other_partitions() ->
         (19, 19, None), (24, 24, None), (19, 24, None), (19, 19, ",2"),
     ]  # fmt: skip
     assert len(state) == 1
-
-
-def test_numbers_of_rows_that_have_no_room_are_refused() -> None:
-    """No two rows may have one place: rather none goes on."""
-    numbers = np.array([0, 1, 5])
-    once = Places(1).numbers_of_rows(numbers, np.array([0, 3, 1]), 2**20)
-    assert once.tolist() == [0, 2**20 + 3, 5 * 2**20 + 1]
-    twice = Places(1, of_tables=2).numbers_of_rows(once * 2 + 1, np.array([2, 0, 0]), 2**20)
-    assert (twice // 2 // 2**20).tolist() == once.tolist()
-    assert (twice % 2).tolist() == [1, 1, 1]
-    for places, number in ((twice, 0), (once, 2**20)):
-        with pytest.raises(IllegalArgument, match="more than a record id can hold"):
-            Places(1).numbers_of_rows(places, np.full(3, number), 2**20)
 
 
 def test_a_record_on_which_a_function_raises_is_in_no_sliding_window() -> None:

@@ -10,7 +10,8 @@ from oriel.pipeline import windows as w
 from oriel.pipeline.windows import IllegalArgument, Ranges
 from oriel.pipeline.windows.aggregates import PartColumns, Pieces, of_pieces
 from oriel.pipeline.windows.arrays import Floats
-from oriel.pipeline.windows.records import PARTNERS
+from oriel.pipeline.windows.records import LINEAGE
+from tests.windows.lineages import lineage
 
 _VALUES = pa.schema([("v", pa.float64())])
 
@@ -89,8 +90,8 @@ def test_changes_of_a_table_add_up_to_the_rows_that_stay(
         "timestamp_ms": np.arange(8),
         "partition": pa.array(np.zeros(8), pa.int32()),
         "offset": np.arange(8),
-        # An even number is an old row, an odd one a new row.
-        "suborder": [1, 1, 0, 1, 0, 1, 0, 1],
+        # 0 is an old row, 1 is a new row.
+        LINEAGE.name: pa.array([lineage(n) for n in (1, 1, 0, 1, 0, 1, 0, 1)], LINEAGE.type),
     })  # fmt: skip
     columns = PartColumns({"result": make("v").of_changes()}, schema)
     whole = columns.of(changes, Ranges.side_by_side(np.array([8])))
@@ -135,15 +136,14 @@ def test_join_results_of_one_record_are_in_the_order_of_their_lineage(
     aggregate: w.Aggregate, expected: object
 ) -> None:
     """The results of one record have one source offset, so the other records decide."""
-    columns = PartColumns({"result": aggregate.of_joined()}, _VALUES)
+    columns = PartColumns({"result": aggregate.with_lineage()}, _VALUES)
     rows = columns.of_each(
         pa.table({
             "v": [1.0, 2.0, 3.0],
             "timestamp_ms": [5, 5, 5],
             "partition": pa.array([0, 0, 0], pa.int32()),
             "offset": [9, 9, 9],
-            "suborder": [0, 0, 0],
-            PARTNERS.name: pa.array([b"b", b"a", b"c"], PARTNERS.type),
+            LINEAGE.name: pa.array([lineage(0, n) for n in (2, 1, 3)], LINEAGE.type),
         })
     )  # fmt: skip
     merged = columns.merged(rows, Ranges.side_by_side(np.array([3])))
@@ -179,7 +179,6 @@ def test_a_window_in_pieces_has_the_aggregates_of_its_members(
         "timestamp_ms": [0, 1, 2],
         "partition": pa.array([0, 0, 0], pa.int32()),
         "offset": [0, 1, 2],
-        "suborder": [0, 0, 0],
     })  # fmt: skip
 
     def pieces(window: list[int], row: list[int], sizes: list[int]) -> Pieces:

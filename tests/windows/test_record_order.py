@@ -7,24 +7,25 @@ import pyarrow as pa
 import pytest
 
 from oriel.pipeline.windows.records import window_order
+from tests.windows.lineages import lineage
 
 Place = tuple[int, int, int, int, int | None]
 
 
 def records_of(places: list[Place]) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], pa.Table]:
-    """Groups, and a table of (time, partition, offset, suborder)."""
-    group, time, partition, offset, suborder = zip(*places, strict=True) if places else [()] * 5
+    """Groups, and a table of (time, partition, offset, lineage)."""
+    group, time, partition, offset, index = zip(*places, strict=True) if places else [()] * 5
     return np.array(group, dtype=np.int64), pa.table({
         "timestamp_ms": pa.array(time, pa.int64()),
         "partition": pa.array(partition, pa.int32()),
         "offset": pa.array(offset, pa.int64()),
-        "suborder": pa.array(suborder, pa.int64()),
+        "__lineage": pa.array([None if n is None else lineage(n) for n in index], pa.binary()),
     })  # fmt: skip
 
 
 @pytest.mark.parametrize("most", [0, 1, 2, 40])
 @pytest.mark.parametrize("seed", range(5))
-def test_equal_times_go_by_partition_offset_and_suborder(seed: int, most: int) -> None:
+def test_equal_times_go_by_partition_offset_and_lineage(seed: int, most: int) -> None:
     """Sorting any shuffle gives what Python's own sort of the places gives; null counts as 0."""
     random = Random(seed)
     places: list[Place] = [

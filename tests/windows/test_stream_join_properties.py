@@ -24,6 +24,7 @@ from tests.windows.join_batches import (
     to_table,
     whole,
 )
+from tests.windows.lineages import values_of
 from tests.windows.random_logs import marks_reached
 
 #: (before, after); the negative ones reach to one side only.
@@ -87,14 +88,14 @@ def _table(engine: StreamJoinEngine, batch: Batch) -> pa.Table:
 
 
 def _result(row: dict[str, Any]) -> Result:
-    names = ("key", "timestamp_ms", "partition", "offset", "suborder", "stream_time_ms", "l", "r")
+    names = ("key", "timestamp_ms", "partition", "offset", "__lineage", "stream_time_ms", "l", "r")
     assert tuple(row) == names
-    result: Result = tuple(row.values())
+    result: Result = values_of(row)
     return result
 
 
 def _place(result: Result) -> tuple[Any, ...]:
-    """Time, partition, offset and suborder, which tell results apart."""
+    """Time, partition, offset and lineage, which distinguish results."""
     return result[1:5]
 
 

@@ -22,6 +22,7 @@ from oriel.pipeline.windows.exact import (
 from tests.models.joins import Arrived
 from tests.models.table_groups import updates
 from tests.windows.join_batches import saved_and_loaded, to_table
+from tests.windows.lineages import indexes_of, lineage, values_of
 from tests.windows.test_table_join_properties import CARRIED, LEFT_VALUES, RIGHT_VALUES
 
 NO_CLOCKS = (0, 0)
@@ -51,14 +52,15 @@ def test_a_record_tells_the_old_row_and_then_the_new_one() -> None:
         ),
         Times.at(NO_CLOCKS),
     )
-    assert [tuple(row.values()) for row in first.results.to_pylist()] == [
-        ("A", 10, 0, 7, 1, 10, "a"), ("A", 3, 0, 8, 0, 10, "a"), ("A", 3, 0, 8, 1, 10, "b"),
+    assert [values_of(row) for row in first.results.to_pylist()] == [
+        ("A", 10, 0, 7, (1,), 10, "a"),
+        ("A", 3, 0, 8, (0,), 10, "a"), ("A", 3, 0, 8, (1,), 10, "b"),
     ]  # fmt: skip
     assert sum(first.filtered) == 1
     deleted = batch_of(engine, (LEFT, Arrived("A", 12, 0, 10, None, 12)))
     second = engine.apply(saved_and_loaded(first.state), deleted, Times.at(NO_CLOCKS))
-    assert [tuple(row.values()) for row in second.results.to_pylist()] == [
-        ("A", 12, 0, 10, 0, 12, "b")
+    assert [values_of(row) for row in second.results.to_pylist()] == [
+        ("A", 12, 0, 10, (0,), 12, "b")
     ]
     assert (len(first.state), len(second.state)) == (1, 0)
 
@@ -68,7 +70,7 @@ def test_each_partition_has_a_row_of_its_own() -> None:
     engine = of_one_table()
     both = [(LEFT, Arrived("A", 10, p, 7, f"of {p}", 10)) for p in (0, 1)]
     result = engine.apply(engine.empty_state(), batch_of(engine, *both), Times.at(NO_CLOCKS))
-    assert [row["suborder"] for row in result.results.to_pylist()] == [1, 1]
+    assert result.results["__lineage"].to_pylist() == [lineage(1), lineage(1)]
     deletion = batch_of(engine, (LEFT, Arrived("A", 11, 0, 8, None, 11)))
     result = engine.apply(result.state, deletion, Times.at(NO_CLOCKS))
     assert [row["l"] for row in result.results.to_pylist()] == ["of 0"]
@@ -77,7 +79,7 @@ def test_each_partition_has_a_row_of_its_own() -> None:
 
 
 def test_two_tables_tell_the_joined_rows_before_and_after() -> None:
-    """A right record's changes have suborders of their own; times as updates have them."""
+    """The lineage has the table, and whether the row is new. Times are those of updates."""
     engine = TableChangesEngine(TableJoin("inner", 0, 1), (LEFT_VALUES, RIGHT_VALUES), CARRIED)
     result = engine.apply(
         engine.empty_state(),
@@ -90,18 +92,18 @@ def test_two_tables_tell_the_joined_rows_before_and_after() -> None:
         ),
         Times.at(NO_CLOCKS),
     )
-    assert [tuple(row.values()) for row in result.results.to_pylist()] == [
-        ("A", 10, 1, 7, 3, 11, "a", "b"),
-        ("A", 5, 0, 8, 0, 12, "a", "b"), ("A", 5, 0, 8, 1, 12, "c", "b"),
-        ("A", 3, 1, 8, 2, 13, "c", "b"),
+    assert [values_of(row) for row in result.results.to_pylist()] == [
+        ("A", 10, 1, 7, (1, 1), 11, "a", "b"),
+        ("A", 5, 0, 8, (0, 0), 12, "a", "b"), ("A", 5, 0, 8, (0, 1), 12, "c", "b"),
+        ("A", 3, 1, 8, (1, 0), 13, "c", "b"),
     ]  # fmt: skip
     assert sum(result.filtered) == 1
 
 
 def test_names_are_checked() -> None:
     """A column that the engine has is refused."""
-    schema = pa.schema([("suborder", pa.int64())])
-    with pytest.raises(IllegalArgument, match="column 'suborder' exists twice"):
+    schema = pa.schema([("offset", pa.int64())])
+    with pytest.raises(IllegalArgument, match="column 'offset' exists twice"):
         TableChangesEngine(0, (schema,))
 
 
@@ -119,7 +121,7 @@ def random_log(random: Random) -> list[Any]:
 
 def test_results_follow_from_each_partitions_log_alone() -> None:
     """In any cut and interleaving, with a restart behind each batch."""
-    told = 0
+    told, record = 0, ("timestamp_ms", "partition", "offset")
     for seed in range(60):
         random, engine = Random(seed), of_one_table()
         logs = {p: random_log(random) for p in range(random.choice((1, 2, 3)))}
@@ -143,7 +145,7 @@ def test_results_follow_from_each_partitions_log_alone() -> None:
             result = engine.apply(state, batch_of(engine, *arrived), Times.at(NO_CLOCKS))
             state = saved_and_loaded(result.state)
             found += [
-                (r["timestamp_ms"], r["partition"], r["offset"], r["suborder"], r["l"])
+                (*(r[n] for n in record), *indexes_of(r["__lineage"]), r["l"])
                 for r in result.results.to_pylist()
             ]
         assert sorted(found, key=lambda r: r[1:]) == sorted(expected, key=lambda r: r[1:]), seed

@@ -162,7 +162,7 @@ def _lookups(batch: Batch, how: LookupHow) -> tuple[list[dict[str, Any]], int]:
             "timestamp_ms": record.time,
             "partition": record.partition,
             "offset": record.offset,
-            "suborder": None,
+            "__lineage": None,
             "stream_time_ms": record.stream_time,
             "l": record.value,
             "r": table.get(record.key),

@@ -30,6 +30,7 @@ from tests.windows.join_batches import (
     to_table,
     whole,
 )
+from tests.windows.lineages import values_of
 from tests.windows.random_logs import marks_reached
 from tests.windows.test_table_join_properties import CARRIED, LEFT_VALUES, RIGHT_VALUES
 
@@ -137,7 +138,7 @@ def test_the_cut_of_both_topics_against_each_other_matters() -> None:
 
 
 def test_a_result_has_the_place_of_its_record() -> None:
-    """Partition, offset and stream time are the record's; its side tells equal places apart."""
+    """Partition, offset and stream time are the record's. The lineage has the table."""
     engine = engine_of("inner")
     first: Arrivals = [
         (RIGHT, Arrived("A", 5, 0, 7, "b", 40)),
@@ -145,9 +146,9 @@ def test_a_result_has_the_place_of_its_record() -> None:
         (LEFT, Arrived("A", 3, 2, 8, "c", 50)),
     ]
     results = engine.apply(engine.empty_state(), batch_of(engine, first), Times.at(CLOCKS)).results
-    assert [tuple(row.values()) for row in results.to_pylist()] == [
-        ("A", 10, 0, 7, RIGHT, 40, False, "a", "b"),
-        ("A", 5, 2, 8, LEFT, 50, False, "c", "b"),
+    assert [values_of(row) for row in results.to_pylist()] == [
+        ("A", 10, 0, 7, (RIGHT,), 40, False, "a", "b"),
+        ("A", 5, 2, 8, (LEFT,), 50, False, "c", "b"),
     ]
 
 
@@ -211,9 +212,9 @@ def arrivals_of(case: Case, random: Random, *, cut: bool) -> list[Arrivals]:
 def told_of(case: Case, model: Model, given: Arrivals) -> list[tuple[Any, ...]]:
     """What the model says that the engine gives of a batch."""
 
-    def row(suborder: int, values: Values | None, *beside: Any) -> tuple[Any, ...]:
+    def row(lineage: tuple[int, ...], values: Values | None, *others: Any) -> tuple[Any, ...]:
         of_tables = [(values or {}).get(number) for number in range(len(case.sides))]
-        return suborder, *beside, *of_tables
+        return lineage, *others, *of_tables
 
     results = []
     for side, record, told in model.process(given):
@@ -222,12 +223,12 @@ def told_of(case: Case, model: Model, given: Arrivals) -> list[tuple[Any, ...]]:
         place = (record.key, told.time, record.partition, record.offset)
         if case.changes:
             changes = [
-                row(2 * side + is_new, values, record.stream_time)
+                row((side, is_new), values, record.stream_time)
                 for is_new, values in enumerate((told.old, told.new))
                 if values is not None
             ]
         else:
-            changes = [row(side, told.new, record.stream_time, told.new is None)]
+            changes = [row((side,), told.new, record.stream_time, told.new is None)]
             model.marks |= {"told of three tables and more"} if len(case.sides) > 2 else set()
             model.marks |= {"told that a row is gone"} if told.new is None else set()
         results += [(*place, *change) for change in changes]
@@ -242,11 +243,10 @@ def check_case(case: Case, *, cut: bool, restart: bool, wrong: str = "") -> set[
     for given in arrivals_of(case, Random(case.seed + 1), cut=cut):
         result = engine.apply(state, table_of(engine, given), Times.at(CLOCKS))
         state = saved_and_loaded(result.state) if restart else result.state
-        results = [tuple(row.values()) for row in result.results.to_pylist()]
+        results = [values_of(row) for row in result.results.to_pylist()]
         assert results == told_of(case, model, given)
-        # Both changes of a record have its place; suborders tell of which table it is.
-        of_table = 2 if case.changes else 1
-        telling = {(row[2], row[3], row[4] // of_table) for row in results}
+        # Both changes of a record have its record id and its table.
+        telling = {(row[2], row[3], row[4][0]) for row in results}
         assert sum(result.filtered) == len(given) - len(telling)
         rows = state.to_pylist()
         assert [row for row in rows if row["key_group"] != len(row["key"])] == []

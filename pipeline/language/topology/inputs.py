@@ -19,12 +19,11 @@ from oriel.pipeline.language.topology.steps import (
 from oriel.pipeline.windows import (
     RIGHT,
     JoinWindows,
+    Lineage,
     NoWindows,
-    Places,
     TableJoin,
     Windows,
-    merged_places,
-    places_side_by_side,
+    merged_lineage,
 )
 from oriel.storage import TEXT, KeyType
 
@@ -80,20 +79,20 @@ class Input:
         return grouped if self.join is None else f"{self.join.text}: {grouped}"
 
     @property
-    def places(self) -> Places:
-        """The lineage of its records. Several records can have the same position in the log."""
-        places = self.places_before_steps
-        return places.flattened() if flattens(self.steps) else places
+    def lineage(self) -> Lineage:
+        """The form of the lineages of its records."""
+        before = self.lineage_before_steps
+        return before.extended() if flattens(self.steps) else before
 
     @property
-    def places_before_steps(self) -> Places:
-        """The lineage of the records that its steps read."""
-        return Places() if self.join is None else self.join.lineage
+    def lineage_before_steps(self) -> Lineage:
+        """The form of the lineages of the records that its steps read."""
+        return Lineage() if self.join is None else self.join.lineage
 
     @property
-    def flattened_places(self) -> Places | None:
-        """The lineage of records before they are flattened, or None without flattening."""
-        return self.places_before_steps if flattens(self.steps) else None
+    def flattened_lineage(self) -> Lineage | None:
+        """The form of lineages before records are flattened, or None without flattening."""
+        return self.lineage_before_steps if flattens(self.steps) else None
 
     @property
     def creating_join(self) -> "Join | None":
@@ -111,7 +110,7 @@ class Input:
 
         Updates are also flattened records if a record can change several rows.
         """
-        return self.creating_join is None and self.places.numbers > 0
+        return self.creating_join is None and self.lineage.length > 0
 
     @property
     def is_one_stream(self) -> bool:
@@ -209,8 +208,8 @@ class Join(ABC):
 
     @property
     @abstractmethod
-    def lineage(self) -> Places:
-        """What distinguishes results that have the same position in a log."""
+    def lineage(self) -> Lineage:
+        """The form of the lineages of the results."""
 
     @property
     def keeps_records(self) -> bool:
@@ -286,8 +285,13 @@ class StreamJoin(Join):
         return self.left, self.right
 
     @property
-    def lineage(self) -> Places:
-        return self.left.places.joined(self.right.places)
+    def lineage(self) -> Lineage:
+        return self.left.lineage.joined(self.right.lineage, has_left=self.how != "outer")
+
+    @property
+    def log_inputs(self) -> tuple[Input, ...]:
+        # An unmatched right record of an outer join has no left record.
+        return self.inputs if self.how == "outer" else (self.left,)
 
     @property
     def limits_text(self) -> str:
@@ -321,8 +325,8 @@ class MergedStreams(Join):
         return self.streams
 
     @property
-    def lineage(self) -> Places:
-        return merged_places([stream.places for stream in self.streams])
+    def lineage(self) -> Lineage:
+        return merged_lineage([stream.lineage for stream in self.streams])
 
     @property
     def limits_text(self) -> str:
@@ -347,15 +351,20 @@ class GraceBuffer(Join):
         return (self.left,)
 
     @property
-    def lineage(self) -> Places:
-        return self.left.places
+    def lineage(self) -> Lineage:
+        return self.left.lineage
 
 
 @dataclass(frozen=True)
 class TableLookup(Join):
     """A stream-table join: each record with the row of its key.
 
-    ``history_ms``: the history of a versioned table, whose row as of the record's time is joined.
+    Attributes:
+        left: The stream.
+        right: The table.
+        how: The kind of the join.
+        history_ms: The history of a versioned table. Each record is joined with the row as of its
+            time. None: the table is not versioned.
     """
 
     looks_up = True
@@ -374,8 +383,8 @@ class TableLookup(Join):
         return self.left, self.right
 
     @property
-    def lineage(self) -> Places:
-        return self.left.places
+    def lineage(self) -> Lineage:
+        return self.left.lineage
 
     @property
     def keeps_records(self) -> bool:
@@ -402,8 +411,8 @@ class VersionedRecords(Join):
         return (self.left,)
 
     @property
-    def lineage(self) -> Places:
-        return self.left.places
+    def lineage(self) -> Lineage:
+        return self.left.lineage
 
     @property
     def keeps_records(self) -> bool:
@@ -457,8 +466,11 @@ class TableUpdates(JoinOfTables):
         return f"{joins}{steps}to_stream()"
 
     @property
-    def lineage(self) -> Places:
-        return places_side_by_side([each.places for each in self.log_inputs])
+    def lineage(self) -> Lineage:
+        if not self.by_foreign_key:
+            return merged_lineage([table.lineage for table in self.tables])
+        # A right record updates several rows.
+        return merged_lineage([self.left.lineage, self.named.lineage.extended()])
 
     @property
     def log_inputs(self) -> tuple[Input, ...]:
@@ -509,9 +521,9 @@ class TableChanges(JoinOfTables):
         return f"{behind_first(self.tables, self.rows)}changes()"
 
     @property
-    def lineage(self) -> Places:
+    def lineage(self) -> Lineage:
         # A change has an old and a new row.
-        return places_side_by_side([table.places for table in self.tables]).of_changes()
+        return merged_lineage([table.lineage for table in self.tables]).extended()
 
     def asks_for_old(self, *, is_asked: bool) -> bool:
         del is_asked
@@ -533,9 +545,16 @@ def behind_first(tables: tuple[Input, ...], rows: TableJoin | int) -> str:
 class AggregateUpdates(Join):
     """The updates of an aggregation: each record with the rows that it changes.
 
-    ``others`` are the other inputs of a cogroup or of merged streams. With several inputs, results
-    are rows and not records. ``streams`` has the index in the cogroup of each input, from 0, first
-    the left one. Merged inputs share an index.
+    With several inputs, the results are rows and not records.
+
+    Attributes:
+        left: The first input.
+        aggregation: The aggregates, or the functions.
+        windows: The windows.
+        row_steps: The steps of the rows.
+        others: The other inputs of a cogroup or of merged streams.
+        streams: The index of each input in the cogroup, from 0, first the left one. Merged inputs
+            share an index.
     """
 
     follows_each_record = emits_rows = aggregates = True
@@ -569,10 +588,9 @@ class AggregateUpdates(Join):
         return self.left, *self.others
 
     @property
-    def lineage(self) -> Places:
-        of_inputs = [each.places for each in self.inputs]
-        places = places_side_by_side(of_inputs) if self.others else of_inputs[0]
-        return places.of_updates(self.windows)
+    def lineage(self) -> Lineage:
+        merged = merged_lineage([each.lineage for each in self.inputs])
+        return merged.of_updates(self.windows)
 
     @property
     def keeps_records(self) -> bool:
@@ -585,7 +603,11 @@ class AggregateUpdates(Join):
 
 
 class BetweenTables(Join):
-    """A node with messages within a foreign-key join. ``each``: it follows each record."""
+    """A node with messages within a foreign-key join.
+
+    Attributes:
+        each: True if it follows each record. False if it only has the rows after a batch.
+    """
 
     is_between_tables = True
     each: bool
@@ -605,8 +627,11 @@ class Subscriptions(BetweenTables):
     """Subscriptions of a foreign-key join (KIP-213): the right key of each left row.
 
     The last step of the input computes the foreign key. This input only feeds subscriptions.
-    Another input reads the left table again, produces its rows and counts its records. ``each``:
-    one subscription per record instead of one per batch.
+    Another input reads the left table again, produces its rows and counts its records.
+
+    Attributes:
+        left: The left table.
+        each: True for subscriptions after each record. False for subscriptions after each batch.
     """
 
     left: Input
@@ -621,18 +646,19 @@ class Subscriptions(BetweenTables):
         return (self.left,)
 
     @property
-    def lineage(self) -> Places:
-        # A new foreign key has an old one and a new one.
-        if not self.each:
-            return Places(numbers=1)
-        return places_side_by_side([self.left.places]).of_changes()
+    def lineage(self) -> Lineage:
+        # A changed foreign key has two messages, to the old and to the new right key.
+        return self.left.lineage.extended() if self.each else Lineage(length=1)
 
 
 @dataclass(frozen=True)
 class Responses(BetweenTables):
     """The rows of the right table for each subscription, with the key of the left row.
 
-    ``each``: after each record instead of after each batch.
+    Attributes:
+        left: The subscriptions.
+        right: The right table.
+        each: True for responses after each record. False for responses after each batch.
     """
 
     left: Input
@@ -648,10 +674,11 @@ class Responses(BetweenTables):
         return self.left, self.right
 
     @property
-    def lineage(self) -> Places:
+    def lineage(self) -> Lineage:
         if not self.each:
-            return Places(numbers=1)
-        return places_side_by_side([self.left.places, self.right.places])
+            return Lineage(length=1)
+        # A right record has one response per subscriber.
+        return merged_lineage([self.left.lineage, self.right.lineage.extended()])
 
 
 def side_of(origin: Input) -> Input:

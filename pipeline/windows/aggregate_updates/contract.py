@@ -4,7 +4,7 @@ An update is the record with the aggregates as its value and with the time of th
 the greatest time of the records of the row, for a session its end. Kafka Streams emits the same
 after an aggregation without a cache. In overlapping windows and in sessions, a record changes
 several rows and becomes that many flattened records, in the order of Kafka Streams. A flattened
-record does the same. Rows of several input streams are not counted as flattened records.
+record also becomes several. Rows of several input streams are not counted as flattened records.
 
 Records of a key are applied in the order of stream time, partition and offset. The updates of a key
 in one partition therefore depend only on the log. For a key in several partitions, the last update
@@ -28,6 +28,7 @@ from oriel.pipeline.windows.arrays import Flags, Ints, heads, places_in_runs
 from oriel.pipeline.windows.definitions import LEFT, Windows
 from oriel.pipeline.windows.engines import Times
 from oriel.pipeline.windows.joins import (
+    RESULT_FIELDS,
     SIDE,
     SIDE_FIELDS,
     STREAM_TIME,
@@ -42,9 +43,10 @@ from oriel.pipeline.windows.joins import (
 )
 from oriel.pipeline.windows.records import (
     EFFECT,
+    LINEAGE,
     NULL_VALUE,
-    PLACE_FIELDS,
-    SUBORDER,
+    extended_by,
+    lineage_fields,
     with_column,
 )
 
@@ -52,8 +54,6 @@ from oriel.pipeline.windows.records import (
 WINDOW_BOUNDS = (pa.field("window_start_ms", pa.int64()), pa.field("window_end_ms", pa.int64()))
 #: The reason why a record changes no row. Null in a row.
 _REASON = pa.field("reason", pa.string())
-#: In sliding windows and sessions, a record changes fewer rows than this.
-_MOST_ROWS = 2**20
 
 
 @dataclass(frozen=True)
@@ -91,18 +91,16 @@ class AggregateUpdatesEngine(JoinEngine):
     """The base of engines for the updates of an aggregation.
 
     The input is a stream that is grouped by key, the changes of a table, or several streams. A
-    result has the place, the stream time and the lineage of its record. If a record can change
-    several rows, the lineage also has the index of the row. A deleted row has a null value
-    (``null_value``). If a change deletes a row and another change of the same update adds one to
-    the same group, both are one update, as in Kafka Streams.
+    result has the record id, the stream time and the lineage of its record. If a record can change
+    several rows, the lineage also has the index of the row. For a deleted row, ``null_value`` is
+    True. An update of the table can subtract its old row from a group and add its new row to the
+    same group. Then both are one update of the group, as in Kafka Streams.
 
-    The state is the state of a store with the same windows, in the same time buckets. Its rows
-    leave when no partition can have a record for them.
+    The state is the state of a store with the same windows, in the same time buckets. Its rows are
+    deleted when no partition can have a record for them.
     """
 
     rows_leave_when_due = True
-    #: The most rows that one record changes.
-    _rows_of_record: int = _MOST_ROWS
 
     def __init__(
         self,
@@ -118,7 +116,7 @@ class AggregateUpdatesEngine(JoinEngine):
         ``sides`` describe the rows of the stream, or of each of several streams.
 
         Raises:
-            IllegalArgument: An aggregate or a value has a name that the stage needs.
+            IllegalArgument: An aggregate or a value has a name that the operator needs.
         """
         self.windows = windows
         # With several streams, an update is a row, and not a record of one stream.
@@ -126,20 +124,17 @@ class AggregateUpdatesEngine(JoinEngine):
         self.owns_stream_time = self.keeps_order and windows.kind != "none"
         self.takes_null_values = windows.rule.takes_null_values
         self.makes_elements = windows.rule.changes_several
-        self._sides, self._logs = len(sides), SideLogs([each.places for each in sides])
+        self._sides, self._logs = len(sides), SideLogs([each.lineage for each in sides])
         self._rows = rows = sides[LEFT] if len(sides) == 1 else self._logs.merged
-        self._place_fields = (*SIDE_FIELDS, *rows.places.fields)
-        self._result_places = rows.places.of_updates(windows)
+        self._place_fields = (*SIDE_FIELDS, *rows.lineage.fields)
         self._carried = list(carried or ())
         bounds = () if windows.kind == "none" else WINDOW_BOUNDS
         given = pa.schema([*types.items(), *bounds])
-        # Downstream rows always have a column ``SUBORDER``.
-        numbers = self._result_places.fields or [SUBORDER]
-        own = (*PLACE_FIELDS, *numbers, STREAM_TIME, NULL_VALUE, _REASON)
+        own = (*RESULT_FIELDS, NULL_VALUE, _REASON)
         results = values_beside(own, carried, [given])
-        # The columns that order records in addition to place and time. Several streams receive one
-        # here.
-        of_sides = max((side.places.fields for side in sides), key=len)
+        # The columns of the apply order in addition to record id and time. Several streams become
+        # one stream here, which creates the column of the apply order.
+        of_sides = lineage_fields(side.lineage for side in sides)
         self._order_fields = rows.order_fields if len(sides) == 1 else of_sides
         beside = [*SIDE_FIELDS, *self._order_fields, NULL_VALUE, *self._carried]
         values_beside(tuple(beside), None, [values])
@@ -205,13 +200,10 @@ class AggregateUpdatesEngine(JoinEngine):
         if self._sides == 1:
             return batch
         logs, stream_time_ms = self._logs.count, np.asarray(batch[STREAM_TIME.name])
-        places = self._rows.places
-        numbers = places.written(self._logs.update_numbers(batch))
-        effect = pa.array(stream_time_ms * logs + self._logs.numbers(batch))
+        effect = pa.array(stream_time_ms * logs + self._logs.log_of(batch))
         partition = np.asarray(batch["partition"]).astype(np.int64)
         by_side = partition * self._sides + np.asarray(batch[SIDE.name])
-        for field in places.fields:
-            batch = with_column(batch, field, numbers[field.name])
+        batch = with_column(batch, LINEAGE, self._logs.merged_lineages(batch))
         batch = with_column(batch, EFFECT, effect)
         return replaced(batch, {"partition": by_side})
 
@@ -222,7 +214,7 @@ class AggregateUpdatesEngine(JoinEngine):
     def _results(self, records: pa.Table, updates: Updates) -> pa.Table:
         """Return the rows as results. ``records`` has the record of each row."""
         columns = {
-            SUBORDER.name: pa.nulls(len(records), SUBORDER.type),
+            LINEAGE.name: pa.nulls(len(records), LINEAGE.type),
             **{field.name: records[field.name] for field in self._place_fields},
             "timestamp_ms": pa.array(updates.timestamp_ms),
             "window_start_ms": updates.start_ms,
@@ -233,22 +225,14 @@ class AggregateUpdatesEngine(JoinEngine):
         }
         if self.windows.rule.changes_several:
             in_record = places_in_runs(heads(updates.record))
-            columns |= self._row_numbers(records, in_record)
+            columns[LINEAGE.name] = self._row_lineages(records, in_record)
         names = self.result_schema.names
         return pa.table([columns[name] for name in names], self.result_schema)
 
-    def _row_numbers(self, records: pa.Table, in_record: Ints) -> dict[str, pa.Array]:
-        """Return the lineage columns that distinguish the rows of a record.
-
-        ``in_record`` is the index of each row among the rows of its record.
-        """
-        places, results = self._rows.places, self._result_places
-        if results.numbers > max(places.numbers, 1):
-            return places.beside(records, in_record)
-        numbers = places.read(records)
-        first = numbers[:, 0] if places.numbers else np.zeros(len(records), dtype=np.int64)
-        suborder = places.numbers_of_rows(first, in_record, self._rows_of_record)
-        return {SUBORDER.name: pa.array(suborder)}
+    def _row_lineages(self, records: pa.Table, in_record: Ints) -> pa.ChunkedArray:
+        """Return the lineages of rows, which end with the index of the row in its record."""
+        has_lineage = self._rows.lineage.length > 0
+        return extended_by(records[LINEAGE.name] if has_lineage else None, in_record)
 
     def _rows_table(self, columns: Mapping[str, Any]) -> pa.Table:
         """Return rows of the aggregation. They have bounds only with windows."""
@@ -258,9 +242,10 @@ class AggregateUpdatesEngine(JoinEngine):
     def _rejected(self, records: pa.Table, updates: Updates) -> pa.Table:
         """Return the records on which a function raised, with the reason and without a row."""
         columns = {field.name: records[field.name] for field in self._place_fields}
-        if self.windows.rule.changes_several and self._rows.places.fields:
-            # A flattened record has no row here, but the same lineage columns as its rows.
-            columns |= self._row_numbers(records, np.zeros(len(records), dtype=np.int64))
+        if self.windows.rule.changes_several and self._rows.lineage.length:
+            # A flattened record has no row here, but a lineage of the same form as its rows.
+            first = np.zeros(len(records), dtype=np.int64)
+            columns[LINEAGE.name] = self._row_lineages(records, first)
         columns[_REASON.name] = pa.array(list(updates.rejected.values()), _REASON.type)
         columns[NULL_VALUE.name] = pa.repeat(pa.scalar(value=False), len(records))
         return pa.table(

@@ -19,16 +19,18 @@ from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, coded_keys, heads
 from oriel.pipeline.windows.definitions import NoWindows, TimeWindows
 from oriel.pipeline.windows.engines import WindowGrid
 from oriel.pipeline.windows.joins import RECORDS, SideRows
-from oriel.pipeline.windows.records import change_places, rows_schema, takes_away
+from oriel.pipeline.windows.records import rows_schema, takes_away, update_keys
 
 
 class GridEntries(NamedTuple):
-    """The records of a batch with an open window, and their open windows.
+    """The records of a batch with an open window. An entry is one record in one open window.
 
-    ``number`` is the index of each record in the batch, and ``batch`` has only these records.
-    ``windows`` has the range of window indices of each record. An entry is one record in one
-    window. ``record`` is the position of the record of each entry in ``batch``, and ``start_ms`` is
-    the start of its window.
+    Attributes:
+        batch: The records.
+        number: The index in the whole batch of each record.
+        windows: The range of indices of open windows of each record.
+        record: The index in ``batch`` of the record of each entry.
+        start_ms: The start of the window of each entry.
     """
 
     batch: pa.Table
@@ -39,9 +41,15 @@ class GridEntries(NamedTuple):
 
 
 class ChangedRows(NamedTuple):
-    """The rows after some entries, as in ``Updates``. ``entry`` and ``rejected`` are about entries.
+    """The changes of the entries of a batch to the rows of their windows.
 
-    ``state`` has all rows, also rows that leave.
+    Attributes:
+        state: All rows of the next state, also rows of closed windows.
+        entry: The index of the entry of each emitted row, in ascending order.
+        columns: The aggregates of each emitted row.
+        timestamp_ms: The time of each emitted row.
+        gone: True for each deleted row.
+        rejected: Index of a record in ``GridEntries.batch`` -> the reason why it changes no row.
     """
 
     state: pa.Table
@@ -74,7 +82,6 @@ class GridUpdatesEngine(AggregateUpdatesEngine):
         place, aggregates = state_fields
         self.state_schema = rows_schema([WINDOW_BOUNDS[0], *place], self._carried, aggregates)
         self._grid = WindowGrid(windows)
-        self._rows_of_record = self._grid.of_record
 
     def units(self, state: pa.Table) -> Ints:
         return self._grid.units(starts_of(state))
@@ -145,10 +152,9 @@ class GridUpdatesEngine(AggregateUpdatesEngine):
             none = np.zeros(len(batch), dtype=np.bool_)
             return none, none
         (key_code,), _ = coded_keys(batch["key"])
-        places = key_code, *change_places(batch)
         old = takes_away(batch)
         is_completed = np.zeros(len(batch), dtype=np.bool_)
-        is_completed[:-1] = old[:-1] & ~old[1:] & ~heads(*places)[1:]
+        is_completed[:-1] = old[:-1] & ~old[1:] & ~heads(key_code, *update_keys(batch))[1:]
         return old, is_completed
 
 

@@ -1,18 +1,23 @@
-"""The updates of sliding windows (KIP-450), and by declarative aggregates.
+"""The updates of sliding windows (KIP-450) with declarative aggregates.
 
-Which windows there are, and of which records, is what ``SlidingWindowEngine`` says of a store. A
-window is there from its first *definer* on: the record whose left window it is, or whose right one,
-that is if it has a member by then. So a record tells
+The windows of a store and their members are the same as in ``SlidingWindowEngine``. A *definer* of
+a window is a record that has it as its left or right window. A window exists after its first
+definer, as soon as it has a member. A record has an update for
 
-    each window that is there and that it is a member of,
-    its own left window, and its right one, if these are new and some record is in them,
-    a window that was defined before, and whose first member it is,
+    each existing window that contains it,
+    its own left window and its right window, if they are new and contain a record,
+    a window that was defined earlier, if it is the first member.
 
-each with the members that have come up to then. In order, as Kafka Streams forwards them (semantics
-2.1 and 2.4): existing windows by descending start, a window that gets its first member, the left
-one, the right one; of an early record, t < D, existing windows by ascending start, the right one,
-a window that gets its first member, and [0, D] last. (Where that first member is D + 1 ms behind
-the definer, Kafka forwards the window twice alike: as the right one of this, and its own left one.)
+Each update has the members that have arrived. The order of updates is the one of Kafka Streams
+(semantics.md#2-1, semantics.md#2-4). D is the time difference, and an early record has t < D:
+
+    other record    existing windows by descending start, a window with its first member, the left
+                    window, the right window
+    early record    existing windows by ascending start, the right window, a window with its first
+                    member, the window [0, D]
+
+If the first member is D + 1 ms after the definer, Kafka Streams forwards the same window twice. It
+is the right window of the definer and the left window of the member.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,15 +43,23 @@ from oriel.pipeline.windows.engines import SlidingEntries, WindowMembers
 from oriel.pipeline.windows.joins import RECORDS, STREAM_TIME, SideRows
 from oriel.pipeline.windows.records import PLACE_FIELDS, window_order
 
-#: Why a row is told, in the order in which a record's are; and that order for an early record,
-#: whose window [0, D] comes last of all.
+#: The kinds of updates, in the order of the updates of a record. An early record has another order,
+#: because its window [0, D] is last.
 EXISTING, FIRST_MEMBER, LEFT_WINDOW, RIGHT_WINDOW = range(4)
 _EARLY_ORDER = np.array([0, 2, 3, 1])
 
 
 @dataclass(frozen=True)
 class _Records:
-    """Records in window order, with the batch's number of each, -1 of those of the state."""
+    """Records in window order.
+
+    Attributes:
+        table: The records.
+        code: The code of each record's key.
+        time_ms: The time of each record.
+        close_ms: The close time of each record.
+        number: The index of each record in the batch, -1 for a record of the state.
+    """
 
     table: pa.Table
     code: Ints
@@ -56,7 +69,7 @@ class _Records:
 
     @classmethod
     def of(cls, table: pa.Table, code: Ints, number: Ints, grace_ms: int) -> "_Records":
-        """Put records in order by key code, and within a key as inside a window."""
+        """Sort records by key code, and for each key as inside a window."""
         order = window_order(code, table)
         table = table.take(pa.array(order)).combine_chunks()
         time_ms, stream_time_ms = (
@@ -68,16 +81,20 @@ class _Records:
         return len(self.code)
 
     def keep(self, chosen: Flags) -> "_Records":
-        """The records where ``chosen`` is set."""
+        """Return the records where ``chosen`` is set."""
         columns = (self.code, self.time_ms, self.close_ms, self.number)
         return _Records(self.table.filter(pa.array(chosen)), *(each[chosen] for each in columns))
 
 
 @dataclass(frozen=True)
 class _Windows:
-    """Windows by key code and start, each once; the number of the record that first defines each.
+    """Distinct windows by key code and start.
 
-    -1: one of the state does. ``by_left``: of that record it is the left window.
+    Attributes:
+        code: The code of the key.
+        start_ms: The start.
+        since: The index in the batch of the first definer, -1 for a record of the state.
+        by_left: True for the left window of the definer.
     """
 
     code: Ints
@@ -90,7 +107,7 @@ class _Windows:
 
 
 class SlidingUpdatesEngine(AggregateUpdatesEngine):
-    """The updates of sliding windows; the state is the records that can still matter."""
+    """The updates of sliding windows. The state is the records that open windows can contain."""
 
     windows: SlidingWindows
     rows_never_change = True
@@ -106,41 +123,41 @@ class SlidingUpdatesEngine(AggregateUpdatesEngine):
     ) -> None:
         self._difference_ms = windows.time_difference_ms
         super().__init__(windows, values, types, carried, sides=sides)
-        numbers = self._rows.places.fields
+        lineage = self._rows.lineage.fields
         self.state_schema = pa.schema(
-            [*PLACE_FIELDS, *numbers, STREAM_TIME, *self._carried, *values]
+            [*PLACE_FIELDS, *lineage, STREAM_TIME, *self._carried, *values]
         )
 
     def units(self, state: pa.Table) -> Ints:
-        """See ``SlidingWindowEngine``: D + 1 ms are a unit."""
+        """Return time buckets of D + 1 ms, as ``SlidingWindowEngine`` does."""
         return np.asarray(state["timestamp_ms"]) // (self._difference_ms + 1)
 
     def touched_units(self, batch: pa.Table) -> Ranges:
-        """See ``SlidingWindowEngine``: a record's own, and those beside it."""
+        """Return the time bucket of each record and its neighbors (``SlidingWindowEngine``)."""
         unit = self.units(batch)
         return Ranges(unit - 1, unit + 2)
 
     def due_ms(self, state: pa.Table) -> Ints:
-        """The end of each record's right window, the last one that it defines or is in."""
+        """Return the end of each record's right window, the last window that it affects."""
         return np.asarray(state["timestamp_ms"]) + 1 + self._difference_ms
 
     def _is_late(self, batch: pa.Table) -> Flags:
-        """Which records are refused: no window that could hold them is open (semantics.md#0-3)."""
+        """Return which records are late: all their windows are closed (semantics.md#0-3)."""
         end_ms = np.asarray(batch["timestamp_ms"]) + self._difference_ms
         close_ms = np.asarray(batch[STREAM_TIME.name]) - self.windows.close_delay_ms
         return ~self.windows.rule.is_open(end_ms, close_ms)
 
     def _with_arrived(self, state: pa.Table, batch: pa.Table, number: Ints) -> pa.Table:
-        """The records of the state, and behind them those of the batch with these numbers."""
+        """Return the records of the state, and then the records of the batch by index."""
         arrived = batch.take(pa.array(number)).select(self.state_schema.names)
         return pa.concat_tables([state, arrived.cast(self.state_schema)]).combine_chunks()
 
     def _matters(self, time_ms: Ints, close_ms: int) -> Flags:
-        """Which records are in the state as long as windows are closed up to ``close_ms`` only."""
+        """Return which records stay in the state if windows are closed up to ``close_ms``."""
         return self.windows.rule.is_open(time_ms + 1 + self._difference_ms, close_ms)
 
     def _has_left(self, time_ms: Ints, close_ms: Ints) -> Flags:
-        """Which records have a left window: a closed one is not made (semantics.md#2-3)."""
+        """Return which records have a left window, because it is open (semantics.md#2-3)."""
         left_ms = np.maximum(time_ms - self._difference_ms, 0)
         return self.windows.rule.is_open(left_ms + self._difference_ms, close_ms)
 
@@ -157,10 +174,10 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
         *,
         sides: Sequence[SideRows] = (RECORDS,),
     ) -> None:
-        """Aggregate columns of ``values``, by ``aggregates`` that fit rows of such ``sides``.
+        """Aggregate columns of ``values`` by ``aggregates`` that fit the rows of ``sides``.
 
         Raises:
-            IllegalArgument: an aggregate does not fit ``values``, or has a name that is taken.
+            IllegalArgument: An aggregate does not fit ``values``, or its name is taken.
         """
         self._columns = PartColumns(aggregates, values, carried)
         super().__init__(windows, values, self._columns.aggregate_types, carried, sides=sides)
@@ -192,14 +209,14 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
         )
 
     def _defined(self, records: _Records) -> _Windows:
-        """The windows that records define."""
+        """Return the windows that records define."""
         left_ms = np.maximum(records.time_ms - self._difference_ms, 0)
         has_left = self._has_left(records.time_ms, records.close_ms)
         by_left = np.repeat([True, False], [int(has_left.sum()), len(records)])
         code = np.concatenate([records.code[has_left], records.code])
         start_ms = np.concatenate([left_ms[has_left], records.time_ms + 1])
         number = np.concatenate([records.number[has_left], records.number])
-        # The first definer of each; a record's left window is never its right one.
+        # The first definer of each window. The left window of a record is never its right window.
         order = np.lexsort((number, start_ms, code))
         first = order[heads(code[order], start_ms[order])]
         return _Windows(code[first], start_ms[first], number[first], by_left[first])
@@ -207,9 +224,16 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
     def _told(
         self, records: _Records, windows: _Windows, time_ms: Ints
     ) -> tuple["_Rows", pa.Table, "_Base"]:
-        """The rows that the batch tells, in order, with their parts, and the windows' old members.
+        """Return the updates of the batch in order, and the old members of windows.
 
-        ``time_ms`` are the times of the batch's records.
+        Args:
+            records: The records of the state and of the batch.
+            windows: The windows that they define.
+            time_ms: The time of each record of the batch.
+
+        Returns:
+            The updates, the partial aggregates of each update, and the partial aggregates of the
+            old members of the changed windows.
         """
         new = records.keep(records.number >= 0)
         window, member = _members_of(new, windows, self.windows)
@@ -218,7 +242,7 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
         base = self._base(records.keep(records.number < 0), windows, is_changed)
         alone = self._columns.of_each(new.table).take(pa.array(member))
         rows = pa.concat_tables([base.parts, alone.select(base.parts.column_names)])
-        # A window's old members stand in front of the new ones, which come as they arrived.
+        # The old members of a window are first, then the new ones in the order of arrival.
         group = np.concatenate([base.window, window])
         number = np.concatenate([np.full(len(base.window), -1), new.number[member]])
         order = np.lexsort((number, group))
@@ -230,7 +254,8 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
         kind = np.where(head[row], FIRST_MEMBER, EXISTING)
         kind[number[row] == windows.since[group[row]]] = LEFT_WINDOW
         of_members = _Rows(group[row], number[row], kind, row)
-        # A right window does not hold its definer: it is told with the members before that.
+        # A right window does not contain its definer. Its first update has the members that
+        # arrived before the definer.
         right = np.flatnonzero((windows.since >= 0) & ~windows.by_left)
         axis = len(time_ms) + 1
         before = right * axis + windows.since[right] + 1
@@ -242,7 +267,7 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
         return told, parts.take(pa.array(told.row)).combine_chunks(), base
 
     def _base(self, old: _Records, windows: _Windows, chosen: Flags) -> "_Base":
-        """The parts of what old members the ``chosen`` windows have."""
+        """Return the partial aggregates of the old members of the ``chosen`` windows."""
         number = np.flatnonzero(chosen)
         members = _window_members(old, windows, number, self.windows)
         window, tables = [], []
@@ -256,7 +281,7 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
         return _Base(of_piece[order][runs.low], self._columns.merged(pieced, runs))
 
     def _rows_before(self, base: "_Base", windows: _Windows, keys: pa.Array) -> pa.Table:
-        """The rows ahead of the batch: of windows that an old record defines, by old members."""
+        """Return the rows before the batch: the windows of old records, with their old members."""
         was_there = windows.since[base.window] < 0
         window, parts = base.window[was_there], base.parts.filter(pa.array(was_there))
         start_ms = windows.start_ms[window]
@@ -270,14 +295,21 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
 
 
 class _Base(NamedTuple):
-    """Windows by number, and the merged parts of the old members of each."""
+    """Windows by index, and the merged partial aggregates of the old members of each."""
 
     window: Ints
     parts: pa.Table
 
 
 class _Rows(NamedTuple):
-    """Rows that are told: window, number of the record, kind, and the row of the parts."""
+    """Updates.
+
+    Attributes:
+        window: The index of the window.
+        number: The index of the record in the batch.
+        kind: The kind of the update, for example ``LEFT_WINDOW``.
+        row: The index of the partial aggregates.
+    """
 
     window: Ints
     number: Ints
@@ -285,25 +317,33 @@ class _Rows(NamedTuple):
     row: Ints
 
     def keep(self, chosen: Flags | Ints) -> "_Rows":
-        """The rows where ``chosen`` is set, or with these numbers."""
+        """Return the updates where ``chosen`` is set, or with these indexes."""
         return _Rows(*(column[chosen] for column in self))
 
     def followed_by(self, others: "_Rows") -> "_Rows":
-        """These rows, and others behind them."""
+        """Return these updates, then the others."""
         return _Rows(*(np.concatenate(columns) for columns in zip(self, others, strict=True)))
 
     def in_order(self, start_ms: Ints, is_early: Flags) -> "_Rows":
-        """In the order in which they are told; ``is_early`` says which records are."""
+        """Return the updates in their order.
+
+        Args:
+            start_ms: The start of each window.
+            is_early: True for each early record of the batch.
+        """
         return self.keep(
             told_order(self.number, self.kind, start_ms[self.window], is_early[self.number])
         )
 
 
 def told_order(number: Ints, kind: Ints, start_ms: Ints, is_early: Flags) -> Ints:
-    """The order in which rows are told: record by record, of each as Kafka Streams forwards them.
+    """Return the order of updates: record by record, and for each record as in Kafka Streams.
 
-    Each row has the number of its record, why it is told, its window's start, and whether its
-    record is early.
+    Args:
+        number: The index of the record of each update.
+        kind: The kind of each update.
+        start_ms: The start of the window of each update.
+        is_early: True for an update of an early record.
     """
     place = np.where(is_early, _EARLY_ORDER[kind], kind)
     place[is_early & (start_ms == 0)] = len(_EARLY_ORDER)
@@ -313,7 +353,7 @@ def told_order(number: Ints, kind: Ints, start_ms: Ints, is_early: Flags) -> Int
 def _window_members(
     records: _Records, windows: _Windows, number: Ints, definition: SlidingWindows
 ) -> WindowMembers:
-    """The members among ``records`` of the windows with these numbers."""
+    """Return the members of the windows with these indexes, among ``records``."""
     timeline = Timeline(records.code, records.time_ms)
     code, start_ms = windows.code[number], windows.start_ms[number]
     end_ms = start_ms + definition.time_difference_ms
@@ -324,7 +364,7 @@ def _window_members(
 def _members_of(
     records: _Records, windows: _Windows, definition: SlidingWindows
 ) -> tuple[Ints, Ints]:
-    """Each member of each window among ``records``: window and record, by their numbers."""
+    """Return each member of each window among ``records``, as indexes of window and record."""
     members = _window_members(records, windows, np.arange(len(windows)), definition)
     number = np.flatnonzero(~members.in_bounds.empty)
     pairs = [

@@ -1,9 +1,9 @@
 """The table of the built-in aggregates, and the functions that users call.
 
 Each row names the column types that the aggregate accepts, the type of its result, its partial
-aggregates (``parts.py``) and how the result is computed. Nulls are skipped. A window without a
-value has the result null, and a count of 0 or an empty list. The order inside a window is time,
-partition and offset, and the order of arrival has no influence.
+aggregates (``parts.py``) and how the result is computed. Nulls are skipped. Without a value, the
+result is null, for ``count`` 0, and for ``collect_list`` an empty list. The order inside a window
+is time, partition and offset, so the order of arrival has no influence.
 """
 
 from collections.abc import Callable
@@ -26,9 +26,9 @@ from oriel.pipeline.windows.aggregates.parts import (
     LIST,
     LOW_SUM,
     NET,
-    OF_JOINED,
     SQUARES,
     WHOLE_SUM,
+    WITH_LINEAGE,
     Part,
     PartRule,
     TypeRule,
@@ -42,12 +42,17 @@ from oriel.pipeline.windows.exact import rounded, sample_deviation, sample_devia
 
 @dataclass(frozen=True)
 class Rule:
-    """One row of the table: how an aggregate treats columns of some types.
+    """One row of the table: how an aggregate is computed for columns of some types.
 
-    ``finish`` receives the partial aggregates in the order of ``parts`` and returns one result per
-    window. ``directly`` computes the same results from the values. It is for sliding windows, which
-    keep their records, and a rule has it only if it is faster. For example, ``sum`` then needs
-    half of the time, and ``avg`` of similar doubles a twentieth.
+    Attributes:
+        accepts: Returns whether the aggregate accepts a column type.
+        result_type: The type of the result.
+        parts: The partial aggregates.
+        finish: Receives the partial aggregates in the order of ``parts``, and returns one result
+            per window.
+        directly: Returns the same results from the values of windows that keep their records. A
+            rule has it only if it is faster: ``sum`` needs half of the time, and ``avg`` of similar
+            doubles a twentieth.
     """
 
     accepts: Callable[[pa.DataType], bool] = field(compare=False)
@@ -75,16 +80,16 @@ class Aggregate:
     column: str | None
     #: Rows of the table. The first row that accepts the type of the column is used.
     rules: tuple[Rule, ...] = field(repr=False)
-    #: What follows the column in ``call``.
+    #: The text after the column in ``call``.
     options: str = ""
 
     @property
     def call(self) -> str:
-        """The aggregate as text for people, for example ``avg(delay)``."""
+        """The aggregate as readable text, for example ``avg(delay)``."""
         return f"{self.name}({self.column or ''}{self.options})"
 
     def column_type(self, schema: pa.Schema) -> pa.DataType:
-        """Return the type of the column, or null if it reads no column.
+        """Return the type of the column, or the null type if the aggregate reads no column.
 
         Raises:
             IllegalArgument: The column is unknown.
@@ -129,17 +134,17 @@ class Aggregate:
         return all(part.name in NET for rule in self.rules for part in rule.parts)
 
     def of_changes(self) -> "Aggregate":
-        """Return the same aggregate for the changes of a table, if it is subtractable."""
+        """Return the same aggregate for the changes of a table. It must be subtractable."""
         rules = (
             replace(rule, parts=tuple(NET[part.name] for part in rule.parts), directly=None)
             for rule in self.rules
         )
         return replace(self, rules=tuple(rules))
 
-    def of_joined(self) -> "Aggregate":
-        """Return the same aggregate for results of several joins of streams."""
+    def with_lineage(self) -> "Aggregate":
+        """Return the same aggregate for rows with a lineage."""
         rules = (
-            replace(rule, parts=tuple(OF_JOINED.get(part.name, part) for part in rule.parts))
+            replace(rule, parts=tuple(WITH_LINEAGE.get(part.name, part) for part in rule.parts))
             for rule in self.rules
         )
         return replace(self, rules=tuple(rules))
@@ -181,7 +186,7 @@ def _list_type(column_type: pa.DataType) -> pa.DataType:
     return pa.list_(widened(column_type))
 
 
-# From parts to results.
+# From partial aggregates to results.
 
 
 def _unchanged(part: pa.Array) -> pa.Array:
@@ -214,7 +219,7 @@ def _deviation(sizes: pa.Array, totals: pa.Array, squares: pa.Array) -> pa.Array
 
 def _without_coordinates(located: pa.Array) -> pa.Array:
     values = located.field("value")
-    # A null struct may have any value in its field.
+    # A null struct can have any value in its field.
     return pc.if_else(located.is_valid(), values, pa.scalar(None, values.type))
 
 
@@ -240,7 +245,7 @@ def _deviation_of_values(values: Values) -> pa.Array:
 
 
 def _first_value(values: Values) -> pa.Array:
-    # Members are in canonical order.
+    # Members are in the order of time, partition and offset.
     return values.take(values.ranges.low).cast(widened(values.column.type))
 
 
@@ -264,8 +269,8 @@ def _nullable(numbers: NDArray[np.generic], sizes: Ints, *, least: int = 1) -> p
 
 
 #: Name -> rows of the table: the accepted column types, the type of the result, the partial
-#: aggregates, ``finish`` and ``directly``. The last one saves ``sum`` and ``avg`` of doubles the
-#: coding of limbs, and other aggregates the coordinates of records.
+#: aggregates, ``finish`` and ``directly``. With ``directly``, ``sum`` and ``avg`` of doubles need
+#: no encoding of limbs, and other aggregates need no coordinates of records.
 _TABLE: dict[str, tuple[Rule, ...]] = {
     "count": (Rule(_is_any, pa.int64(), (COUNT,), _unchanged),),
     "sum": (
@@ -368,7 +373,7 @@ def stddev(column: str) -> Aggregate:
 
 
 def min(column: str) -> Aggregate:
-    """Return the least value of a column.
+    """Compute the least value of a column.
 
     NaN is greater than each number, and strings are compared by their UTF-8 bytes.
 
@@ -385,7 +390,7 @@ def min(column: str) -> Aggregate:
 
 
 def max(column: str) -> Aggregate:
-    """Return the greatest value of a column.
+    """Compute the greatest value of a column.
 
     NaN is greater than each number, and strings are compared by their UTF-8 bytes.
 
@@ -402,7 +407,7 @@ def max(column: str) -> Aggregate:
 
 
 def first(column: str) -> Aggregate:
-    """Return the first value of a column in the order of time, partition and offset.
+    """Keep the first value of a column in the order of time, partition and offset.
 
     Args:
         column: A column of numbers, strings or booleans.
@@ -417,7 +422,7 @@ def first(column: str) -> Aggregate:
 
 
 def last(column: str) -> Aggregate:
-    """Return the last value of a column in the order of time, partition and offset.
+    """Keep the last value of a column in the order of time, partition and offset.
 
     Args:
         column: A column of numbers, strings or booleans.

@@ -1,8 +1,8 @@
 """The members of many windows at once: index ranges into rows in canonical order.
 
-The order of rows inside a window is timestamp, partition and offset. The order of arrival
-has no influence. An aggregate reads the values of a column without nulls, and the range of each
-window among them. Both are computed once per column for all aggregates.
+The canonical order of rows inside a window is timestamp, partition, offset and lineage, for any
+order of arrival. An aggregate reads the values of a column without nulls, and the range of values
+of each window. Both are computed once per column for all aggregates.
 """
 
 from functools import cached_property
@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 
 from oriel.pipeline.windows.arrays import Flags, Floats, Ints, Ranges, heads, prefix_sums, ranked
 from oriel.pipeline.windows.exact import rounded_sums
-from oriel.pipeline.windows.records import PARTNERS, takes_away
+from oriel.pipeline.windows.records import LINEAGE, takes_away
 
 
 class Values:
-    """The values of a column that are not null, and the range of each window among them."""
+    """The values of a column that are not null, with the range of values of each window."""
 
     def __init__(self, column: pa.Array, ranges: Ranges, records: pa.Table | None = None) -> None:
         """Drop the nulls of ``column`` and adjust ``ranges``.
@@ -117,18 +117,14 @@ class Values:
     def coordinate(self, name: str, indices: Ints) -> pa.Array:
         """Return one coordinate of the records of the values.
 
-        A record without the coordinate has 0 or an empty value. Only join results and flattened
-        records have all coordinates.
-
         Args:
-            name: ``timestamp_ms``, ``partition``, ``offset``, ``suborder`` or ``partners``.
+            name: ``timestamp_ms``, ``partition``, ``offset``, or the column of the lineage, which
+                is empty for records of a source.
             indices: The indices of the values.
         """
-        if self._records is None or name not in self._records.column_names:
-            return pa.array(np.zeros(len(indices), dtype=np.int64))
-        column = self._records.column(name).combine_chunks()
-        none = b"" if name == PARTNERS.name else 0
-        return pc.fill_null(column.take(pa.array(self.rows[indices])), none)
+        assert self._records is not None, "values of records have coordinates"
+        column = self._records.column(name).combine_chunks().take(pa.array(self.rows[indices]))
+        return pc.fill_null(column, b"") if name == LINEAGE.name else column
 
 
 class Members:

@@ -1,4 +1,4 @@
-"""The table of partial aggregates, which the state keeps of the records.
+"""The table of partial aggregates, from which all named aggregates are computed.
 
 An aggregate is computed from a few partial aggregates. For example, a mean needs a count and an
 exact sum. Aggregates of one column share equal partial aggregates, and each is one column of the
@@ -24,7 +24,7 @@ from oriel.pipeline.windows.exact import (
     square_codes,
     sum_codes,
 )
-from oriel.pipeline.windows.records import PARTNERS, partners_ranks
+from oriel.pipeline.windows.records import LINEAGE, lineage_keys
 
 #: A type, or a function of the type of the column that is read.
 TypeRule: TypeAlias = pa.DataType | Callable[[pa.DataType], pa.DataType]
@@ -34,30 +34,32 @@ _COORDINATES = (
     pa.field("timestamp_ms", pa.int64()),
     pa.field("partition", pa.int32()),
     pa.field("offset", pa.int64()),
-    pa.field("suborder", pa.int64()),
 )
-#: The same for results of several joins of streams.
-_JOINED_COORDINATES = (*_COORDINATES, PARTNERS)
+#: The same for rows with a lineage.
+_COORDINATES_WITH_LINEAGE = (*_COORDINATES, LINEAGE)
 
 
 @dataclass(frozen=True)
 class PartRule:
     """One row of the table: a kind of state column.
 
-    ``of_values`` returns the partial aggregate of the values of each window. ``merged`` returns one
-    partial aggregate per range of rows, and the ranges cover the rows in order. Two rules are equal
-    if their names, options and user functions are equal. Their own functions are new objects after
-    unpickling.
+    Two rules are equal if their names, options and user functions are equal. ``of_values`` and
+    ``merged`` are not compared, because they are new objects after unpickling.
+
+    Attributes:
+        name: Part of the name of a state column. Checkpoints of users have it, so it cannot change.
+        state_type: The type of the state column.
+        of_values: Returns the partial aggregate of the values of each window.
+        merged: Returns one partial aggregate per range of rows. The ranges cover the rows in order.
+        options: The text after the column in the name of a state column.
+        functions: A user's functions. Rules with other functions are not equal.
     """
 
-    #: Part of the name of a state column, also in the checkpoints of users, so it cannot change.
     name: str
     state_type: TypeRule = field(compare=False)
     of_values: Callable[[Values], pa.Array] = field(compare=False)
     merged: Callable[[pa.Array, Ranges], pa.Array] = field(compare=False)
-    #: The text after the column in the name of a state column.
     options: str = ""
-    #: A user's functions. Partial aggregates of one name differ if their functions differ.
     functions: object = None
 
 
@@ -203,18 +205,18 @@ def _located_list_type(column_type: pa.DataType) -> pa.DataType:
     return pa.list_(_located_type(column_type))
 
 
-def _joined_located_type(column_type: pa.DataType) -> pa.DataType:
-    return pa.struct([pa.field("value", widened(column_type)), *_JOINED_COORDINATES])
+def _located_type_with_lineage(column_type: pa.DataType) -> pa.DataType:
+    return pa.struct([pa.field("value", widened(column_type)), *_COORDINATES_WITH_LINEAGE])
 
 
-def _joined_located_list_type(column_type: pa.DataType) -> pa.DataType:
-    return pa.list_(_joined_located_type(column_type))
+def _located_list_type_with_lineage(column_type: pa.DataType) -> pa.DataType:
+    return pa.list_(_located_type_with_lineage(column_type))
 
 
 def _located(values: Values, indices: Ints) -> pa.Array:
     """Return values by index, with the coordinates of their records."""
-    has_partners = values.has_coordinate(PARTNERS.name)
-    type_of = _joined_located_type if has_partners else _located_type
+    has_lineage = values.has_coordinate(LINEAGE.name)
+    type_of = _located_type_with_lineage if has_lineage else _located_type
     located_type = type_of(values.column.type)
     if not len(values.column):
         # No window has a value, and the caller masks the result.
@@ -229,8 +231,8 @@ def _order(items: pa.Array, owners: Ints) -> Ints:
     """Return the order of located values by their window, then by coordinates."""
     # The last key of lexsort counts first.
     keys = [np.asarray(items.field(field.name)) for field in reversed(_COORDINATES)]
-    if items.type.get_field_index(PARTNERS.name) >= 0:
-        keys.insert(0, partners_ranks(items.field(PARTNERS.name)))
+    if items.type.get_field_index(LINEAGE.name) >= 0:
+        keys = [*lineage_keys(items.field(LINEAGE.name)), *keys]
     return lexsort((*keys, owners))
 
 
@@ -306,12 +308,12 @@ LAST = PartRule("LastPart", _located_type, _last, _merged_last)
 #: Every value with its coordinates, in their order.
 LIST = PartRule("ListPart", _located_list_type, _located_lists, _merged_lists)
 
-#: Name of a partial aggregate -> its form for results of several joins of streams. The name is the
-#: same, because the joins of a store decide which form it has.
-OF_JOINED = {
-    FIRST.name: replace(FIRST, state_type=_joined_located_type),
-    LAST.name: replace(LAST, state_type=_joined_located_type),
-    LIST.name: replace(LIST, state_type=_joined_located_list_type),
+#: Name of a partial aggregate -> its form for rows with a lineage. The name is the same, because
+#: the inputs of a store decide which form it has.
+WITH_LINEAGE = {
+    FIRST.name: replace(FIRST, state_type=_located_type_with_lineage),
+    LAST.name: replace(LAST, state_type=_located_type_with_lineage),
+    LIST.name: replace(LIST, state_type=_located_list_type_with_lineage),
 }
 
 #: Name of a partial aggregate -> its form for the changes of a table, from which old rows can be

@@ -3,7 +3,7 @@
 An engine is the operator of a store (``operator``).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,6 +15,7 @@ from oriel.pipeline.windows.engines.operator import Operator
 from oriel.pipeline.windows.functions import Compilation
 from oriel.pipeline.windows.records import (
     EFFECT,
+    LINEAGE,
     NOTHING_OBSERVED_MS,
     REJECTED_SCHEMA,
     greatest_ms,
@@ -36,8 +37,8 @@ class EngineResult:
             the columns that the state carries.
         added: The new rows of the state, if rows never change (``Operator.rows_never_change``).
         defined_ms: The greatest start (for sessions, end) of a window that a record of the batch
-            defined. ``changes`` can lack it, because a function can create and remove a window in
-            one batch.
+            defined. It can be missing in ``changes``, because a function can create and remove a
+            window in one batch.
     """
 
     state: pa.Table
@@ -81,13 +82,9 @@ class WindowEngine(Operator[EngineResult]):
     #: How the functions of a user run. None without functions.
     compilation: Compilation | None = None
 
-    def order_by_numbers(self, numbers: Iterable[pa.Field]) -> None:
-        """Expect rows that share the place of one record: join results or flattened records.
-
-        ``numbers`` are the columns that distinguish them: ``SUBORDER``, and optionally
-        ``PARTNERS``.
-        """
-        self.record_schema = pa.schema([*self.record_schema, *numbers])
+    def order_by_lineage(self) -> None:
+        """Expect rows with a lineage, for example join results or flattened records."""
+        self.record_schema = self.record_schema.append(LINEAGE)
 
     def order_by_effect(self) -> None:
         """Expect records with an apply order, such as updates of joined tables."""

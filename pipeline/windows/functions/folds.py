@@ -2,12 +2,15 @@
 
 An engine calls them through a ``Fold``, which follows three rules (docs/decisions/0011):
 
-- Functions receive copies. Kafka Streams serializes an aggregate between two calls. A function that
-changes its argument in place must therefore not change another window. - Results are converted to
-the declared types at once. For example, a DOUBLE column returns a float. Otherwise, a record would
-see another aggregate if a batch ended just before it. - An error belongs to the record. It is
-``Rejected`` with the step and the error, and no window of the record changes. An error while
-partitions are merged belongs to no record and stops the query.
+- Functions receive copies, because Kafka Streams serializes an aggregate between two calls. So a
+  function that changes its argument in place does not change another window.
+
+- Results are converted to the declared types at once. For example, a DOUBLE column returns a float.
+  Otherwise, a record would see another aggregate if a batch ended just before it.
+
+- If a function raises on a record, the record is rejected with the step and the error, and no
+  window of the record changes (``Rejected``). An error while partitions are merged stops the query,
+  because it does not belong to a record.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +24,7 @@ import pyarrow as pa
 from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, python_rows, python_values
 from oriel.pipeline.windows.definitions import IllegalArgument, said
 from oriel.pipeline.windows.functions.converters import Converter, converter
-from oriel.pipeline.windows.records import INPUT, NULL_VALUE, REJECTED_SCHEMA, SUBORDER
+from oriel.pipeline.windows.records import INPUT, LINEAGE, NULL_VALUE, REJECTED_SCHEMA
 
 #: (key, value, aggregate) -> aggregate. A null value is passed as None.
 Aggregator = Callable[[str, Any, Any], Any]
@@ -116,7 +119,7 @@ class Fold:
     def subtracted(self, key: str, value: Any, aggregate: Any) -> Any:
         """Return the aggregate without a deleted row of a table, or None to remove the group's row.
 
-        Without an aggregate, nothing is subtracted and no function is called, as in Kafka Streams.
+        Without an aggregate, no function is called, as in Kafka Streams.
 
         Raises:
             Rejected: The function raised, or its result does not fit the types.
@@ -266,15 +269,15 @@ def rejected_table(
     rows = pa.array([row for row, _ in rejected], pa.int64())
     names = ["key", "timestamp_ms", *(field.name for field in carried)]
     records = batch.select(["partition", "offset", INPUT.name, *names]).take(rows)
-    # Only results of a join share an offset and have an order.
-    suborder = (
-        batch[SUBORDER.name].take(rows)
-        if SUBORDER.name in batch.column_names
-        else pa.nulls(len(rows), SUBORDER.type)
+    # Records of a source have no lineage.
+    lineages = (
+        batch[LINEAGE.name].take(rows)
+        if LINEAGE.name in batch.column_names
+        else pa.nulls(len(rows), LINEAGE.type)
     )
     details = pa.array([detail for _, detail in rejected], pa.string())
     schema = pa.schema([*REJECTED_SCHEMA, *carried])
-    records = records.append_column(SUBORDER, suborder).append_column("detail", details)
+    records = records.append_column(LINEAGE, lineages).append_column("detail", details)
     return records.select(schema.names).cast(schema)
 
 

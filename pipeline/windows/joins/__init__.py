@@ -1,15 +1,19 @@
-"""Joins of inputs by key, as pure functions of (state, batch, clocks).
+"""Joins of inputs by key, as pure functions of (state, batch, stream times).
 
-Records of all sides come in as one Arrow table with the column ``side``; joined rows go out, with
-the place and the stream time by which the windows behind the join put them in order and judge them.
-There is one engine for each kind of inputs: two streams (``StreamJoinEngine``), a stream with a
-table (``TableLookupEngine``, or as of its records' time ``VersionedLookupEngine``, perhaps behind
-``GraceBufferEngine``), the updates of tables (``TableUpdatesEngine``). By a foreign key several of
-them stand behind each other (``foreign_keys``).
-What is no join, but takes the same way, are the changes of a table (``TableChangesEngine``, also of
-several), the updates of an aggregation (``windows.aggregate_updates``) and streams that are merged
-in front of a join (``MergeEngine``). These are ``JoinEngine`` all.
-A table itself, of one topic or of several (``TableRowsEngine``), is a store's ``WindowEngine``.
+The input is one Arrow table with the records of all inputs and the column ``side``. The output is
+joined rows with record id, lineage and stream time, by which downstream windows order them and
+decide which rows are late. Each kind of join has one engine:
+
+    stream with stream      ``StreamJoinEngine``
+    stream with table       ``TableLookupEngine``, or ``VersionedLookupEngine`` for the row as of
+                            the record's time, optionally after a ``GraceBufferEngine``
+    updates of tables       ``TableUpdatesEngine``
+    by a foreign key        several engines (``foreign_keys``)
+
+Other operators have the same contract, ``JoinEngine``: the changes of tables
+(``TableChangesEngine``), the updates of an aggregation (``windows.aggregate_updates``), and streams
+that are merged before a join (``MergeEngine``). A table as a store (``TableRowsEngine``) is a
+``WindowEngine``.
 """
 
 from oriel.pipeline.windows.joins.changes import TableChangesEngine
@@ -27,14 +31,6 @@ from oriel.pipeline.windows.joins.foreign_keys import (
 from oriel.pipeline.windows.joins.grace_buffer import GraceBufferEngine
 from oriel.pipeline.windows.joins.lookups import TableLookupEngine
 from oriel.pipeline.windows.joins.merge import MergeEngine
-from oriel.pipeline.windows.joins.places import (
-    NO_NUMBERS,
-    Places,
-    merged_places,
-    numbered_places,
-    places_side_by_side,
-    refuse_large_places,
-)
 from oriel.pipeline.windows.joins.sides import (
     MATCHED,
     RECORDS,
@@ -61,7 +57,6 @@ __all__ = [
     "FOREIGN_KEY",
     "LEAVES",
     "MATCHED",
-    "NO_NUMBERS",
     "RECORDS",
     "RESULT_FIELDS",
     "SIDE",
@@ -76,7 +71,6 @@ __all__ = [
     "JoinResult",
     "MergeEngine",
     "OpenRecordsEngine",
-    "Places",
     "ResponseUpdatesEngine",
     "ResponsesEngine",
     "SideLogs",
@@ -92,10 +86,6 @@ __all__ = [
     "VersionedLookupEngine",
     "VersionedRecordsEngine",
     "effect_order",
-    "merged_places",
-    "numbered_places",
-    "places_side_by_side",
-    "refuse_large_places",
     "replaced",
     "values_beside",
 ]

@@ -1,17 +1,20 @@
-"""What each record changes of a table, or of several joined by key, as a stream for group_by.
+"""The changes of a table, or of several tables joined by key, as a stream for group_by.
 
-A record that replaces a row gives two results, the old row and behind it the new one; the first
-row of a key only itself, a deletion only what it deletes. Behind them the old row is subtracted
-from its group and the new one added to its own (``takes_away`` tells them apart), as Kafka Streams
-does it with both values of a ``Change``.
+A record that replaces a row has two results, the old row and then the new row. The first row of a
+key has one result, and so has a deletion. The downstream aggregation subtracts the old row from its
+group and adds the new row to its group (``takes_away``), as Kafka Streams does with both values of
+a ``Change``.
 
-A key of one table has a row in each partition that it comes from, as in Kafka, whose tasks have a
-store each. So every result follows from its own partition's log alone, in the order of offsets,
-whatever the batches and however partitions interleave. (Elsewhere the newest of several
-partitions' rows counts, see ``sides``. Here that would make results of which partition was read
-first, and no partition's functions could subtract just what they have added.) The rows of joined
-tables change as ``updates`` says, and by its rules which cut into batches matters. So do those of
-an aggregation, which is one of all partitions.
+A key of one table has one row per partition, as in Kafka Streams, whose tasks have one store each.
+So the results depend only on the log of their partition, in the order of offsets, for all batches
+and all interleavings.
+
+In all other joins, the newest row of all partitions is the row (see ``sides``). Here, results would
+then depend on the partition that is read first. The functions of a partition could not subtract
+exactly the row that they added.
+
+The rows of joined tables change as in ``updates``, where the cut into batches can matter. The rows
+of an aggregation do so as well, because an aggregation has one row for all partitions.
 """
 
 from collections.abc import Sequence
@@ -20,18 +23,18 @@ import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.windows.arrays import Flags
-from oriel.pipeline.windows.joins.sides import SideRows
+from oriel.pipeline.windows.joins.sides import RESULT_FIELDS, SideRows
 from oriel.pipeline.windows.joins.tables import TableJoin
 from oriel.pipeline.windows.joins.updates import Histories, TableUpdatesEngine, Told
+from oriel.pipeline.windows.records import extended_by
 
 
 class TableChangesEngine(TableUpdatesEngine):
     """The changes of a table, or of several joined by key.
 
-    Both results of a record have its place, its stream time and the time that an update of
-    ``TableUpdatesEngine`` has. Suborders are those of updates, twice: 0 and 1, of the second
-    table's records 2 and 3, and so on; or 0 and 1 are one number more (``joins.places``). Records
-    that neither take a row away nor put one there are filtered.
+    Both results of a record have its record id, its stream time, and the time of an update of
+    ``TableUpdatesEngine``. Their lineage is the lineage of the update, with 0 for the old row or 1
+    for the new row at the end. Records without an old and a new row are filtered.
     """
 
     def __init__(
@@ -43,26 +46,22 @@ class TableChangesEngine(TableUpdatesEngine):
         *,
         rows: Sequence[SideRows] = (),
     ) -> None:
-        """See ``TableUpdatesEngine``; of one table ``join`` is its number, 0."""
+        """See ``TableUpdatesEngine``. For one table, ``join`` is 0."""
         super().__init__(join, tables, carried, filtered, rows=rows, asks_for_old=True)
-        # Of one topic; an aggregation's row is one of all partitions.
+        # A table of a topic has one row per partition. An aggregation has one for all partitions.
         self._by_partition = isinstance(join, int) and not any(each.tell_rows for each in rows)
         values = [self.result_schema.field(name) for table in tables for name in table.names]
-        self._places = self._places.of_changes()
         # Each result is a row.
-        self.result_schema = self._joined_schema = pa.schema([*self._result_fields, *values])
+        self.result_schema = self._joined_schema = pa.schema([*RESULT_FIELDS, *values])
 
     def _results(self, histories: Histories, told: Told) -> tuple[pa.Table, Flags]:
-        """For each new record the row before it and the row after it, where there is one."""
+        """Return the row before each new record and the row after it, if they exist."""
         is_row = np.stack([told.tells & told.had, told.tells & told.has])
         is_after, numbers = np.nonzero(is_row)
         of_tables = np.where(is_after, histories.after[:, numbers], histories.before[:, numbers])
         new = histories.new[numbers]
-        places = self._logs.update_numbers(histories.records.take(pa.array(new)))
-        if self._places.numbers > 1:
-            places = np.column_stack([places, is_after])
-        else:
-            places = 2 * places + is_after[:, np.newaxis]
+        of_updates = self._logs.merged_lineages(histories.records.take(pa.array(new)))
+        lineages = extended_by(of_updates, is_after)
         rows, time_ms = self._rows(of_tables), told.time_ms[numbers]
-        results = self._joined(histories.records, new, rows, time_ms, places)
+        results = self._joined(histories.records, new, rows, time_ms, lineages)
         return results, is_row[0] | is_row[1]

@@ -1,18 +1,18 @@
-"""Records of a stream that wait for a grace, in front of what they look up (KIP-923).
+"""Records of a stream that wait before a join with a table (KIP-923).
 
-In Kafka Streams a stream with ``Joined.withGracePeriod`` waits in a buffer, so that the table can
-bring what belongs to its records, and goes on in the order of time. Here each record has a turn,
-which follows from its partition alone. ``t`` is its time, ``st`` the stream time of its partition
-when it came, G the grace:
+In Kafka Streams, a stream with ``Joined.withGracePeriod`` waits in a buffer, so that the table can
+receive the rows for its records. It leaves the buffer in the order of time. Here each record has a
+turn, which depends only on its partition. ``t`` is its time, ``st`` the stream time of its
+partition at its arrival, and G the grace:
 
-    turn       max(t, st - G)
-    goes on    clock of its partition >= turn + G
+    turn      max(t, st - G)
+    leaves    stream time of its partition >= turn + G
 
-A record in time (``t >= st - G``) has its turn at its own time, and goes on once the clock has
-reached ``t + G``. A later one goes on at once, as in Kafka, behind all that went on before. So
-records go on in the order of their turns, however batches are cut. Behind the buffer one stream has
-a clock of its own, as in Kafka: the greatest time of the records that have gone on. What goes on of
-a join's results has the turn as its stream time.
+A record in time (``t >= st - G``) has its own time as its turn, and leaves when stream time reaches
+``t + G``. A later record leaves at once, as in Kafka Streams, after all records that left earlier.
+So records leave in the order of their turns, for all batches. After the buffer, a stream has a
+stream time of its own, as in Kafka Streams: the greatest time of the records that have left. For
+results of a join, the stream time of a result after the buffer is its turn.
 """
 
 from collections.abc import Sequence
@@ -38,11 +38,11 @@ from oriel.pipeline.windows.joins.sides import (
     replaced,
     values_beside,
 )
-from oriel.pipeline.windows.records import PLACE_FIELDS, SUBORDER
+from oriel.pipeline.windows.records import LINEAGE
 
 
 class GraceBufferEngine(OpenRecordsEngine):
-    """The records of one stream, each with its own place and time, and its turn as stream time.
+    """The records of one stream, with their record ids and times, and the turn as stream time.
 
     ``Clocks`` have the stream time of each partition.
     """
@@ -59,20 +59,18 @@ class GraceBufferEngine(OpenRecordsEngine):
         grace_ms: int,
         is_one_stream: bool = True,
     ) -> None:
-        """Hold back records that have the columns ``values``; ``rows`` is what they are.
+        """Delay records with the columns ``values``.
 
         ``is_one_stream``: they have one order and one stream time, unlike results of a join.
 
         Raises:
-            IllegalArgument: a column has a name that the join needs.
+            IllegalArgument: A column has a name that the join needs.
         """
         beside = values_beside((*RESULT_FIELDS, SIDE, MATCHED), carried, [values])
-        numbers = rows.places.fields
-        self.record_schema = pa.schema([*SIDE_FIELDS, *numbers, *(carried or ()), *beside])
+        lineage = rows.lineage.fields
+        self.record_schema = pa.schema([*SIDE_FIELDS, *lineage, *(carried or ()), *beside])
         self.state_schema = self.record_schema.append(MATCHED)
-        # Rows behind have a suborder in any case.
-        numbers = numbers or [SUBORDER]
-        self.result_schema = pa.schema([*PLACE_FIELDS, *numbers, STREAM_TIME, *beside])
+        self.result_schema = pa.schema([*RESULT_FIELDS, *beside])
         self._grace_ms = grace_ms
         self._is_one_stream = is_one_stream
         self.delay_ms = grace_ms
@@ -83,11 +81,11 @@ class GraceBufferEngine(OpenRecordsEngine):
 
     @property
     def keeps_matches(self) -> bool:
-        """Nothing pairs here."""
+        """Records have no matches here."""
         return False
 
     def stays(self, records: pa.Table, clocks: Clocks) -> Flags:
-        """Which records have yet to go on at these clocks."""
+        """Return which records are still in the buffer at these stream times."""
         clock_ms = np.asarray(clocks, dtype=np.int64)[np.asarray(records["partition"])]
         stays: Flags = self._turn_ms(records) + self._grace_ms > clock_ms
         return stays
@@ -99,13 +97,13 @@ class GraceBufferEngine(OpenRecordsEngine):
         batch: pa.Table,
         clocks: tuple[Clocks, Clocks],
     ) -> Flags:
-        """Those that go on with the batch; a version's files keep those that went on before."""
+        """Return the records that leave in the batch. Files also have records that left earlier."""
         del matched, batch
         before, after = clocks
         return self.stays(records, before) & ~self.stays(records, after)
 
     def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> JoinResult:
-        """Let records go on, in the order of their turns."""
+        """Return the records that leave, in the order of their turns."""
         batch = self._read(batch)
         unmatched = pa.repeat(pa.scalar(value=False), len(batch))
         records = pa.concat_tables([state, batch.append_column(MATCHED, unmatched)])
@@ -113,8 +111,8 @@ class GraceBufferEngine(OpenRecordsEngine):
         going = records.combine_chunks().filter(pa.array(~stays))
         going = replaced(going, {STREAM_TIME.name: self._turn_ms(going)})
         going = going.take(pa.array(effect_order(going)))
-        if SUBORDER.name not in going.column_names:
-            going = going.append_column(SUBORDER, pa.nulls(len(going), SUBORDER.type))
+        if LINEAGE.name not in going.column_names:
+            going = going.append_column(LINEAGE, pa.nulls(len(going), LINEAGE.type))
         results = going.select(self.result_schema.names).cast(self.result_schema)
         return JoinResult(records.filter(pa.array(stays)), [results], stayed=stays[: len(state)])
 

@@ -1,10 +1,11 @@
-"""A stream with a table: each record of the stream with the row that its key has in the table.
+"""The join of a stream with a table: each record of the stream with the row of its key.
 
-The left side is the stream, the right one the table. All table records of a batch take effect
-first, then the stream's records look up. A stream record is joined with the table as of now
-(semantics.md#5-3: right b@50, then left a@10 gives (a,b)@10), not as of its own time (see
-``versions`` for that). So what a stream finds depends on what arrived when; which record of a key
-counts in the table does not (see ``sides``).
+The left input is the stream, and the right input is the table. The records of the table in a batch
+are applied first, and then the records of the stream are joined. A record of the stream is joined
+with the current row, not with the row as of its own time (see ``versions`` for that). For example,
+if right b@50 arrives before left a@10, the result is (a,b)@10 (semantics.md#5-3). The row that a
+record finds therefore depends on the order of arrival. Which record of a key is the row of the
+table does not depend on it (see ``sides``).
 """
 
 from typing import Literal
@@ -20,7 +21,6 @@ from oriel.pipeline.windows.joins.sides import (
     RESULT_FIELDS,
     SIDE,
     SIDE_FIELDS,
-    STREAM_TIME,
     TABLE_FIELDS,
     Clocks,
     JoinEngine,
@@ -31,18 +31,18 @@ from oriel.pipeline.windows.joins.sides import (
     joined_values,
     split_by_key,
 )
-from oriel.pipeline.windows.records import NULL_VALUE, PLACE_FIELDS, SUBORDER
+from oriel.pipeline.windows.records import LINEAGE, NULL_VALUE
 
 LookupHow = Literal["inner", "left"]
 
 
 class TableLookupEngine(JoinEngine):
-    """Join of a stream with a table.
+    """The join of a stream with a table.
 
-    The state is the table's records (``TableRecords.newest``). A result is the stream's record,
-    in the stream's order, with its own time (semantics.md#5-1), place and stream time; it finds
-    one row at most, so it needs no suborder, and keeps the one that it has. An inner join filters
-    those that find none.
+    The state is the records of the table (``TableRecords.newest``). A result is the record of the
+    stream with the columns of the table. It keeps its order, time (semantics.md#5-1), source offset
+    and stream time. It also keeps its lineage, because it finds at most one row. An inner join
+    filters records without a row.
     """
 
     keeps_records = keeps_order = True
@@ -56,9 +56,14 @@ class TableLookupEngine(JoinEngine):
         *,
         rows: tuple[SideRows, SideRows] = (RECORDS, RECORDS),
     ) -> None:
-        """Join columns as ``JoinEngine`` says; the table is the right side.
+        """Join the columns of a stream and of a table. See ``JoinEngine``.
 
-        ``rows`` are what the sides' records are; how the stream's are told apart stays as it is.
+        Args:
+            how: ``inner`` or ``left``.
+            stream: The columns of the values of the stream.
+            table: The columns of the values of the table.
+            carried: Columns that the state keeps for the caller.
+            rows: The rows of the stream and of the table. Results have the lineage of the stream.
 
         Raises:
             IllegalArgument: ``how`` is unknown, or two columns have one name.
@@ -68,27 +73,26 @@ class TableLookupEngine(JoinEngine):
         self._inner = how == "inner"
         self._table_rows = rows[RIGHT]
         self._stream_values, self._table_values = stream.names, table.names
-        numbers, order = rows[LEFT].places.fields, self._table_rows.order_fields
-        beside = (*dict.fromkeys((*numbers, *order)), NULL_VALUE)
-        self.record_schema = pa.schema([*SIDE_FIELDS, *beside, *(carried or ()), *values])
+        order = dict.fromkeys((*rows[LEFT].lineage.fields, *self._table_rows.order_fields))
+        own_fields = (*SIDE_FIELDS, *order, NULL_VALUE)
+        self.record_schema = pa.schema([*own_fields, *(carried or ()), *values])
         self.state_schema = pa.schema([*TABLE_FIELDS, *(carried or ()), *values[len(stream) :]])
-        # Rows behind have a suborder in any case.
-        numbers = numbers or [SUBORDER]
-        self.result_schema = pa.schema([*PLACE_FIELDS, *numbers, STREAM_TIME, *values])
+        self.result_schema = pa.schema([*RESULT_FIELDS, *values])
 
     def reads_table(self, side: int) -> bool:
         return side == RIGHT
 
     def waits_for(self, side: int) -> bool:
-        # The table is read as it is.
+        # A record of the stream finds the current row, so the stream time of the table has no
+        # influence.
         return side == LEFT
 
     def changing(self, batch: pa.Table) -> pa.ChunkedArray | None:
-        """The keys of the table's records: what a stream record looks up stays as it is."""
+        """Return the keys of the records of the table. Records of the stream change no state."""
         return batch["key"].filter(pc.equal(batch["side"], RIGHT))
 
     def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> JoinResult:
-        """Apply the table's records, then look up the stream's."""
+        """Apply the records of the table, then join the records of the stream."""
         batch = self._read(batch)
         of_table = pc.equal(batch["side"], RIGHT)
         stream = batch.filter(pc.invert(of_table))
@@ -98,9 +102,9 @@ class TableLookupEngine(JoinEngine):
         if self._inner:
             filtered = row_number.null_count
             stream, row_number = stream.filter(row_number.is_valid()), row_number.drop_null()
-        # A null row number takes a null: a left join's record without a row.
+        # In a left join, a record without a row has a null index, which selects nulls.
         columns = {
-            SUBORDER.name: pa.nulls(len(stream), SUBORDER.type),
+            LINEAGE.name: pa.nulls(len(stream), LINEAGE.type),
             **{name: stream[name] for name in stream.column_names},
             **{name: rows[name].take(row_number) for name in self._table_values},
         }
@@ -108,7 +112,7 @@ class TableLookupEngine(JoinEngine):
         return JoinResult(state.combine_chunks(), [results], late=(0, late), filtered=(filtered,))
 
     def _applied(self, state: pa.Table, arrived: pa.Table, clocks: Clocks) -> tuple[pa.Table, int]:
-        """The state with the table's records, and how many of these came too late."""
+        """Return the state after the records of the table, and the number of late records."""
         del clocks
         if self._table_rows.tell_rows:
             state, arrived = in_effect_order(state, arrived)
@@ -119,7 +123,7 @@ class TableLookupEngine(JoinEngine):
     def _looked_up(
         self, state: pa.Table, stream: pa.Table, clocks: Clocks
     ) -> tuple[pa.Table, pa.ChunkedArray]:
-        """Rows of the table, and which of them each of the stream's records finds, null: none."""
+        """Return rows of the table, and the index of the row of each record, null without a row."""
         del clocks
         table = TableRecords.of(split_by_key(state, stream["key"])[1])
         counting = table.counting(np.arange(len(table.rows)))

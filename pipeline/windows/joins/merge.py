@@ -1,8 +1,8 @@
-"""Several streams as one, in front of a join in which a record may stay without a partner.
+"""Several streams as one input of a join with unmatched records.
 
-Pairs of merged streams are those of each with each. But that a record has no partner follows from
-all of them together: so there they are one side, of which the records have the log that they are of
-beside their place (``merged_places``).
+The pairs of merged streams are the pairs of each stream. But a record is unmatched only if it has
+no match in any merged stream. So a left or outer join reads the streams as one input, and the
+lineage of a record begins with its log (``merged_lineage``).
 """
 
 from collections.abc import Sequence
@@ -11,12 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.windows.engines import Times
-from oriel.pipeline.windows.joins.places import merged_places
 from oriel.pipeline.windows.joins.sides import (
     RESULT_FIELDS,
     SIDE,
     SIDE_FIELDS,
-    STREAM_TIME,
     JoinEngine,
     JoinResult,
     SideLogs,
@@ -24,14 +22,14 @@ from oriel.pipeline.windows.joins.sides import (
     are_behind,
     values_beside,
 )
-from oriel.pipeline.windows.records import PLACE_FIELDS
+from oriel.pipeline.windows.records import LINEAGE, PLACE_FIELDS, lineage_fields, with_column
 
 
 class MergeEngine(JoinEngine):
-    """The records of several streams, each with its own place, time and stream time.
+    """The records of several streams, with their record ids, times and stream times.
 
-    Nothing of them stays in the state. Those that the join behind would find too late are counted
-    here, where they are records: behind it they are results.
+    It has no state. Records that are late for the downstream join are counted here as records,
+    because the join would count them as results.
     """
 
     def __init__(
@@ -42,35 +40,30 @@ class MergeEngine(JoinEngine):
         rows: Sequence[SideRows],
         allowed_lateness_ms: int,
     ) -> None:
-        """Merge streams that all have the columns ``values``; ``rows`` are what each one's are.
+        """Merge streams with the columns ``values``. ``rows`` has one entry per stream.
 
         Raises:
-            IllegalArgument: a column has a name that the join needs.
+            IllegalArgument: A column has a name that the join needs.
         """
         beside = values_beside((*RESULT_FIELDS, SIDE), carried, [values])
-        self._logs = SideLogs([stream.places for stream in rows])
-        self._places = merged_places(self._logs.places)
+        self._logs = SideLogs([stream.lineage for stream in rows])
         self._allowed_lateness_ms = allowed_lateness_ms
-        numbers = max((places.fields for places in self._logs.places), key=len)
-        self.record_schema = pa.schema([*SIDE_FIELDS, *numbers, *(carried or ()), *beside])
+        lineage = lineage_fields(self._logs.lineages)
+        self.record_schema = pa.schema([*SIDE_FIELDS, *lineage, *(carried or ()), *beside])
         self.state_schema = pa.schema([*PLACE_FIELDS[:1], *(carried or ())])
-        self.result_schema = pa.schema([*PLACE_FIELDS, *self._places.fields, STREAM_TIME, *beside])
+        self.result_schema = pa.schema([*RESULT_FIELDS, *beside])
 
     def changing(self, batch: pa.Table) -> pa.ChunkedArray:
-        """No key's rows."""
         return batch["key"].slice(0, 0)
 
     def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> JoinResult:
-        """Pass on the records of ``batch`` that are not late; clocks don't matter."""
+        """Return the records of ``batch`` that are not late. Times don't matter."""
         del times
         batch = self._read(batch)
         late = are_behind(batch, self._allowed_lateness_ms)
         side = np.asarray(batch[SIDE.name])
         accepted = batch.filter(pa.array(~late))
-        numbers = self._logs.merged_numbers(accepted)
-        columns = dict(zip(accepted.column_names, accepted.columns, strict=True))
-        columns |= self._places.written(numbers)
-        names = self.result_schema.names
-        results = pa.table([columns[name] for name in names], self.result_schema)
-        by_stream = np.bincount(side[late], minlength=len(self._logs.places))
+        merged = with_column(accepted, LINEAGE, self._logs.merged_lineages(accepted))
+        results = merged.select(self.result_schema.names).cast(self.result_schema)
+        by_stream = np.bincount(side[late], minlength=len(self._logs.lineages))
         return JoinResult(state, [results], late=tuple(by_stream.tolist()))

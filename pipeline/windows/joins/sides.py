@@ -1,22 +1,21 @@
-"""What all joins share: the columns of both sides, the engine's contract, a table's records.
+"""The common parts of joins: columns of inputs, operator contract, and records of tables.
 
-Which record of a key counts in a table
----------------------------------------
-A table record replaces what its key had; one without a value deletes it. In Kafka Streams the
-record that came last counts, which makes the table depend on how partitions interleave. Here it
-is a property of the records alone: of each source partition the one with the greatest offset,
-and of those the one with the greatest (timestamp, partition). So neither batch cuts nor
-interleaving can matter. A key normally has one partition, and then its last record counts, as
-in Kafka Streams.
+The current record of a key in a table
+--------------------------------------
+A table record replaces the row of its key, and a tombstone deletes it. In Kafka Streams, the record
+that arrives last is the row, so the table depends on the interleaving of partitions. Here it
+depends only on the records. The candidates are the records with the greatest offset of each
+partition. The candidate with the greatest (timestamp, partition) is the current record. So batches
+and interleaving don't matter. A key normally has one partition, and then its last record is its
+row, as in Kafka Streams.
 
-The state keeps the last record of each key and partition, deletions included: a deletion that
-counts may be newer than what another partition is still to bring, and that must not revive the
-row.
+The state keeps the last record of each key and partition, also tombstones. A tombstone can be newer
+than a record that another partition has yet to deliver, which must not restore the row.
 """
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import numpy as np
@@ -27,50 +26,51 @@ from numpy.typing import NDArray
 from oriel.pipeline.windows.arrays import Flags, Ints, coded_keys
 from oriel.pipeline.windows.definitions import LEFT, IllegalArgument
 from oriel.pipeline.windows.engines import Operator
-from oriel.pipeline.windows.joins.places import (
-    NO_NUMBERS,
-    Places,
-    merged_places,
-    places_side_by_side,
-)
 from oriel.pipeline.windows.records import (
     EFFECT,
+    LINEAGE,
     NULL_VALUE,
     PLACE_FIELDS,
-    SUBORDER,
+    Lineage,
     arrival_keys,
+    merged_lineage,
+    with_log,
 )
 
 How = Literal["inner", "left", "outer"]
-#: The least stream time of the left side's partitions, and of the others', in ms; or that of each
-#: partition of one side (``JoinEngine.by_partition``).
+#: The least stream time of the left input's partitions, and of the others', in milliseconds. With
+#: ``JoinEngine.by_partition``, the stream time of each partition of one input.
 Clocks = tuple[int, ...]
 
 STREAM_TIME = pa.field("stream_time_ms", pa.int64())
 SIDE = pa.field("side", pa.int8())
-#: What a join reads of a record beside its values; ``side`` is ``LEFT`` or ``RIGHT``.
+#: The columns of a record in addition to its values. ``side`` is the index of the input.
 SIDE_FIELDS = (*PLACE_FIELDS, STREAM_TIME, SIDE)
-#: What a join gives of a result beside the values of both sides.
-RESULT_FIELDS = (*PLACE_FIELDS, SUBORDER, STREAM_TIME)
-#: What a table keeps of a record beside its values; ``null_value`` marks a deletion.
+#: The columns of a result in addition to the values of its inputs.
+RESULT_FIELDS = (*PLACE_FIELDS, LINEAGE, STREAM_TIME)
+#: The columns of a table record in addition to its values. ``null_value`` marks a tombstone.
 TABLE_FIELDS = (*PLACE_FIELDS, NULL_VALUE)
-#: Whether a record in the state had a partner.
+#: True for a record in the state that has a join result.
 MATCHED = pa.field("matched", pa.bool_())
 
 
 @dataclass(frozen=True)
 class SideRows:
-    """What the rows of a side are beside records.
+    """The rows of one input of a join.
 
-    ``places``: how they are told apart. ``have_effect``: they come of several logs, as of joined
-    tables, or have waited, and take effect in their own order (``EFFECT``). ``are_changes``: of a
-    table; its suborder says which take a row away. ``are_elements``: of records. ``tell_rows``: of
-    an aggregation or of joined tables, of which the last one of a key is its row, whatever
-    partition it is of. ``held_ms``: so far behind the side's clock the time of one can be that came
-    because clocks have moved (``JoinEngine.delay_ms`` of the join in front).
+    Attributes:
+        lineage: The form of their lineages.
+        have_effect: True if they have an apply order (``EFFECT``), because they are from several
+            logs or waited in a buffer.
+        are_changes: True for the old and new rows of a table (``takes_away``).
+        are_elements: True for flattened records.
+        tell_rows: True for updates of an aggregation or of joined tables. The last update of a key
+            is its row, in whichever partition it is.
+        held_ms: How much older than the stream time of the input a row can be, in milliseconds
+            (``JoinEngine.delay_ms`` of the upstream join).
     """
 
-    places: Places = NO_NUMBERS
+    lineage: Lineage = field(default_factory=Lineage)
     have_effect: bool = False
     are_changes: bool = False
     are_elements: bool = False
@@ -79,112 +79,87 @@ class SideRows:
 
     @property
     def order_fields(self) -> list[pa.Field]:
-        """The columns that have the order in which they take effect, beside place and time."""
-        return [*self.places.fields, *([EFFECT] if self.have_effect else [])]
+        """The columns of their apply order, in addition to record id and time."""
+        return [*self.lineage.fields, *([EFFECT] if self.have_effect else [])]
 
 
-#: Rows of a source, or what these looked up.
+#: Records of a source, also after a join with a table.
 RECORDS = SideRows()
 
 
 @dataclass(frozen=True)
 class SideLogs:
-    """The logs of several sides, side by side; ``places`` say how each side's rows are told apart.
+    """The logs of several inputs, one after the other. The rows of all inputs are in one table.
 
-    Rows of all sides stand in one table, with ``side``.
+    Attributes:
+        lineages: The form of the lineages of each input.
     """
 
-    places: Sequence[Places]
+    lineages: Sequence[Lineage]
 
     @property
     def count(self) -> int:
-        """How many logs there are."""
-        return sum(places.logs for places in self.places)
+        """The number of logs."""
+        return sum(each.logs for each in self.lineages)
 
     @property
     def merged(self) -> SideRows:
-        """What the rows of all sides become as those of one."""
-        return SideRows(places_side_by_side(self.places), have_effect=True)
+        """The rows of all inputs as rows of one input."""
+        return SideRows(merged_lineage(self.lineages), have_effect=True)
 
-    def numbers(self, rows: pa.Table) -> Ints:
-        """The number of each row's log."""
+    def log_of(self, rows: pa.Table) -> Ints:
+        """Return the index of the log of each row."""
         side = np.asarray(rows[SIDE.name])
         log, first = np.zeros(len(rows), dtype=np.int64), 0
-        for number, places in enumerate(self.places):
-            of_side = side == number
-            log[of_side] = first
-            if places.logs > 1:
-                log[of_side] += places.log_of(places.read(rows.filter(pa.array(of_side))))
-            first += places.logs
+        for index, lineage in enumerate(self.lineages):
+            of_side = side == index
+            log[of_side] = first + lineage.log_of(rows.filter(pa.array(of_side)))
+            first += lineage.logs
         return log
 
-    def merged_numbers(self, rows: pa.Table) -> Ints:
-        """The numbers of rows in ``merged_places``, by [row, number]."""
-        numbers = np.zeros((len(rows), merged_places(self.places).numbers), dtype=np.int64)
-        numbers[:, 0] = self.numbers(rows)
+    def in_log(self, rows: pa.Table) -> pa.ChunkedArray:
+        """Return the lineage of each row in its log."""
         side = np.asarray(rows[SIDE.name])
-        for number, places in enumerate(self.places):
-            of_side = np.flatnonzero(side == number)
-            numbers[of_side, 1 : 1 + places.numbers] = places.read(rows.take(pa.array(of_side)))
-        return numbers
+        in_log = Lineage().in_log(rows)
+        for index, lineage in enumerate(self.lineages):
+            if lineage.has_log:
+                in_log = pc.if_else(pa.array(side == index), lineage.in_log(rows), in_log)
+        return in_log
 
-    def update_numbers(self, rows: pa.Table) -> Ints:
-        """The numbers that rows have in ``merged``, by [row, number]."""
-        if self.merged.places.has_room:
-            return self.numbered(self.own_numbers(rows), self.numbers(rows))[:, np.newaxis]
-        return self.merged_numbers(rows)
+    def merged_lineages(self, rows: pa.Table) -> pa.ChunkedArray | None:
+        """Return the lineages of ``rows`` as rows of one input. None: they have no lineage."""
+        if len(self.lineages) > 1:
+            return with_log(self.log_of(rows), self.in_log(rows))
+        return rows[LINEAGE.name] if self.lineages[0].length else None
 
     def effect_keys(self, rows: pa.Table) -> tuple[Ints, ...]:
-        """Sort keys of the order of effect, the last first as in ``np.lexsort``.
+        """Return the sort keys of the apply order, with the most significant key last.
 
-        The stream time is the order of arrival as far as a partition knows it; log, partition,
-        offset and number make the order total, so that a replayed batch gives the same results.
+        Within a partition, the stream time follows the order of arrival. With log, partition,
+        offset and lineage, the order is total. So a batch that runs again has the same results.
         """
-        return (*arrival_keys(rows), self.numbers(rows), np.asarray(rows[STREAM_TIME.name]))
-
-    def own_numbers(self, rows: pa.Table) -> Ints:
-        """What tells rows of equal places in one log apart."""
-        own = np.zeros(len(rows), dtype=np.int64)
-        if SUBORDER.name not in rows.column_names:
-            return own
-        side, first = np.asarray(rows[SIDE.name]), np.asarray(pc.fill_null(rows[SUBORDER.name], 0))
-        for number, places in enumerate(self.places):
-            own = np.where(side == number, places.without_log(first), own)
-        return own
-
-    def numbered(self, own: Ints, log: Ints) -> Ints:
-        """The suborders of ``own`` numbers in logs.
-
-        Raises:
-            IllegalArgument: there is no room for them in 64 bits, of changes twice as large.
-        """
-        most = int(own.max(initial=0))
-        if (most + 1) * self.count >= 2**62:
-            message = (
-                f"rows of one record have indexes up to {most} after successive joins, which is "
-                "more than a record id can hold. Write the rows before this join to a topic with "
-                "to(topic) and read this topic"
-            )
-            raise IllegalArgument(message)
-        return own * self.count + log
+        return (*arrival_keys(rows), self.log_of(rows), np.asarray(rows[STREAM_TIME.name]))
 
 
 @dataclass(frozen=True)
 class JoinResult:
-    """What one batch makes of the state of a join.
+    """The changes of a batch to the state of a join, and the results.
 
-    ``state`` is the next state. ``pieces`` are rows of the engine's ``result_schema``, in one table
-    or more; their places tell them apart: (timestamp_ms, partition, offset, suborder), and perhaps
-    partners. Records of a key that are many on both sides have so many pairs that only a piece may
-    fit into memory: a join of streams makes each when it is asked for. ``late`` counts the batch's
-    records of each side that came too late to be joined, ``filtered`` those that were taken and
-    gave no result because an inner or a left join has none for them. ``stayed`` is of open records:
-    which of the old state's rows the new one begins with, in order. ``flattened`` is how many of
-    the batch's records end here, for their results are elements of them, and ``elements`` how many
-    more elements there are than came. ``before``: of a table whose updates the results are, the
-    rows that their keys had ahead of the batch, if the engine ``tells_before``: key,
-    ``timestamp_ms``, perhaps the window's bounds, and the table's columns. ``added``: the rows of
-    ``state`` that came with the batch, where rows never change.
+    Attributes:
+        state: The next state.
+        pieces: Rows of the engine's ``result_schema``, in one or more tables. Record id and lineage
+            distinguish them. If a key has many records in both streams, all of their results can
+            exceed the memory, so a stream join computes one piece after the other.
+        late: The number of late records per input.
+        filtered: The number of accepted records per input without a result, because an inner or
+            left join has no result for them.
+        stayed: Open records: which rows of the old state the new state begins with, in order.
+        flattened: The number of records that end here because their results are flattened records.
+        elements: How many more flattened records there are after the operator than before it.
+        before: If the engine ``tells_before``: the rows of the table before the batch, for the keys
+            of the results, with key, ``timestamp_ms``, the bounds of windows, and the columns of
+            the table.
+        added: If rows never change: the rows of ``state`` that the batch added.
     """
 
     state: pa.Table
@@ -206,31 +181,32 @@ class JoinResult:
 class JoinEngine(Operator[JoinResult]):
     """An operator whose results continue like records. See ``Operator``.
 
-    It has the value columns of all inputs, with no name in common, and columns ``carried`` that the
-    state keeps with each record for the caller. Its times are the stream times of its inputs.
+    It has the value columns of all inputs, which have no name in common, and columns ``carried``
+    that the state keeps with each record for the caller. Its times are the stream times of its
+    inputs.
     """
 
-    #: ``RESULT_FIELDS`` and the values of both sides, each of which can be missing.
+    #: ``RESULT_FIELDS`` and the values of all inputs, which can be null.
     result_schema: pa.Schema
-    #: How far behind both clocks the time of a result can be that comes because clocks have moved,
-    #: in ms: windows and joins behind wait so long.
+    #: How much older than the stream times of its inputs a result can be, in milliseconds.
+    #: Downstream windows and joins wait that long.
     delay_ms: int = 0
-    #: Of the updates of a table: the columns of its rows.
+    #: For the updates of a table: the columns of its rows.
     row_schema: pa.Schema
-    #: Whether somebody behind wants to know ``JoinResult.before``.
+    #: True if a downstream operator needs ``JoinResult.before``.
     tells_before: bool = False
-    #: The side of whose partitions ``Clocks`` have the stream times; None: the least of both.
+    #: The input whose partitions ``Clocks`` have a stream time for. None: the least of each input.
     by_partition: int | None = None
     #: True if results are the records of the left input with more columns.
     keeps_records: bool = False
     #: True if the results of one stream are one stream: in its order, with its stream time.
     keeps_order: bool = False
-    #: True if its records advance a stream time of their own: it drops records that are late for
-    #: it, or lets them wait, so the stream time of its results is another one.
+    #: True if its results have a stream time of their own, because it drops late records or delays
+    #: records.
     owns_stream_time: bool = False
-    #: True if it uses records with a null value, though they are not of a table.
+    #: True if it uses records with a null value, although they are not of a table.
     takes_null_values: bool = False
-    #: True if a record can change several rows, each of which is a flattened record of it.
+    #: True if a record can change several rows. Each row is a flattened record of the record.
     makes_elements: bool = False
     #: True if its results are messages between the operators of a foreign-key join.
     is_between_tables: bool = False
@@ -254,24 +230,17 @@ class JoinEngine(Operator[JoinResult]):
         return True
 
     def held_back_ms(self, held_ms: Sequence[int]) -> int:
-        """Return how far behind the stream times the time of a result can be.
+        """Return how much older than the stream times a result can be, in milliseconds.
 
-        ``held_ms`` has the same of the results of upstream joins, for each input.
+        ``held_ms`` has the same for each input, from its upstream join.
         """
         return max(self.delay_ms, *held_ms)
 
-    def refuse_place(self, partition: int, offset: int) -> None:
-        """Reject a record that results could not be distinguished by.
-
-        Raises:
-            IllegalArgument: The partition or the offset is too large.
-        """
-
 
 class OpenRecordsEngine(JoinEngine):
-    """A join whose state is records as they came, with ``matched``, until clocks let them leave.
+    """A join whose state is its records, unchanged except for ``matched``, until they expire.
 
-    ``JoinResult.stayed`` says which of the old state's rows the new one begins with.
+    ``JoinResult.stayed`` has the rows of the old state that the new state begins with.
     """
 
     state_layout = "open records"
@@ -279,21 +248,26 @@ class OpenRecordsEngine(JoinEngine):
     @property
     @abstractmethod
     def keeps_matches(self) -> bool:
-        """Whether it matters later which records had a partner."""
+        """Whether later batches need to know which records had a result."""
 
     @abstractmethod
     def stays(self, records: pa.Table, clocks: Clocks) -> Flags:
-        """Which records are still in the state at these clocks."""
+        """Return which records are still in the state at these stream times."""
 
     @abstractmethod
     def concerned(
         self, records: pa.Table, matched: Flags, batch: pa.Table, clocks: tuple[Clocks, Clocks]
     ) -> Flags:
-        """Which of the state's ``records`` have to do with the batch, or leave with it.
+        """Return which ``records`` of the state the batch needs.
 
-        ``matched`` has a flag for each of ``records``, ``clocks`` are those before and after the
-        batch. ``apply`` gives with these records the results that it gives with all of them;
-        ``stays`` tells which of the others are in the next state, as they are.
+        With these records, ``apply`` returns the same results as with all records. ``stays``
+        returns which of the others are in the next state.
+
+        Args:
+            records: The records of the state.
+            matched: One flag per record.
+            batch: The records of the batch.
+            clocks: The stream times before and after the batch.
         """
 
 
@@ -304,9 +278,9 @@ def joined_values(
     carried: pa.Schema | None,
     sides: tuple[pa.Schema, pa.Schema],
 ) -> list[pa.Field]:
-    """The value columns of both ``sides``, left first, each of which can be missing.
+    """Return the value columns of both ``sides``, left first, each nullable.
 
-    ``hows`` is the ``Literal`` of the joins there are; see ``values_beside``.
+    ``hows`` is the ``Literal`` of the valid joins. See ``values_beside``.
 
     Raises:
         IllegalArgument: ``how`` is unknown, or two columns have one name.
@@ -320,16 +294,16 @@ def joined_values(
 def values_beside(
     own: tuple[pa.Field, ...], carried: pa.Schema | None, sides: Iterable[pa.Schema]
 ) -> list[pa.Field]:
-    """The value columns of ``sides`` in order, each of which can be missing.
+    """Return the value columns of ``sides`` in order, each nullable.
 
-    Beside the values a join's tables have the columns ``own`` and ``carried``.
+    The tables of a join also have the columns ``own`` and ``carried``.
 
     Raises:
-        IllegalArgument: two columns have one name; case does not tell names apart, as in Spark.
+        IllegalArgument: Two columns have one name. Names ignore case, as in Spark.
     """
     values = [field for side in sides for field in side]
     seen: set[str] = set()
-    for name in (field.name for field in (*own, *(carried or ()), *values)):
+    for name in (column.name for column in (*own, *(carried or ()), *values)):
         if name.lower() in seen:
             message = (
                 f"column {name!r} exists twice in a join (names ignore case). "
@@ -342,10 +316,12 @@ def values_beside(
 
 @dataclass(frozen=True)
 class TableRecords:
-    """Records of a table, or of several by ``side``, in any order, as arrays.
+    """Records of a table, or of several tables, in any order, as arrays.
 
-    ``rows`` has ``TABLE_FIELDS``; without a column ``side`` all are of side 0. ``keys`` are the
-    distinct keys by their UTF-8 bytes, ``key_code`` numbers them for each record.
+    Attributes:
+        rows: The records with ``TABLE_FIELDS``. Without a column ``side``, all are of table 0.
+        keys: The distinct keys in the order of their UTF-8 bytes.
+        key_code: The index of each record's key in ``keys``.
     """
 
     rows: pa.Table
@@ -359,7 +335,7 @@ class TableRecords:
 
     @classmethod
     def of(cls, rows: pa.Table) -> "TableRecords":
-        """Read the columns of ``rows``."""
+        """Return the records of ``rows``."""
         rows = rows.combine_chunks()
         (key_code,), keys = coded_keys(rows["key"])
         side, partition, offset, timestamp_ms = (
@@ -372,22 +348,22 @@ class TableRecords:
         return cls(rows, keys, key_code, side, partition, offset, timestamp_ms, deletes)
 
     def take(self, numbers: Ints) -> pa.Table:
-        """The rows with these numbers."""
+        """Return the rows with these indexes."""
         return self.rows.take(pa.array(numbers))
 
     def newest(self) -> Ints:
-        """The numbers of the last record of each key, side and partition: the next state."""
+        """Return the index of the last record of each key, table and partition: the next state."""
         return greatest((self.key_code, self.side, self.partition), (self.offset,))
 
     def counting(self, newest: Ints, sides: int = 2) -> NDArray[np.int64]:
-        """The number of the record that counts, by [side, key code]; -1 where there is none.
+        """Return the index of the current record by [table, key code], -1 without a record.
 
-        ``newest`` has one record for each key, side and partition. A deletion counts like any
-        other record, see ``has_row``.
+        ``newest`` has one record for each key, table and partition. A tombstone can be the current
+        record (see ``has_row``).
         """
         groups = (self.key_code[newest], self.side[newest])
-        # The partition decides between equal times; any fixed choice would do, as long as it
-        # is not the order of arrival.
+        # For equal times, the partition decides. Any fixed choice is right, except the order of
+        # arrival.
         by = (self.timestamp_ms[newest], self.partition[newest])
         chosen = newest[greatest(groups, by)]
         counting = np.full((sides, len(self.keys)), -1, dtype=np.int64)
@@ -395,14 +371,14 @@ class TableRecords:
         return counting
 
     def has_row(self, counting: NDArray[np.int64]) -> Flags:
-        """Where a record counts that is not a deletion."""
+        """Return where the current record is not a tombstone."""
         present: Flags = counting >= 0
-        # Without any record there is nothing to index, not even with -1.
+        # An empty array cannot be indexed, not even with -1.
         return present & ~self.deletes[counting] if len(self.deletes) else present
 
 
 def are_behind(records: pa.Table, allowed_ms: Ints | int) -> Flags:
-    """Which records are further behind their stream time than allowed."""
+    """Return which records are older than their stream time by more than ``allowed_ms``."""
     timestamp_ms, stream_time_ms = (
         np.asarray(records[name]) for name in ("timestamp_ms", STREAM_TIME.name)
     )
@@ -411,20 +387,20 @@ def are_behind(records: pa.Table, allowed_ms: Ints | int) -> Flags:
 
 
 def effect_order(records: pa.Table) -> Ints:
-    """The numbers of records of a stream in the order in which they take effect, of all keys.
+    """Return the indexes of the records of a stream in their apply order, for all keys.
 
-    That is (stream time, partition, offset, numbers); of joined tables stream time and table stand
-    in front (``EFFECT``).
+    The order is stream time, partition, offset, lineage. For updates of joined tables, stream time
+    and table are first (``EFFECT``).
     """
     order: Ints = np.lexsort((*arrival_keys(records), np.asarray(records[STREAM_TIME.name])))
     return order
 
 
 def in_effect_order(state: pa.Table, arrived: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Rows of a table and updates that tell them, as records of one partition in order of effect.
+    """Return the rows of a table and their updates as records of one partition, in apply order.
 
-    An update has all records of its key before it, of whatever partition: the last one is the key's
-    row, and each of a batch comes behind those of the batches before.
+    The last update of a key is its row, in whichever partition it is. The updates of a batch follow
+    those of earlier batches.
     """
     arrived = arrived.take(pa.array(effect_order(arrived)))
     return (
@@ -436,7 +412,7 @@ def in_effect_order(state: pa.Table, arrived: pa.Table) -> tuple[pa.Table, pa.Ta
 def replaced(
     rows: pa.Table, values: Mapping[str, Ints | Flags | int], chosen: Flags | None = None
 ) -> pa.Table:
-    """``rows`` with other ``values`` of some columns, all or the ``chosen`` ones."""
+    """Return ``rows`` with other ``values`` of some columns, in all or in the ``chosen`` rows."""
     chosen = np.ones(len(rows), dtype=np.bool_) if chosen is None else chosen
     for name, value in values.items():
         place = rows.column_names.index(name)
@@ -447,13 +423,13 @@ def replaced(
 
 
 def split_by_key(rows: pa.Table, keys: pa.ChunkedArray) -> tuple[pa.Table, pa.Table]:
-    """The rows of other keys, and those of ``keys``."""
+    """Return the rows of other keys, and the rows of ``keys``."""
     of_keys = pc.is_in(rows["key"], value_set=pc.unique(keys))
     return rows.filter(pc.invert(of_keys)), rows.filter(of_keys)
 
 
 def greatest(groups: tuple[Ints, ...], by: tuple[Ints, ...]) -> Ints:
-    """The row with the greatest ``by`` in each group of rows equal in all of ``groups``."""
+    """Return the row with the greatest ``by`` for each group of rows with equal ``groups``."""
     order = np.lexsort((*by[::-1], *groups[::-1]))
     last = np.ones(len(order), dtype=np.bool_)
     last[:-1] = np.logical_or.reduce([np.diff(group[order]) != 0 for group in groups])

@@ -1,30 +1,31 @@
 """The stream-stream join: pairs of records within a time range, for all keys of a batch at once.
 
-Every rule is a property of records alone. ``l.t`` is the time of a left record, ``r.t`` of
-a right one, ``st`` the stream time of a record's own partition when it came, G the grace:
+Each rule depends only on the records. The time of a left record is ``l.t``, and the time of a right
+record is ``r.t``. The stream time of the record's partition at its arrival is ``st``, and the grace
+is G:
 
-    left record late   l.t + max(after, 0) + G < st
-    right record late  r.t + max(before, 0) + G < st
-    pair               same key, neither late, l.t - before <= r.t <= l.t + after
-    left one alone     no pair, and right clock > l.t + after + max(before, 0) + G
-    right one alone    no pair, and left clock > r.t + before + max(after, 0) + G
+    left record late          l.t + max(after, 0) + G < st
+    right record late         r.t + max(before, 0) + G < st
+    pair                      same key, neither late, l.t - before <= r.t <= l.t + after
+    left record unmatched     no pair, and right stream time > l.t + after + max(before, 0) + G
+    right record unmatched    no pair, and left stream time > r.t + before + max(after, 0) + G
 
-A side's clock is the least stream time of its partitions. A right record that is still to
-come and not late has ``r.t >= right clock - max(before, 0) - G``, so after the fourth line
-no pair can appear: that is when a record leaves the state, and comes out alone if the join
-wants it. So neither interleaving nor batch cuts can matter. (Kafka Streams shares one clock
-between the sides, and there they do.) The ``max`` is for a range that lies wholly before or
-after the record: a record in time order is never late.
+The stream time of an input is the least one of its partitions. A right record that arrives later
+and is not late has ``r.t >= right stream time - max(before, 0) - G``. So once the condition in the
+fourth line is true, the left record has no more pairs. It leaves the state, and a left or outer
+join emits it. So neither interleaving nor batches matter. In Kafka Streams, both matter, because it
+has one stream time for both inputs. The reason for ``max`` is a range that is completely before or
+after the record, because a record in time order must never be late.
 
-A side may be a join's results itself. Then its records are results, its clock is the least of all
-partitions of its streams, and a result's stream time the greatest of its records'. One that is made
-with a record still to come has a stream time of at least the clock, as a record has. One that comes
-because clocks have moved (a record alone, and what is joined with it) has not; but its time is at
-most H behind the clock, the time that the join in front says (``delay_ms``). So for such a side
-``max(before, 0) + G`` in the last two lines is at least H.
+An input can be the results of a join. Its stream time is the least one of all partitions of its
+streams, and the stream time of a result is the greatest one of its records. A result that is
+emitted with a new record has at least the stream time of the input, like a record. A result that
+is emitted because stream time has advanced (an unmatched record, also after further joins) can be
+older. Its time is at most H before the stream time, where H is ``delay_ms`` of the upstream join.
+So for such an input, ``max(before, 0) + G`` in the last two lines is at least H.
 
-The state is the records that can still pair. Sorted by (key, time) with both sides on one
-axis, the partners of a record are an index range, found by binary search.
+The state is the records that can still have a result. All records are sorted by (key, time), so the
+matches of a record are a range of indexes, which binary search finds.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -38,19 +39,12 @@ import pyarrow.compute as pc
 from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, Timeline, coded_keys, pair_order
 from oriel.pipeline.windows.definitions import LEFT, RIGHT, JoinWindows
 from oriel.pipeline.windows.engines import Times
-from oriel.pipeline.windows.joins.places import (
-    Places,
-    joined_numbers,
-    place_numbers,
-    refuse_large_places,
-)
 from oriel.pipeline.windows.joins.sides import (
     MATCHED,
     RECORDS,
     RESULT_FIELDS,
     SIDE,
     SIDE_FIELDS,
-    STREAM_TIME,
     Clocks,
     How,
     JoinResult,
@@ -59,16 +53,23 @@ from oriel.pipeline.windows.joins.sides import (
     are_behind,
     joined_values,
 )
-from oriel.pipeline.windows.records import PLACE_FIELDS
+from oriel.pipeline.windows.records import Lineage, joined_lineages, lineage_fields
 
 
 @dataclass(frozen=True)
 class _SortedRecords:
-    """Both sides' records of state and batch, sorted by (key code, time), as arrays.
+    """The records of both streams, of state and batch, sorted by (key code, time), as arrays.
 
-    ``keys`` has the key of each code, ``left`` tells the sides apart, ``new`` marks the batch's.
-    ``input_row`` is where each record was before, in the state with the batch behind it. Of
-    ``numbers`` the first are those of left records, the second of right ones; no others are read.
+    Attributes:
+        table: The records.
+        keys: The key of each code.
+        key_code: The code of each record's key.
+        timestamp_ms: The time of each record.
+        left: True for left records.
+        new: True for records of the batch.
+        input_row: The index of each record in the state followed by the batch.
+        lineages: The indexes of the lineages of left records, and of right records. The values for
+            records of the other stream are not used.
     """
 
     table: pa.Table
@@ -78,11 +79,11 @@ class _SortedRecords:
     left: Flags
     new: Flags
     input_row: Ints
-    numbers: tuple[Ints, Ints]
+    lineages: tuple[Ints, Ints]
 
     @classmethod
     def of(
-        cls, state: pa.Table, batch: pa.Table, places: tuple[Places, Places]
+        cls, state: pa.Table, batch: pa.Table, lineages: tuple[Lineage, Lineage]
     ) -> "_SortedRecords":
         """Sort the records of the state and of the batch together."""
         unmatched = pa.repeat(pa.scalar(value=False), len(batch))
@@ -92,32 +93,30 @@ class _SortedRecords:
         order = pair_order(key_code, timestamp_ms)
         table = table.take(pa.array(order))
         left = np.asarray(table["side"]) == LEFT
-        numbers = places[LEFT].read(table), places[RIGHT].read(table)
         return cls(
             table, keys, key_code[order], timestamp_ms[order], left, order >= len(state), order,
-            numbers,
+            (lineages[LEFT].read(table), lineages[RIGHT].read(table)),
         )  # fmt: skip
 
     def column(self, name: str) -> Ints:
-        """A column of whole numbers."""
+        """Return a column of integers."""
         return np.asarray(self.table[name]).astype(np.int64)
 
 
-#: How many pairs are made at a time.
+#: The number of pairs in one piece of the results.
 PIECE = 2**17
 
-#: Row numbers of the left and of the right record of each result; -1 where there is none.
+#: The row of the left and of the right record of each result, -1 without one.
 _ResultRows = tuple[Ints, Ints]
 
 
 class StreamJoinEngine(OpenRecordsEngine):
     """Join of two streams within a time range.
 
-    The state is the records that can still pair or come out alone, with ``matched``. Results
-    are each pair, and each record that stays alone where ``how`` asks for it, once: with the
-    greater of both times and of both stream times, and the place of the left record, if there
-    is one. The right record's place is among the numbers behind it (``places``), so no two results
-    have the same ones. Late records pair with nothing, nor do they come out alone; they are
+    The state is the records that can still have a result, with ``matched``. Each pair is a result.
+    In left and outer joins, an unmatched record is also a result, once. A result has the greater of
+    both times and of both stream times, and the record id of the left record if it has one. Its
+    lineage has the right record, so all results are different. A late record has no result. It is
     counted.
     """
 
@@ -131,7 +130,7 @@ class StreamJoinEngine(OpenRecordsEngine):
         *,
         rows: tuple[SideRows, SideRows] = (RECORDS, RECORDS),
     ) -> None:
-        """Join columns as ``JoinEngine`` says; ``rows`` are what the sides' records are.
+        """Join the columns of both streams (see ``JoinEngine``), whose rows are ``rows``.
 
         Raises:
             IllegalArgument: ``how`` is unknown, or two columns have one name.
@@ -139,35 +138,30 @@ class StreamJoinEngine(OpenRecordsEngine):
         own = (*RESULT_FIELDS, SIDE, MATCHED)
         values = joined_values(how, How, own, carried, (left, right))
         self._windows = windows
-        self._places = places = (rows[LEFT].places, rows[RIGHT].places)
+        self._lineages = rows[LEFT].lineage, rows[RIGHT].lineage
+        self._has_left = how != "outer"
         self._sides_alone = {"inner": (), "left": (LEFT,), "outer": (LEFT, RIGHT)}[how]
         self._left_values, self._right_values = left.names, right.names
-        numbers = max((side.fields for side in places), key=len)
-        self.record_schema = pa.schema([*SIDE_FIELDS, *numbers, *(carried or ()), *values])
+        lineage = lineage_fields(self._lineages)
+        self.record_schema = pa.schema([*SIDE_FIELDS, *lineage, *(carried or ()), *values])
         self.state_schema = self.record_schema.append(MATCHED)
-        numbers = places[LEFT].joined(places[RIGHT]).fields
-        self.result_schema = pa.schema([*PLACE_FIELDS, *numbers, STREAM_TIME, *values])
+        self.result_schema = pa.schema([*RESULT_FIELDS, *values])
         self._wait_ms = (
             windows.wait_ms(LEFT, rows[RIGHT].held_ms),
             windows.wait_ms(RIGHT, rows[LEFT].held_ms),
         )
-        # A pair comes with one of its records, and that record's stream time says how late it
-        # is, as for any record. A record alone comes when the other side's clock has passed its
-        # time by ``wait_ms``; it was in time when it came, so windows behind the join have to be
-        # open until then.
+        # A pair is emitted with one of its records, whose stream time decides how late it is. An
+        # unmatched record is emitted when the stream time of the other stream is ``wait_ms`` later
+        # than its time. It was in time at its arrival, so downstream windows stay open until then.
         self.delay_ms = max((self._wait_ms[side] for side in self._sides_alone), default=0)
 
     @property
     def keeps_matches(self) -> bool:
-        """Whether records may come out alone: not for an inner join."""
+        """Whether unmatched records are results, as in left and outer joins."""
         return bool(self._sides_alone)
 
-    def refuse_place(self, partition: int, offset: int) -> None:
-        # Of a result, the place of the right record is a number (``places``).
-        refuse_large_places(partition, offset)
-
     def is_late(self, batch: pa.Table) -> Flags:
-        """Which records of ``batch`` pair with nothing because they came too late."""
+        """Return which records of ``batch`` are late."""
         allowed_ms = np.where(
             np.asarray(batch["side"]) == LEFT,
             self._windows.allowed_lateness_ms(LEFT),
@@ -176,26 +170,24 @@ class StreamJoinEngine(OpenRecordsEngine):
         return are_behind(batch, allowed_ms)
 
     def stays(self, records: pa.Table, clocks: Clocks) -> Flags:
-        """Which records can still pair, or have yet to come out alone, at these clocks."""
+        """Return which records can still have a result at these stream times."""
         left = np.asarray(records["side"]) == LEFT
         return ~self._expired(np.asarray(records["timestamp_ms"]), left, clocks)
 
     def concerned(
         self, records: pa.Table, matched: Flags, batch: pa.Table, clocks: tuple[Clocks, Clocks]
     ) -> Flags:
-        """Which of the state's ``records`` may pair with the batch's, or come out alone with it."""
         before, after = clocks
         timestamp_ms, side = np.asarray(records["timestamp_ms"]), np.asarray(records["side"])
-        # A version's files keep expired records, too; those pair no more.
+        # The files of a version also have expired records, which have no more results.
         unexpired = ~self._expired(timestamp_ms, side == LEFT, before)
-        # A record expires in one batch. If it comes out alone, it is a result of that batch; if
-        # not, nothing is written of it.
+        # A record expires in one batch. If it is unmatched, it is a result of this batch.
         concerned = unexpired & ~matched & np.isin(side, self._sides_alone)
         concerned &= self._expired(timestamp_ms, side == LEFT, after)
         if len(batch):
-            # Pairs are ``reach_ms`` apart at most, so a partner of any record of the batch lies
-            # between these times. Too many records do no harm: ``apply`` pairs by the exact
-            # range. Keys are compared for those records only, as that costs far more than times.
+            # The records of a pair are at most ``reach_ms`` apart, so the other record has a time
+            # between these times. More records do no harm, because ``apply`` uses the exact range.
+            # A comparison of keys costs much more than of times, so it follows for these records.
             batch_ms, reach_ms = np.asarray(batch["timestamp_ms"]), self._windows.reach_ms
             in_reach = (
                 unexpired
@@ -207,25 +199,17 @@ class StreamJoinEngine(OpenRecordsEngine):
         return concerned
 
     def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> JoinResult:
-        """See ``JoinEngine``; ``state`` may be those records only that ``concerned`` names.
-
-        Raises:
-            IllegalArgument: a record's partition or offset is too large for ``suborder``.
-        """
+        """Join the records of ``batch``. ``state`` can be the records of ``concerned``."""
         batch = self._read(batch)
         late, of_left = self.is_late(batch), np.asarray(batch["side"]) == LEFT
         accepted = batch.filter(pa.array(~late))
-        if len(accepted):
-            refuse_large_places(
-                *(pc.max(accepted[name]).as_py() for name in ("partition", "offset"))
-            )
-        records = _SortedRecords.of(state, accepted, self._places)
+        records = _SortedRecords.of(state, accepted, self._lineages)
         pairs = self._new_pairs(records)
         matched = np.asarray(records.table[MATCHED.name]).copy()
         for one in pairs:
             matched |= one.matched(len(matched))
-        # Pairs come first: a record of this batch may be the only partner of one that expires
-        # with this batch's clocks.
+        # Pairs are first, because a record of this batch can be the only match of a record that
+        # expires in this batch.
         expired = self._expired(records.timestamp_ms, records.left, times.after)
         alone = expired & ~matched
         left_alone = np.flatnonzero(alone & records.left & (LEFT in self._sides_alone))
@@ -234,7 +218,7 @@ class StreamJoinEngine(OpenRecordsEngine):
             np.concatenate([left_alone, np.full_like(right_alone, -1)]),
             np.concatenate([np.full_like(left_alone, -1), right_alone]),
         )
-        # Back into the order of the state and the batch behind it, as ``stayed`` promises.
+        # The order of the state followed by the batch, as ``stayed`` requires.
         row_of = np.empty_like(records.input_row)
         row_of[records.input_row] = np.arange(len(row_of))
         stays = ~expired[row_of]
@@ -247,13 +231,13 @@ class StreamJoinEngine(OpenRecordsEngine):
         )
 
     def _expired(self, timestamp_ms: Ints, left: Flags, clocks: Clocks) -> Flags:
-        """Which records nothing can pair with any more: those leave the state.
+        """Return which records can have no more pairs, so they leave the state.
 
-        Take a left record l. A right record that is still to come has a stream time of at least
-        the right clock; if it is not late, ``r.t >= right clock - max(before, 0) - G``. A pair
-        needs ``r.t <= l.t + after``. So there is none once
-        ``l.t + after + max(before, 0) + G < right clock``; the sum is ``wait_ms``. A right
-        record is the same with the sides changed.
+        When a later right record arrives, its stream time is at least the current right stream
+        time. If it is not late, ``r.t >= right stream time - max(before, 0) - G``. A pair with the
+        left record l needs ``r.t <= l.t + after``. So l has no more pairs once
+        ``l.t + after + max(before, 0) + G < right stream time``. The sum after ``l.t`` is
+        ``wait_ms``. For a right record, the streams are exchanged.
         """
         expired: Flags = np.where(
             left,
@@ -263,10 +247,10 @@ class StreamJoinEngine(OpenRecordsEngine):
         return expired
 
     def _new_pairs(self, records: _SortedRecords) -> tuple["_Pairs", "_Pairs"]:
-        """The pairs with a record of the batch; older pairs came out with earlier batches.
+        """Return the pairs with a record of the batch. Earlier batches emitted the others.
 
-        New left records pair with every right one, old left records with the new right ones
-        only, so that a pair of two new records comes once.
+        New left records pair with all right records, and old left records pair with new right
+        records. So a pair of two new records is one result.
         """
         timeline = Timeline(records.key_code, records.timestamp_ms)
         before_ms, after_ms = self._windows.before_ms, self._windows.after_ms
@@ -280,17 +264,17 @@ class StreamJoinEngine(OpenRecordsEngine):
     def _results(self, records: _SortedRecords, rows: _ResultRows) -> pa.Table:
         left, right = rows
         no_left, no_right = left < 0, right < 0
-        # A record that is alone stands for both sides: then both times are its own.
+        # Both times of an unmatched record are its own time.
         first, second = np.where(no_left, right, left), np.where(no_right, left, right)
         partition, offset = records.column("partition"), records.column("offset")
-        of_left, of_right = records.numbers
-        numbers = joined_numbers(
-            self._places,
+        of_left, of_right = records.lineages
+        lineages = joined_lineages(
+            self._lineages,
             (of_left[left], of_right[right]),
-            place_numbers(partition[second], offset[second]),
+            (partition[second], offset[second]),
             (no_left, no_right),
+            has_left=self._has_left,
         )
-        places = self._places[LEFT].joined(self._places[RIGHT])
         timestamp_ms, stream_time_ms = records.timestamp_ms, records.column("stream_time_ms")
         left_rows, right_rows = pa.array(left, mask=no_left), pa.array(right, mask=no_right)
         columns = [
@@ -299,7 +283,7 @@ class StreamJoinEngine(OpenRecordsEngine):
             np.maximum(timestamp_ms[first], timestamp_ms[second]),
             partition[first].astype(np.int32),
             offset[first],
-            *places.written(numbers).values(),
+            lineages,
             np.maximum(stream_time_ms[first], stream_time_ms[second]),
             *(records.table[name].take(left_rows) for name in self._left_values),
             *(records.table[name].take(right_rows) for name in self._right_values),
@@ -309,9 +293,9 @@ class StreamJoinEngine(OpenRecordsEngine):
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Pairs without a list of them: ``rows[i]`` pairs with ``others[ranges]`` of range i.
+    """Pairs as ranges: ``rows[i]`` pairs with ``others[ranges]`` of range i.
 
-    Both are rows of ``_SortedRecords``; ``rows`` are records of the side ``side``.
+    Both are rows of ``_SortedRecords``. ``rows`` are records of the stream ``side``.
     """
 
     side: int
@@ -320,14 +304,14 @@ class _Pairs:
     ranges: Ranges
 
     def matched(self, length: int) -> Flags:
-        """Which of ``length`` records are in a pair."""
+        """Return which of ``length`` records are in a pair."""
         matched = np.zeros(length, dtype=np.bool_)
         matched[self.rows[~self.ranges.empty]] = True
         matched[self.others[self.ranges.covered(len(self.others))]] = True
         return matched
 
     def pieces(self) -> Iterator[_ResultRows]:
-        """The pairs, a bounded number at a time."""
+        """Yield the pairs, a limited number at a time."""
         for first, ranges in self.ranges.pieces(PIECE):
             row, other = self.rows[first + ranges.owners], self.others[ranges.rows()[1]]
             yield (row, other) if self.side == LEFT else (other, row)
@@ -335,7 +319,7 @@ class _Pairs:
 
 @dataclass(frozen=True)
 class _Results:
-    """Results piece by piece, as often as they are asked for: pairs, then who is alone."""
+    """The results in pieces: pairs, then unmatched records. Each iteration computes them again."""
 
     table_of: Callable[[_SortedRecords, _ResultRows], pa.Table]
     records: _SortedRecords
@@ -343,10 +327,10 @@ class _Results:
     alone: _ResultRows
 
     def __iter__(self) -> Iterator[pa.Table]:
-        """Make one table after the other; there is one at least, which may have no row."""
+        """Yield at least one table, which can be empty."""
         waiting: list[_ResultRows] = []
         for rows in chain(*(pairs.pieces() for pairs in self.pairs), [self.alone]):
-            # Few results are one table, however they came.
+            # Few results are one table.
             if waiting and sum(len(left) for left, _ in (*waiting, rows)) > PIECE:
                 yield self._table(waiting)
                 waiting = []
@@ -365,11 +349,11 @@ def _partners(
     others: Flags,
     range_ms: tuple[int, int],
 ) -> _Pairs:
-    """Pair the new records of ``side`` with ``others`` in a range (ms before, ms after) of them."""
+    """Pair the new records of ``side`` with ``others`` in a range (ms before, ms after)."""
     rows = np.flatnonzero((records.left == (side == LEFT)) & records.new)
     before_ms, after_ms = range_ms
     key_code, timestamp_ms = records.key_code[rows], records.timestamp_ms[rows]
-    # The axis has both sides' records; ``among`` counts the range in those of the other side.
+    # The timeline has the records of both streams, and ``among`` counts only ``others``.
     ranges = timeline.within(key_code, timestamp_ms - before_ms, timestamp_ms + after_ms)
     ranges = ranges.among(others)
     return _Pairs(side, rows, np.flatnonzero(others), ranges)

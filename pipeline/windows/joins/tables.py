@@ -1,13 +1,13 @@
-"""A table as a store: a topic's newest row of each key, or several such tables joined by key.
+"""A table as a store: the newest row of each key of a topic, or several tables joined by key.
 
-The store's rows are the table's own: nothing is aggregated, nothing closes, nothing is late.
-Which record of a key counts is a property of the records alone (see ``sides``), so the rows are
-a function of the logs, whatever the batch cuts.
+The rows of the store are the rows of the table. It has no aggregation, no final rows and no late
+records. The current record of a key depends only on the records (see ``sides``), so the rows are a
+function of the logs, for all batches.
 
-A row of joined tables has the greatest timestamp of the records that count for its key, a
-deletion's included. Where all come in order of time, this is Kafka Streams' max(updating record,
-other row) (semantics.md#5-1); elsewhere Kafka's time depends on which table's record came last,
-and this one does not.
+A row of joined tables has the greatest timestamp of the current records of its key, including
+tombstones. If all records arrive in the order of time, this is max(updating record, other row) of
+Kafka Streams (semantics.md#5-1). Otherwise Kafka's time depends on the table whose record arrived
+last, and this time does not.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from oriel.pipeline.windows.arrays import Flags, Ints
@@ -34,29 +33,30 @@ from oriel.pipeline.windows.records import (
     INPUT,
     NULL_VALUE,
     RECORD_FIELDS,
-    SUBORDER,
+    Lineage,
     arrival_keys,
     changed_rows,
 )
 
-#: The suborders of responses (``foreign_keys``): the subscriber left, the right key has no row, or
-#: has one. Of those of one batch the greatest counts: who left one key has subscribed to another,
-#: or to none.
+#: The lineages of responses (``foreign_keys``) have one index: the subscriber left the right key,
+#: the right key has no row, or it has a row. Within a batch, the greatest one counts, because a
+#: subscriber that left one key has subscribed to another key or to none.
+RESPONSES = Lineage(length=1)
 LEFT_BEHIND, WITHOUT_ROW, WITH_ROW = 0, 1, 2
-#: The column by which a changed row says that it is gone.
+#: The column of deleted rows among changed rows.
 _DELETED = pa.field("deleted", pa.bool_())
 
 
 @dataclass(frozen=True)
 class TableJoin:
-    """Tables joined by key: ``left`` with ``right``, each a table by its number, or a join."""
+    """Tables joined by key: ``left`` with ``right``, each the index of a table, or a join."""
 
     how: How
     left: "TableJoin | int"
     right: "TableJoin | int"
 
     def __str__(self) -> str:
-        """The join with the tables' numbers, from 1."""
+        """Return the join with the indexes of the tables, from 1."""
         left, right = (
             f"({part})" if isinstance(part, TableJoin) else str(part + 1)
             for part in (self.left, self.right)
@@ -65,9 +65,9 @@ class TableJoin:
 
 
 def table_rows(part: TableJoin | int, has_row: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which tables' rows the row of each key is made of; none where there is no row.
+    """Return from which tables the row of each key is joined, by [table, key].
 
-    ``has_row`` says by [table, key] whether a table has one, and so is what is returned.
+    ``has_row`` has by [table, key] whether a table has a row.
     """
     if isinstance(part, int):
         only = np.zeros_like(has_row)
@@ -75,22 +75,22 @@ def table_rows(part: TableJoin | int, has_row: NDArray[np.bool_]) -> NDArray[np.
         return only
     left, right = table_rows(part.left, has_row), table_rows(part.right, has_row)
     exists = has_joined_row(part.how, np.any(left, axis=0), np.any(right, axis=0))
-    # An inner join has no row of one table alone, also within another join.
+    # An inner join has no row from one table, also within another join.
     rows: NDArray[np.bool_] = (left | right) & exists
     return rows
 
 
 def has_joined_row(how: How, left: Flags, right: Flags) -> Flags:
-    """Whether two tables have a joined row, where each side does or doesn't have a row."""
+    """Return where two tables have a joined row, from where each table has a row."""
     joined: Flags = {"inner": left & right, "left": left, "outer": left | right}[how]
     return joined
 
 
 class TableRowsEngine(WindowEngine):
-    """The rows of one table, or of several joined by key.
+    """The rows of one table, or of several tables joined by key.
 
-    The state is all tables' records (``TableRecords.newest``), told apart by ``side``; those of
-    one table have nulls in the others' columns.
+    The state is the records of all tables (``TableRecords.newest``), with the index of the table in
+    ``side``. The records of a table have nulls in the columns of the others.
     """
 
     def __init__(
@@ -101,14 +101,18 @@ class TableRowsEngine(WindowEngine):
         responses: tuple[int, ...] = (),
         updates: tuple[int, ...] = (),
     ) -> None:
-        """``tables`` are the value columns of the inputs, by whose numbers ``join`` joins them.
+        """Join tables, or return the rows of one table.
 
-        ``responses`` are those that have the rows of a table by the keys of others (see
-        ``foreign_keys``), ``updates`` those whose records tell rows (``SideRows.tell_rows``) and
-        arrive in the order in which they take effect.
+        Args:
+            join: The join of the tables by their indexes, or 0.
+            tables: The value columns of each table.
+            carried: Further columns of the records.
+            responses: The tables that are responses of a foreign-key join (see ``foreign_keys``).
+            updates: The tables whose records are updates (``SideRows.tell_rows``), which arrive in
+                their apply order.
 
         Raises:
-            IllegalArgument: two columns have one name.
+            IllegalArgument: Two columns have one name.
         """
         values = values_beside((*TABLE_FIELDS, SIDE, _DELETED), carried, tables)
         self.windows = NoWindows()
@@ -122,22 +126,22 @@ class TableRowsEngine(WindowEngine):
         self.state_schema = pa.schema([*TABLE_FIELDS, SIDE, *(carried or ()), *values])
 
     def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> EngineResult:
-        """See ``WindowEngine``; a table knows no close time.
+        """Apply the records. A table has no close time.
 
-        A row changes when a record comes that counts, though its values may be the same. One
-        that came and went within the batch is not among the changes.
+        A row changes when its current record changes, also if the values are equal. A row that
+        appears and disappears within the batch is not a change.
         """
         del times
         batch = self._read(batch)
-        # The number of a store's input is that of its table.
+        # The index of an input of the store is the index of its table.
         arrived = pa.table(
             [batch[INPUT.name if name == SIDE.name else name] for name in self.state_schema.names],
             schema=self.state_schema,
         )
         other_keys, touched = split_by_key(state, arrived["key"])
         if self._responses:
-            suborder = np.asarray(pc.fill_null(batch[SUBORDER.name], 0))
-            touched, arrived = _as_records(touched, arrived, suborder, self._responses)
+            response = RESPONSES.read(batch)[:, 0]
+            touched, arrived = _as_records(touched, arrived, response, self._responses)
         if self._updates:
             place = np.argsort(np.lexsort(arrival_keys(batch)))
             of_state, of_batch = (
@@ -147,16 +151,16 @@ class TableRowsEngine(WindowEngine):
             arrived = replaced(arrived, {"partition": 0, "offset": place}, of_batch)
         records = TableRecords.of(pa.concat_tables([touched, arrived]))
         newest = records.newest()
-        # The state's rows stand first, and there is one of each key, side and partition.
+        # The rows of the state are first, one of each key, table and partition.
         before, after = (
             records.counting(rows, len(self._values_of))
             for rows in (np.arange(len(touched)), newest)
         )
-        # Of which tables a row is: one that is gone has no values, though some may have theirs.
+        # A deleted row has no values, although some of its tables can have a row.
         had, has = (table_rows(self._join, records.has_row(rows)) for rows in (before, after))
         existed, exists = np.any(had, axis=0), np.any(has, axis=0)
 
-        # Codes go by the keys' bytes, and changes come in that order.
+        # Codes, and therefore changes, are in the order of the bytes of the keys.
         codes = np.flatnonzero((before != after).any(axis=0) & (existed | exists))
         after, deleted = after[:, codes], ~exists[codes]
         values = {
@@ -176,13 +180,14 @@ class TableRowsEngine(WindowEngine):
 
 
 def _as_records(
-    state: pa.Table, batch: pa.Table, suborder: Ints, tables: tuple[int, ...]
+    state: pa.Table, batch: pa.Table, response: Ints, tables: tuple[int, ...]
 ) -> tuple[pa.Table, pa.Table]:
-    """The rows of a table of responses, ``side`` in ``tables``, as records of one partition.
+    """Return the rows of a table of responses, ``side`` in ``tables``, as records of one partition.
 
-    Their offsets say which counts: one of ``batch`` before one of ``state``, and of one batch that
-    of the greatest ``suborder``. Whoever has no row is without a value.
+    The record with the greatest offset is the row of its key. So ``batch`` has greater offsets than
+    ``state``, and within ``batch`` the greatest ``response`` counts. A response without a row is a
+    tombstone.
     """
     of_state, of_batch = (np.isin(np.asarray(rows[SIDE.name]), tables) for rows in (state, batch))
-    values = {"partition": 0, "offset": suborder, NULL_VALUE.name: suborder != WITH_ROW}
+    values = {"partition": 0, "offset": response, NULL_VALUE.name: response != WITH_ROW}
     return replaced(state, {"offset": -1}, of_state), replaced(batch, values, of_batch)

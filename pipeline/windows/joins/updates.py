@@ -1,18 +1,16 @@
-"""The updates of joined tables as a stream: what the joined row is after each record.
+"""The updates of joined tables as a stream: the joined row after each record.
 
-A record replaces what its key had in its own table, one without a value deletes it. What the
-joined row is then comes out, also that there is none any more, with the greatest time of the
-record and of the rows that it met in the other tables. Which records tell an update is Kafka
-Streams' rule, join by join on the way up (``_told_by``): where nothing can have changed, as there
-is no partner, nothing comes out.
+A record replaces the row of its key in its own table, and a tombstone deletes it. The update is the
+joined row after the record, or its deletion. Its time is the greatest time of the record and of the
+rows of the other tables. Kafka Streams' rule for each join decides which records have an update
+(``_told_by``). For example, an inner join without a match does not have an update.
 
-Records take effect as they arrive, batch after batch and within a batch in the order
-(stream time, log, partition, offset). So results depend on how the topics are cut into
-batches against each other, as they depend on the arrival in Kafka; that is the price of
-telling of each update. Cuts don't matter for one topic alone, nor for records of one side
-between the same records of the others. That holds for a key that comes from one partition
-of each topic, as keyed records do; where it comes from several, their cuts against each
-other matter, too. (``tables`` keeps the joined table as a function of the logs.)
+Records are applied as they arrive: batch after batch, and within a batch in the order of stream
+time, log, partition, offset. So results depend on the cut of different topics into batches, as they
+depend on the arrival in Kafka Streams, because each update is emitted. The cut of one topic does
+not matter, nor does the order of records of one table between the same records of the others. This
+holds if a key is in one partition of each topic, as for keyed records. Otherwise, the cut of its
+partitions matters as well. (``tables`` keeps the joined table as a function of the logs.)
 """
 
 from collections.abc import Sequence
@@ -24,12 +22,11 @@ from numpy.typing import NDArray
 
 from oriel.pipeline.windows.arrays import Flags, Ints, coded_keys, heads, places_in_runs, tails
 from oriel.pipeline.windows.engines import Times
-from oriel.pipeline.windows.joins.places import Places
 from oriel.pipeline.windows.joins.sides import (
     RECORDS,
+    RESULT_FIELDS,
     SIDE,
     SIDE_FIELDS,
-    STREAM_TIME,
     JoinEngine,
     JoinResult,
     SideLogs,
@@ -38,16 +35,26 @@ from oriel.pipeline.windows.joins.sides import (
     values_beside,
 )
 from oriel.pipeline.windows.joins.tables import TableJoin, has_joined_row, table_rows
-from oriel.pipeline.windows.records import NULL_VALUE, PARTNERS, PLACE_FIELDS, SUBORDER
+from oriel.pipeline.windows.records import (
+    LINEAGE,
+    NULL_VALUE,
+    Lineage,
+    lineage_fields,
+    lineage_keys,
+)
 
 
 @dataclass(frozen=True)
 class Histories:
-    """Old rows and new records by key, each key's in the order of effect.
+    """Old rows and new records by key, for each key in apply order.
 
-    ``new`` has the numbers of the new records. ``before`` and ``after`` have, by [side, new
-    record], the number of the row that its key has in that table before the record and after it;
-    -1 where there is none. ``newest`` are the rows that are left in the end.
+    Attributes:
+        records: All rows and records.
+        new: The indexes of the new records.
+        before: The index of the row of the key in each table before each new record, by [table, new
+            record]. -1 without a row.
+        after: The same after each new record.
+        newest: The indexes of the rows at the end.
     """
 
     records: pa.Table
@@ -58,17 +65,19 @@ class Histories:
 
     @property
     def state(self) -> pa.Table:
-        """The newest rows of each key."""
+        """The newest rows of each key and table."""
         return self.records.take(pa.array(self.newest))
 
 
 @dataclass(frozen=True)
 class Told:
-    """What one table, or several that are joined, tell of each new record.
+    """The updates that one table, or several joined tables, forward for each new record.
 
-    ``had`` and ``has``: whether there is a row before the record and after it. ``tells``: whether
-    it goes up to the next join, which it does from the record's own table only. ``time_ms`` is the
-    time of what is told; beside the way up the row's, -1 where there is none.
+    Attributes:
+        had: True if a row exists before the record.
+        has: True if a row exists after the record.
+        tells: True if the update is forwarded to the next join, only for the record's own table.
+        time_ms: The time of the update. For other tables, the time of their row, or -1 without one.
     """
 
     had: Flags
@@ -80,15 +89,13 @@ class Told:
 class TableUpdatesEngine(JoinEngine):
     """The updates of joined tables.
 
-    The state is the newest row of each key and side. A deletion leaves nothing: the records of
-    a later batch all take effect after it, so none of them can be older than what it deleted.
+    The state is the newest row of each key and table. A tombstone is not kept, because all records
+    of later batches are applied after it.
 
-    A result has the place and the stream time of the record that it follows, the greatest time
-    of that record and of the rows that it met (semantics.md#5-1), and as suborder the number of the
-    record's log: the topics' places can be equal. (Where a table is an aggregation, several of its
-    records may have one place: the next one's suborder is greater by the number of logs.)
-    ``null_value`` says that the joined row is gone. Results come in the order of effect. Records
-    that tell nothing are filtered.
+    A result has the record id, the stream time and the lineage of its record, with the log of the
+    record if there are several tables. Its time is the greatest time of the record and of the rows
+    that it is joined with (semantics.md#5-1). ``null_value`` is True if the joined row is deleted.
+    Results are in apply order. Records without an update are filtered.
     """
 
     def __init__(
@@ -101,49 +108,45 @@ class TableUpdatesEngine(JoinEngine):
         rows: Sequence[SideRows] = (),
         asks_for_old: bool = False,
     ) -> None:
-        """``tables`` are the tables' value columns, by whose numbers ``join`` joins them.
+        """Join tables by their indexes.
 
-        ``filtered`` are those with a filter: Kafka Streams' tells nothing of a record that it
-        leaves out, if the key had no row before, and if anybody asks for old rows, as who is
-        behind may do (``asks_for_old``). ``rows`` are what the tables' records are; none: those of
-        topics.
+        Args:
+            join: The join of the tables by their indexes.
+            tables: The value columns of each table.
+            carried: Further columns of the records.
+            filtered: The tables with a filter. Kafka Streams forwards no update for a record that
+                the filter drops, if the key had no row before and old rows are needed.
+            rows: The rows of each table. Empty: records of topics.
+            asks_for_old: True if a downstream operator needs old rows.
 
         Raises:
-            IllegalArgument: two columns have one name.
+            IllegalArgument: Two columns have one name.
         """
-        own = (*PLACE_FIELDS, SUBORDER, PARTNERS, STREAM_TIME, SIDE, NULL_VALUE)
-        values = values_beside(own, carried, tables)
+        values = values_beside((*RESULT_FIELDS, SIDE, NULL_VALUE), carried, tables)
         self._join = join
         self._filtered = filtered
         self._asks_for_old = asks_for_old
-        self._logs = self._side_logs([each.places for each in rows or [RECORDS] * len(tables)])
-        #: Whether a key has a history in each partition that it comes from.
+        self._logs = self._side_logs([each.lineage for each in rows or [RECORDS] * len(tables)])
+        #: True if a key has one history per partition.
         self._by_partition = False
         self._values_of = [table.names for table in tables]
-        numbers = max((places.fields for places in self._logs.places), key=len)
-        beside = (*numbers, NULL_VALUE, *(carried or ()))
+        beside = (*lineage_fields(self._logs.lineages), NULL_VALUE, *(carried or ()))
         self.record_schema = pa.schema([*SIDE_FIELDS, *beside, *values])
         self.state_schema = self.record_schema
         self.row_schema = pa.schema(values)
-        self._places = self._logs.merged.places
-        self.result_schema = pa.schema([*self._result_fields, NULL_VALUE, *values])
-        #: What ``_joined`` gives; results may be made of it.
+        self.result_schema = pa.schema([*RESULT_FIELDS, NULL_VALUE, *values])
+        #: The columns of ``_joined``, from which a subclass computes its results.
         self._joined_schema = self.result_schema
-
-    @property
-    def _result_fields(self) -> list[pa.Field]:
-        """Of results beside their values."""
-        return [*PLACE_FIELDS, *self._places.fields, STREAM_TIME]
 
     def reads_table(self, side: int) -> bool:  # noqa: ARG002
         return True
 
-    def _side_logs(self, places: Sequence[Places]) -> SideLogs:
-        """The logs that records and results are of."""
-        return SideLogs(places)
+    def _side_logs(self, lineages: Sequence[Lineage]) -> SideLogs:
+        """Return the logs of records and results."""
+        return SideLogs(lineages)
 
     def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> JoinResult:
-        """Let the records of ``batch`` take effect; clocks don't matter."""
+        """Apply the records of ``batch``. Times don't matter."""
         del times
         batch = self._read(batch)
         other_keys, touched = split_by_key(state, batch["key"])
@@ -157,7 +160,7 @@ class TableUpdatesEngine(JoinEngine):
         return JoinResult(state, [results], filtered=tuple(filtered.tolist()), before=before)
 
     def _rows_before(self, state: pa.Table) -> pa.Table:
-        """The joined rows of the keys in ``state``, which has one row of each key and side."""
+        """Return the joined rows of the keys in ``state``, which has one row per key and table."""
         (code,), keys = coded_keys(state["key"])
         of_tables = np.full((len(self._values_of), len(keys)), -1, dtype=np.int64)
         of_tables[np.asarray(state["side"]), code] = np.arange(len(state))
@@ -175,28 +178,29 @@ class TableUpdatesEngine(JoinEngine):
         })  # fmt: skip
 
     def _histories(self, old_rows: pa.Table, batch: pa.Table) -> Histories:
-        """Sort old rows and new records by (key, order of effect), and find each table's newest."""
+        """Sort old rows and new records by key and apply order, and find the newest rows."""
         records = pa.concat_tables([old_rows, batch]).combine_chunks()
         (key_code,), keys = coded_keys(records["key"])
         if self._by_partition:
             key_code = key_code + len(keys) * np.asarray(records["partition"]).astype(np.int64)
         is_new = np.arange(len(records)) >= len(old_rows)
-        # Old rows took effect in an earlier batch, whatever their stream time: ``new`` comes first.
+        # Earlier batches applied the old rows, so ``is_new`` is more significant than stream time.
         order = np.lexsort((*self._logs.effect_keys(records), is_new, key_code))
         records, key_code = records.take(pa.array(order)), key_code[order]
         head = heads(key_code)
         newest = _newest(records, head, len(self._values_of))
         new = np.flatnonzero(is_new[order])
-        # What stands in front of a record in its history is what its key had before.
+        # The row before a record is the newest row at the previous record of its key.
         before = np.where(head[new], -1, newest[:, new - 1])
         of_last = newest[:, tails(head)]
         return Histories(records, new, before, newest[:, new], of_last[of_last >= 0])
 
     def _told_by(self, histories: Histories, part: TableJoin | int, *, asked: bool) -> Told:
-        """What ``part`` of the join tells of each new record, as Kafka Streams' nodes do.
+        """Return the updates that ``part`` of the join forwards, as Kafka Streams' nodes do.
 
-        ``asked``: what is behind asks for old rows. A left join asks its left table, an outer one
-        both; so they know that there was no row before and is none now, and tell nothing.
+        ``asked``: a downstream node needs old rows. A left join needs the old rows of its left
+        table, and an outer join those of both tables. With old rows, a node forwards nothing if no
+        row existed before and none exists now.
         """
         if isinstance(part, int):
             return self._told_by_table(histories, part, asked=asked)
@@ -204,16 +208,16 @@ class TableUpdatesEngine(JoinEngine):
         right = self._told_by(histories, part.right, asked=asked or part.how == "outer")
         had = has_joined_row(part.how, left.had, right.had)
         has = has_joined_row(part.how, left.has, right.has)
-        # Beside the record's way rows stay as they are: there ``has`` is what it meets.
+        # The other table does not change, so ``has`` is the row that the record is joined with.
         meets_right = right.has if part.how == "inner" else left.had | left.has | right.has
         meets_left = left.has | right.had | right.has if part.how == "outer" else left.has
         tells = (left.tells & meets_right) | (right.tells & meets_left)
-        # What is told of a row that is gone has the time of what it met.
+        # The update of a deleted row has the time of the row that it was joined with.
         time_ms = np.where(tells | has, np.maximum(left.time_ms, right.time_ms), -1)
         return Told(had, has, tells, time_ms)
 
     def _told_by_table(self, histories: Histories, table: int, *, asked: bool) -> Told:
-        """What one table tells of each new record."""
+        """Return the updates that one table forwards for each new record."""
         all_times_ms = np.append(np.asarray(histories.records["timestamp_ms"]), -1)
         side = np.asarray(histories.records["side"])[histories.new]
         had, has = histories.before[table] >= 0, histories.after[table] >= 0
@@ -223,36 +227,43 @@ class TableUpdatesEngine(JoinEngine):
         return Told(had, has, own & (had | has) if is_asked else own, time_ms)
 
     def _results(self, histories: Histories, told: Told) -> tuple[pa.Table, Flags]:
-        """Results in the order of effect, and which new records tell one."""
+        """Return the results in apply order, and which new records have one."""
         numbers = np.flatnonzero(told.tells)
         rows = self._rows(histories.after[:, numbers])
         new = histories.new[numbers]
-        places = self._logs.update_numbers(histories.records.take(pa.array(new)))
-        results = self._joined(histories.records, new, rows, told.time_ms[numbers], places)
+        lineages = self._logs.merged_lineages(histories.records.take(pa.array(new)))
+        results = self._joined(histories.records, new, rows, told.time_ms[numbers], lineages)
         return results, told.tells
 
     def _rows(self, of_tables: Ints) -> Ints:
-        """By [side, row], which tables' rows the joined row is made of; -1 for the others'."""
+        """Return the rows from which each row is joined, by [table, row], -1 for none."""
         rows: Ints = np.where(table_rows(self._join, of_tables >= 0), of_tables, -1)
         return rows
 
     def _joined(
-        self, records: pa.Table, new: Ints, rows: Ints, time_ms: Ints, numbers: Ints
+        self,
+        records: pa.Table,
+        new: Ints,
+        rows: Ints,
+        time_ms: Ints,
+        lineages: pa.ChunkedArray | None,
     ) -> pa.Table:
-        """Joined ``rows`` that the ``new`` records tell, in the order of effect.
+        """Return the joined ``rows`` that the ``new`` records update, in apply order.
 
-        ``numbers`` tell them apart, by [row, number].
+        ``lineages`` are the lineages of the rows. None: the rows do not have lineages.
         """
-        in_place = numbers.T[::-1]
-        order = np.lexsort((*in_place, *self._logs.effect_keys(records.take(pa.array(new)))))
-        new, rows, time_ms, numbers = new[order], rows[:, order], time_ms[order], numbers[order]
+        if lineages is None:
+            lineages = pa.chunked_array([pa.nulls(len(new), LINEAGE.type)])
+        effect_keys = self._logs.effect_keys(records.take(pa.array(new)))
+        order = np.lexsort((*lineage_keys(lineages), *effect_keys))
+        new, rows, time_ms = new[order], rows[:, order], time_ms[order]
         own = records.take(pa.array(new))
         columns = {
             "key": own["key"],
             "timestamp_ms": time_ms,
             "partition": own["partition"],
             "offset": own["offset"],
-            **self._places.written(numbers),
+            LINEAGE.name: lineages.take(pa.array(order)),
             "stream_time_ms": own["stream_time_ms"],
             NULL_VALUE.name: (rows < 0).all(axis=0),
             **{
@@ -265,7 +276,7 @@ class TableUpdatesEngine(JoinEngine):
 
 
 def _newest(records: pa.Table, head: Flags, tables: int) -> NDArray[np.int64]:
-    """By [side, record], the row that its key has in that table after it; -1 if there is none.
+    """Return the row of each record's key in each table after it, by [table, record], or -1.
 
     ``head`` marks the first record of each key.
     """
@@ -275,7 +286,8 @@ def _newest(records: pa.Table, head: Flags, tables: int) -> NDArray[np.int64]:
     record_side = np.asarray(records["side"])
     deletes = np.asarray(records[NULL_VALUE.name])
     for side in range(tables) if len(records) else ():
-        # The last record of the side so far, of any key: one before the key's first is another's.
+        # The last record of the table so far. Before the first record of the key, it is of another
+        # key.
         last = np.maximum.accumulate(np.where(record_side == side, number, -1))
         newest[side] = np.where((last < first_of_key) | deletes[last], -1, last)
     return newest

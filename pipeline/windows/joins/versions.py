@@ -1,14 +1,13 @@
-"""Tables that keep their rows' history: KIP-889, KIP-914.
+"""Joins with versioned tables, which keep the history of their rows (KIP-889, KIP-914).
 
-``t`` is a record's time, ``st`` the stream time of its partition when it came, H the history
-retention of the table:
+``t`` is the time of a record, ``st`` the stream time of its partition at its arrival, and H the
+history retention of the table:
 
-    too late          t < st - H
-    version of a key  of each time the record of the greatest (partition, offset)
-    valid             until the time of the next version; the newest one for good
+    late record         t < st - H
+    version of a key    for each time, the record with the greatest (partition, offset)
+    valid               until the time of the next version. The newest version has no end
 
-So which versions there are does not depend on the order in which records come, but for those that
-come too late.
+So the versions do not depend on the order of arrival, except that late records are dropped.
 """
 
 from typing import Any
@@ -35,7 +34,6 @@ from oriel.pipeline.windows.joins.sides import (
     RESULT_FIELDS,
     SIDE,
     SIDE_FIELDS,
-    STREAM_TIME,
     TABLE_FIELDS,
     Clocks,
     JoinEngine,
@@ -48,29 +46,29 @@ from oriel.pipeline.windows.joins.sides import (
     split_by_key,
     values_beside,
 )
-from oriel.pipeline.windows.records import NEVER_CLOSED_MS, NULL_VALUE, PLACE_FIELDS, SUBORDER
+from oriel.pipeline.windows.records import LINEAGE, NEVER_CLOSED_MS, NULL_VALUE
 
-#: Until when a version is valid, in the state; no column of users has such a name.
+#: The time until which a version is valid. No value column has such a name.
 _VALID_TO = pa.field("oriel.valid_to_ms", pa.int64())
-#: Into how many units of the state a history is divided, and how many there are at all.
+#: The number of time buckets of one history, and of all time buckets, which are reused.
 _UNITS_OF_HISTORY, _UNITS = 64, 128
 
 
 class VersionedLookupEngine(TableLookupEngine):
-    """Join of a stream with a versioned table: with the row as of its record's time.
+    """The join of a stream with a versioned table: each record with the row as of its time.
 
-    That is the version with the greatest time <= t. Behind the table's history, ``t < clock - H``,
-    it is the newest version or none. ``Clocks`` have the table's for each partition; a key has that
-    of its newest version.
+    The row is the version with the greatest time <= t. A record that is older than the history,
+    ``t < st - H``, finds only the newest version. ``Clocks`` have the stream time of each partition
+    of the table. For a key, ``st`` is the stream time of the partition of its newest version.
 
-    The state is the versions that can be found still, each with the time until which it is valid.
-    One that has not been valid since ``clock - H`` is dropped, and so is a newest one of that age
-    that is a deletion; here the slowest partition's clock counts, as the newest version may come to
-    be one of any. (One that had no record so far is not waited for.)
+    The state has the versions that a record can still find, each with the time until which it is
+    valid. A version is dropped if it ended at ``st - H`` or earlier. The newest version of a key is
+    dropped only if it is a deletion, when its own time is that old. Here, ``st`` is the least one
+    of all partitions with a record, because any partition can deliver the next newest version.
 
-    Of a key a batch needs the newest version, and of others those that were valid from the time of
-    one of its records on: so the newest is a unit of the state, and the others are in units by the
-    time until which they are valid (``units_of_batch``).
+    For each record, a batch needs the newest version of the key, and the versions that were valid
+    at the time of the record or later. So the newest versions are in one time bucket of the state.
+    The others are in buckets by the time until which they are valid (``units_of_batch``).
     """
 
     by_partition = RIGHT
@@ -85,26 +83,27 @@ class VersionedLookupEngine(TableLookupEngine):
         rows: tuple[SideRows, SideRows] = (RECORDS, RECORDS),
         history_ms: int,
     ) -> None:
-        """See ``TableLookupEngine``; the table's records are those of a topic."""
+        """See ``TableLookupEngine``. The table is a topic, with a history of ``history_ms``."""
         super().__init__(how, stream, table, carried, rows=rows)
         self.state_schema = self.state_schema.append(_VALID_TO)
         self._history_ms = history_ms
         self._unit_ms = max(1, history_ms // _UNITS_OF_HISTORY)
 
     def changing(self, batch: pa.Table) -> None:
-        """What ``needed_state`` selects."""
+        """Return None, because ``needed_state`` selects the rows that can change."""
 
     def units(self, rows: pa.Table) -> Ints:
-        """The unit of each row of the state: 0 for newest versions.
+        """Return the time bucket of each state row, 0 for newest versions.
 
-        There are few, and they are used again: what shares one costs time, nothing else.
+        Buckets are reused. If versions of different times share a bucket, the only cost is the time
+        to read them.
         """
         valid_to_ms = np.asarray(rows[_VALID_TO.name])
         unit: Ints = 1 + valid_to_ms // self._unit_ms % _UNITS
         return np.where(valid_to_ms == FOREVER_MS, 0, unit)
 
     def due_ms(self, rows: pa.Table) -> Ints:
-        """The last clock at which each row of the state may be found."""
+        """Return the last stream time at which a record can find each state row."""
         valid_to_ms = np.asarray(rows[_VALID_TO.name])
         is_newest, deletes = valid_to_ms == FOREVER_MS, np.asarray(rows[NULL_VALUE.name])
         until_ms = np.where(is_newest & deletes, np.asarray(rows["timestamp_ms"]), valid_to_ms)
@@ -112,7 +111,7 @@ class VersionedLookupEngine(TableLookupEngine):
         return due_ms
 
     def close_ms(self, times: Clocks) -> int:
-        """Rows of the state that are due before this time are dropped."""
+        """Return the least stream time of partitions with a record. Rows due before it expire."""
         return min((ms for ms in times if ms >= 0), default=-1)
 
     def needed_state(self, state: StateReader, batch: pa.Table, times: Times) -> Any:
@@ -123,16 +122,18 @@ class VersionedLookupEngine(TableLookupEngine):
     def units_of_batch(
         self, newest: pa.Table, batch: pa.Table
     ) -> tuple[tuple[pa.ChunkedArray, Ranges], tuple[pa.ChunkedArray, Ranges]]:
-        """Units that a batch may change, and those that it looks at: keys, and units of each.
+        """Return the time buckets that a batch can change, and the buckets that it only reads.
 
-        ``newest`` has the newest versions of the batch's keys.
+        Both are keys, with a range of buckets per key. ``newest`` has the newest versions of the
+        keys of the batch.
         """
         newest = newest.filter(pc.equal(newest[_VALID_TO.name], FOREVER_MS))
         number = pc.index_in(batch["key"], value_set=newest["key"])
         newest_ms = np.asarray(pc.fill_null(newest["timestamp_ms"].take(number), -1))
         time_ms, of_table = np.asarray(batch["timestamp_ms"]), np.asarray(batch["side"]) == RIGHT
-        # A table's record is valid until that of the next version, or makes one valid until its own
-        # time; a stream's finds one that is valid after its time.
+        # A new version is valid until the next one, and the previous one only until its time. Both
+        # ends are between its time and the newest version. A record of the stream finds a version
+        # that ends after its time.
         until_ms = np.maximum(time_ms, newest_ms)
         is_before = ~of_table & (time_ms < newest_ms)
         return (
@@ -143,11 +144,19 @@ class VersionedLookupEngine(TableLookupEngine):
     def _units_of(
         self, keys: pa.ChunkedArray, from_ms: Ints, to_ms: Ints, of: Flags, spans: Flags
     ) -> tuple[pa.ChunkedArray, Ranges]:
-        """The newest versions' unit of the keys ``of``, and the units of ``spans`` of time."""
+        """Return the bucket of newest versions, and the buckets of ranges of time, with their keys.
+
+        Args:
+            keys: The key of each record.
+            from_ms: The start of the range of each record.
+            to_ms: The end of the range of each record.
+            of: The records that need the newest version.
+            spans: The records that need the range.
+        """
         newest, chosen = np.flatnonzero(of), np.flatnonzero(spans)
         first = from_ms[chosen] // self._unit_ms
         end = first % _UNITS + np.minimum(to_ms[chosen] // self._unit_ms - first + 1, _UNITS)
-        # A span goes on from the first unit where it has come to the last one.
+        # After the last bucket, a range continues at the first one.
         low = [np.zeros_like(newest), 1 + first % _UNITS, np.ones_like(chosen)]
         high = [np.ones_like(newest), 1 + np.minimum(end, _UNITS), 1 + np.maximum(end - _UNITS, 0)]
         return (
@@ -168,7 +177,8 @@ class VersionedLookupEngine(TableLookupEngine):
         next_ms = np.append(records.timestamp_ms[number][1:], FOREVER_MS)[: len(number)]
         next_ms = np.where(tails(heads(key_code)), FOREVER_MS, next_ms)
         next_is_new = np.append(is_new[1:], False)[: len(number)]
-        # Not all older versions are there: what is known of a next one stays so, unless it is new.
+        # The working set lacks some older versions. So the end of a version stays unchanged, unless
+        # a new version follows it.
         valid_to_ms = np.asarray(records.rows[_VALID_TO.name])[number]
         valid_to_ms = np.where(next_is_new, np.minimum(valid_to_ms, next_ms), valid_to_ms)
         valid_to_ms = np.where(is_new, next_ms, valid_to_ms)
@@ -202,12 +212,12 @@ class VersionedLookupEngine(TableLookupEngine):
 
 
 class VersionedRecordsEngine(JoinEngine):
-    """The records of a versioned table as those of one that is not: without those that are late.
+    """The records of a versioned table, without late records.
 
-    With ``newest_only`` also without those that came out of order, which are older than what their
-    key has in their partition: of a versioned table these change no other one (KIP-914). The state
-    is the greatest time of each key and partition. One that is older than the history is dropped
-    when its key is written again: what is older still is late.
+    With ``newest_only``, records out of order are also dropped: those older than an earlier record
+    of the same key and partition. Such records of a versioned table change no downstream table
+    (KIP-914). The state is the greatest time of each key and partition. A time that is older than
+    the history is dropped when its key is written again, because any older record is late.
     """
 
     by_partition = LEFT
@@ -221,39 +231,39 @@ class VersionedRecordsEngine(JoinEngine):
         history_ms: int,
         newest_only: bool,
     ) -> None:
-        """Take records that have the columns ``values``.
+        """Read records with the columns ``values``.
 
         Raises:
-            IllegalArgument: a column has a name that the join needs.
+            IllegalArgument: A column has a name that the join needs.
         """
         beside = values_beside((*RESULT_FIELDS, SIDE, NULL_VALUE), carried, [values])
         self.record_schema = pa.schema([*SIDE_FIELDS, NULL_VALUE, *(carried or ()), *beside])
         self.state_schema = pa.schema([*TABLE_FIELDS, *(carried or ())])
-        self.result_schema = pa.schema([*PLACE_FIELDS, SUBORDER, STREAM_TIME, NULL_VALUE, *beside])
+        self.result_schema = pa.schema([*RESULT_FIELDS, NULL_VALUE, *beside])
         self._history_ms, self._newest_only = history_ms, newest_only
 
     def changing(self, batch: pa.Table) -> pa.ChunkedArray:
-        """The keys of the records, if any order matters."""
+        """Return the keys of the records with ``newest_only``. Otherwise, no state changes."""
         return batch["key"] if self._newest_only else batch["key"].slice(0, 0)
 
     def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> JoinResult:
-        """Pass on the records that count."""
+        """Return the records that are not late and, with ``newest_only``, in order."""
         batch = self._read(batch).combine_chunks()
         accepted = batch.filter(pa.array(~are_behind(batch, self._history_ms)))
         if self._newest_only and len(accepted):
             state, in_order = self._ordered(state, accepted, times.after)
             accepted = accepted.filter(pa.array(in_order))
-        results = accepted.append_column(SUBORDER, pa.nulls(len(accepted), SUBORDER.type))
+        results = accepted.append_column(LINEAGE, pa.nulls(len(accepted), LINEAGE.type))
         results = results.select(self.result_schema.names).cast(self.result_schema)
         return JoinResult(state, [results], late=(len(batch) - len(accepted),))
 
     def _ordered(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> tuple[pa.Table, Flags]:
-        """The next state, and which records of the batch are not older than their key's newest."""
+        """Return the next state, and which records of the batch are in order."""
         other_keys, touched = split_by_key(state, batch["key"])
         rows = pa.concat_tables([touched, batch.select(state.column_names)])
         records = TableRecords.of(rows)
         group = (records.key_code, records.partition)
-        # What is in the state came before.
+        # The rows of the state are from earlier records.
         is_new = np.arange(len(rows)) >= len(touched)
         order = np.lexsort((records.offset, is_new, *group[::-1]))
         newest_ms = running_max(

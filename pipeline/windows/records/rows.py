@@ -1,11 +1,10 @@
 """The columns of records, of states and of changed rows, and the two orders of records.
 
-User functions see records in the order of arrival: partition, offset, ``SUBORDER``. Inside a
-window, the order is timestamp, partition, offset, ``SUBORDER``. If this is not enough, ``PARTNERS``
-continue the order. Both orders are properties of the log. Lists, ``first``, ``last`` and the last
-bits of sums are therefore the same for all batches and all interleavings of partitions
-(guarantees.md#1). Updates of joined tables are from several logs and arrive in their apply order
-(``EFFECT``).
+User functions see records in the order of arrival: partition, offset, lineage. Inside a window, the
+order is timestamp, partition, offset, lineage. Both orders are properties of the log. Lists,
+``first``, ``last`` and the last bits of sums are therefore the same for all batches and all
+interleavings of partitions (guarantees.md#1). Updates of joined tables are from several logs and
+arrive in their apply order (``EFFECT``).
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,11 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.windows.arrays import Flags, Ints, lexsort, pair_order, prefix_sums
+from oriel.pipeline.windows.records.lineage import LINEAGE, lineage_keys
 
 #: True for a null value (semantics.md#1-2). The value columns are then all null.
 NULL_VALUE = pa.field("null_value", pa.bool_())
 
-#: A record's key, time and place in the log.
+#: The key, the time and the record id of a record.
 PLACE_FIELDS = (
     pa.field("key", pa.string()),
     pa.field("timestamp_ms", pa.int64()),
@@ -30,16 +30,8 @@ PLACE_FIELDS = (
 #: partition at its arrival, less ``close_delay_ms`` of the windows.
 RECORD_FIELDS = (*PLACE_FIELDS, pa.field("close_ms", pa.int64()))
 
-#: The stream of a cogroup that a record is from, counted from 0.
+#: The index of the input of the store that a record is from.
 INPUT = pa.field("input", pa.int8())
-#: The order of rows that share the place of one record: join results of one left record,
-#: flattened records, or changes of a table. Null in a plain record.
-SUBORDER = pa.field("suborder", pa.int64())
-#: The order after ``suborder`` for results of three records or more (``joins.places``). The bytes
-#: are compared directly, and null or empty for other records. No value column has such a name.
-PARTNERS = pa.field("__partners", pa.binary())
-#: The bytes of each number in them.
-PARTNER_BYTES = 8
 #: The position of an update of joined tables in the apply order. Null in any other record. No value
 #: column has such a name.
 EFFECT = pa.field("__effect", pa.int64())
@@ -49,7 +41,7 @@ REJECTED_SCHEMA = pa.schema([
     pa.field("partition", pa.int32()),
     pa.field("offset", pa.int64()),
     INPUT,
-    SUBORDER,
+    LINEAGE,
     *PLACE_FIELDS[:2],
     pa.field("detail", pa.string()),
 ])  # fmt: skip
@@ -58,7 +50,7 @@ REJECTED_SCHEMA = pa.schema([
 def rows_schema(
     place: Iterable[pa.Field], carried: Iterable[pa.Field], aggregates: Iterable[pa.Field]
 ) -> pa.Schema:
-    """Return the schema of state rows: key, place, carried columns, aggregates, time.
+    """Return the schema of state rows: key, window or partition, carried columns, aggregates, time.
 
     Args:
         place: The columns of the window or the partition.
@@ -80,42 +72,16 @@ def with_column(rows: pa.Table, field: pa.Field, column: pa.Array) -> pa.Table:
 def arrival_keys(records: pa.Table) -> tuple[Ints, ...]:
     """Return the sort keys of arrival, with the most significant key last as for ``lexsort``.
 
-    A log of plain records has no column ``suborder``. If a record is mixed with join results,
-    flattened records or updates of joined tables, its column is null and counts as 0.
+    Records of a source have neither a lineage nor an apply order. If they are in one table with
+    other rows, these columns are null, and the records are first.
     """
-    keys = ("suborder", "offset", "partition", EFFECT.name)
-    names = [name for name in keys if name in records.column_names]
-    numbers = (np.asarray(pc.fill_null(records[name], 0)) for name in names)
-    if PARTNERS.name not in records.column_names:
-        return tuple(numbers)
-    return (partners_ranks(records[PARTNERS.name]), *numbers)
-
-
-def partners_ranks(partners: pa.Array | pa.ChunkedArray) -> Ints:
-    """Return integers in the order of ``partners``. Equal lineages have equal integers."""
-    return np.asarray(pc.rank(pc.fill_null(partners, b""), tiebreaker="dense")).astype(np.int64)
-
-
-def takes_away(changes: pa.Table) -> Flags:
-    """Return which changes of a table delete an old row. The others add a new row.
-
-    The last number of the lineage is even for an old row and odd for a new row (``joins.places``).
-    """
-    if PARTNERS.name in changes.column_names:
-        last = pc.binary_slice(changes[PARTNERS.name], -1)
-        return np.asarray(pc.equal(last, pa.scalar(b"\0", last.type)))
-    old: Flags = np.asarray(changes[SUBORDER.name]) % 2 == 0
-    return old
-
-
-def change_places(changes: pa.Table) -> tuple[Ints, ...]:
-    """Return the lineage that the old and the new row of one update share."""
-    places = tuple(np.asarray(changes[name]) for name in ("partition", "offset"))
-    suborder = np.asarray(changes[SUBORDER.name])
-    if PARTNERS.name in changes.column_names:
-        in_front = pc.binary_slice(changes[PARTNERS.name], 0, -PARTNER_BYTES)
-        return (partners_ranks(in_front), suborder, *places)
-    return (suborder // 2, *places)
+    names = ("offset", "partition", EFFECT.name)
+    keys = [
+        np.asarray(pc.fill_null(records[name], 0)) for name in names if name in records.column_names
+    ]
+    if LINEAGE.name in records.column_names:
+        keys = [*lineage_keys(records[LINEAGE.name]), *keys]
+    return tuple(keys)
 
 
 def window_order(group: Ints, records: pa.Table) -> Ints:

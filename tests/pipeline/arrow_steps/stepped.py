@@ -42,7 +42,7 @@ def joined(values: pa.Schema, rows: Sequence[Row]) -> pa.Table:
     """A join's results with these values, one without a key, and one with a reason."""
     schema = joined_schema(pa.schema([*RESULT_FIELDS, *values]))
     good = {
-        "task": 3, "partition": 1, "key": "k", "timestamp_ms": 7, "suborder": 0,
+        "task": 3, "partition": 1, "key": "k", "timestamp_ms": 7, "__lineage": bytes(8),
         "stream_time_ms": 9,
     }  # fmt: skip
     records = [good | row for row in rows]

@@ -205,7 +205,7 @@ def test_joined_tables_may_not_differ_in_case_only() -> None:
 
 
 def test_a_join_of_streams_orders_its_results() -> None:
-    """Results that share their left record are told apart by ``suborder``; others have none."""
+    """Results of one left record differ in their lineage. Records of a source have no lineage."""
     windows = TimeWindows.of_size_with_no_grace(10)
     builder = StreamsBuilder()
     left, right = builder.stream("a", "v DOUBLE"), builder.stream("b", "x INT")
@@ -215,8 +215,8 @@ def test_a_join_of_streams_orders_its_results() -> None:
     looked_up.group_by_key().windowed_by(windows).count().materialize("table")
     streams, table = builder.build().stores
     values = [pa.schema([("v", pa.float64()), ("x", pa.int32())])]
-    assert "suborder" in assemble(streams, values).engine.record_schema.names
-    assert "suborder" not in assemble(table, values).engine.record_schema.names
+    assert "__lineage" in assemble(streams, values).engine.record_schema.names
+    assert "__lineage" not in assemble(table, values).engine.record_schema.names
 
 
 def test_a_session_needs_a_merger_only_for_functions() -> None:

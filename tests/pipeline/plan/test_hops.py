@@ -17,7 +17,7 @@ from oriel.pipeline.windows import RESULT_FIELDS
 def test_these_names_no_value_column_may_have() -> None:
     """They are part of the language: another one would refuse topologies that are good today."""
     assert {
-        "partition", "offset", "key", "timestamp_ms", "suborder", "stream_time_ms", "task",
+        "partition", "offset", "key", "timestamp_ms", "stream_time_ms", "task",
         "reason", "keep", "null_value", "raw", "key_group", "close_ms", "input",
     } == HOP_COLUMNS  # fmt: skip
 

@@ -8,17 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from oriel import InvalidTopology, SessionWindows, StreamsBuilder, count
-from oriel.pipeline.commit import StoreBatches, StoreTables, define
-from oriel.pipeline.commit.versions import StateVersions
+from oriel import SessionWindows, StreamsBuilder, count
 from oriel.pipeline.language import Store
 from oriel.pipeline.state import KeyedState
 from oriel.pipeline.state.hashes import key_hashes
 from oriel.pipeline.state.keyed_state import Touched
-from oriel.storage import DataLayout, Offsets
-from tests.pipeline.tasks.join_runs import KEY_GROUPS, JoinRun
-from tests.pipeline.tasks.task_runs import folder_files, one_store
-from tests.pipeline.tasks.test_join_tasks import WINDOWS, store_of
+from tests.pipeline.tasks.join_runs import JoinRun
+from tests.pipeline.tasks.task_runs import one_store
+from tests.pipeline.tasks.test_join_tasks import WINDOWS
 
 
 def beside(kind: str) -> Store:
@@ -125,34 +122,3 @@ def test_updates_of_tables_need_the_rows_of_their_keys_only(
     assert len(one.results) > 30
     assert sorted(map(str, one.results)) == sorted(map(str, other.results))
     assert one.counters == other.counters
-
-
-@pytest.mark.parametrize(
-    ("ends", "told"),
-    [
-        ({"left": {"0": 9, "32767": 0}}, r"'left': the partition .* below 2\*\*15 - 1 .* 32767"),
-        ({"right": {"1": 2**48}}, r"'right': the offset .* below 2\*\*48 - 1 "),
-    ],
-)
-def test_a_place_that_is_too_large_is_refused_before_any_task_runs(
-    tmp_path: Path, ends: Offsets, told: str
-) -> None:
-    """The message names the store and the join, and nothing was written."""
-    store = store_of("inner")
-    run = JoinRun(tmp_path / "run", store, ("l", "r"))
-    types = run.plans.assembly.engine.aggregate_types
-    tables = StoreTables(
-        DataLayout(tmp_path), define(store, types, "test", KEY_GROUPS), types, sync=False
-    )
-    versions = StateVersions(tmp_path / "state", sync=False)
-    batches = StoreBatches(run.plans, tables, versions, tasks=1)
-    with pytest.raises(InvalidTopology, match=f"store 's', join.*: topic {told}"):
-        batches.begin(0, ends)
-    assert not list((tmp_path / "state").iterdir())
-
-
-def test_a_table_may_have_any_partition(tmp_path: Path) -> None:
-    """Only results of two streams are told apart by the places of both records."""
-    run = JoinRun(tmp_path, store_of("left", table=True), ("l", "r"))
-    _, (join,) = run.plans.plan(0, folder_files(tmp_path), 1, None, {})
-    join.refuse_places({"left": {"32767": 2**50}, "right": {"32767": 2**50}})

@@ -14,7 +14,7 @@ from oriel.pipeline.errors import RecordsMiscounted
 from oriel.pipeline.hops import FIRST_ELEMENT
 from oriel.pipeline.plan import BatchPlan
 from oriel.pipeline.tasks import Counters, Reports, count_batch
-from oriel.pipeline.windows import Places
+from oriel.pipeline.windows import Lineage
 from tests.pipeline.tasks.task_runs import (
     Row,
     Sent,
@@ -93,7 +93,7 @@ def test_elements_are_counted_wherever_their_rows_are_cut(tmp_path: Path, cut: i
         element(3, 0, None), element(3, 1, "a", keep=False),
     ]  # fmt: skip
     schema = pa.schema([FIRST_ELEMENT, *VALUES])
-    flattening = replace(stream_of(plan), flattened=Places())
+    flattening = replace(stream_of(plan), flattened=Lineage())
     sent = stamped(plan, schema, rows[:cut], rows[cut:], stream=flattening)
     assert counters_of(plan, sent) == {
         "input": 4, "applied": 2, "late": 0, "dead_lettered": 1, "filtered": 1,

@@ -15,6 +15,7 @@ from oriel.pipeline.language import Store
 from tests.models.joins import Logs, Span, joined
 from tests.pipeline.tasks.join_runs import JoinRun
 from tests.pipeline.tasks.task_runs import one_store
+from tests.windows.lineages import values_of
 
 SPAN = Span(before=4, after=6, grace=3)
 WINDOWS = (
@@ -88,8 +89,8 @@ def test_streams_join_as_the_slow_model_says(
         rows = run_all(run, sides, cuts)
     model = joined(*sides, SPAN)
     wanted = model.results(how)
-    names = ("key", "timestamp_ms", "partition", "offset", "suborder", "stream_time_ms", "l", "r")
-    found = [tuple(result[name] for name in names) for result in run.results]
+    names = ("key", "timestamp_ms", "partition", "offset", "__lineage", "stream_time_ms", "l", "r")
+    found = [values_of({name: result[name] for name in names}) for result in run.results]
     assert sorted(found, key=lambda one: one[1:5]) == wanted
     number = sum(len(log) for logs in sides for log in logs.values())
     late = len(model.left_late) + len(model.right_late)

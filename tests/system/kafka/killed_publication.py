@@ -60,7 +60,7 @@ def sink_inputs(topic: str) -> tuple[SinkDefinition, list[InputSource]]:
     builder = StreamsBuilder()
     builder.stream("t", "n BIGINT").to(topic)
     (sink,) = builder.build().sinks
-    return SinkDefinition.of(sink, 8), [InputSource(sink.inputs[0].places, ("t",))]
+    return SinkDefinition.of(sink, 8), [InputSource(sink.inputs[0].lineage, topic="t")]
 
 
 def records(first: int, count: int) -> pa.Table:

@@ -2,11 +2,11 @@
 
 The state has one row per key, window and source partition. Within a partition, the aggregator is
 called in offset order. The value of a window is the merge of its partitions, the lowest partition
-first, so the result depends on no interleaving (docs/decisions/0011).
+first, so the result does not depend on the interleaving of partitions (docs/decisions/0011).
 
 If a function returns None, the row is removed (semantics.md#9). The removed row has the time that
 it would have had. Within a partition, this is the greater of the times of the old row and the
-record. Of several partitions that removed their partial aggregate in this batch, the greatest time
+record. If several partitions removed their partial aggregate in this batch, the greatest time
 counts.
 
 If the functions are compiled, the records of each row are one run of the compiled loop. If the loop
@@ -48,11 +48,11 @@ from oriel.pipeline.windows.records import (
     NULL_VALUE,
     RECORD_FIELDS,
     arrival_keys,
-    change_places,
     changed_rows,
     greatest_ms,
     rows_schema,
     takes_away,
+    update_keys,
 )
 
 #: A window: the code of its key, and its start in milliseconds.
@@ -192,7 +192,7 @@ class TimeFoldEngine(GridEngine):
         newest_ms = np.maximum.reduceat(time_ms[record], begin) if len(begin) else begin
         places = partition[begin], self._grid.starts(number[begin]), own_code[begin]
 
-        # A run continues the partial aggregate of the state that has the same place.
+        # A run continues the partial aggregate of the same key, window and partition in the state.
         both = [np.concatenate(own) for own in zip(before.places, places, strict=True)]
         order = lexsort(both)
         same = Ranges.of_runs(heads(*(numbers[order] for numbers in both)))
@@ -261,7 +261,7 @@ class TimeFoldEngine(GridEngine):
     ) -> tuple[set[tuple[int, int, int]], list[tuple[int, str]]]:
         """Call the aggregator for every record and open window, and update ``windows``.
 
-        Returns the places (key, window, partition) that changed, and the rejected rows.
+        Returns the changed partial aggregates by (key, window, partition), and the rejected rows.
         """
         changed: set[tuple[int, int, int]] = set()
         rejected: list[tuple[int, str]] = []
@@ -314,8 +314,7 @@ class TimeFoldEngine(GridEngine):
         old = takes_away(batch)
         completes = np.zeros(len(batch), dtype=np.bool_)
         (key_code,), _ = coded_keys(batch["key"])
-        places = key_code, *change_places(batch)
-        is_same = ~heads(*(place[order] for place in places))[1:]
+        is_same = ~heads(*(key[order] for key in (key_code, *update_keys(batch))))[1:]
         completes[order[1:]] = is_same & old[order[:-1]] & ~old[order[1:]]
         return old.tolist(), completes.tolist()
 
@@ -330,7 +329,7 @@ class TimeFoldEngine(GridEngine):
         windows = Ranges.side_by_side(windows.sizes[evaluated])
         was_known = windows.any_of(parts.known)
         present = windows.totals(~parts.removed)
-        # A removed row has the greatest time of the partitions that removed their part.
+        # A removed row has the greatest time of its partitions, which all removed their part.
         counts = ~parts.removed | (present == 0)[windows.owners]
         times_ms = np.where(counts, parts.time_ms, NOTHING_OBSERVED_MS)
         timestamp_ms = range_extremes(times_ms, windows, np.maximum)

@@ -1,4 +1,4 @@
-"""The sliding-window engine: set semantics with freezing, for all keys of a batch together.
+"""Named aggregates of sliding windows, for all keys of a batch together.
 
 Every rule depends on records only. D is the time difference, ``t`` the time of a record, and ``c``
 its close time: the stream time of its partition at its arrival, less the grace.
@@ -26,13 +26,13 @@ be emitted:
     right window that becomes final now   s = t + 1                  [t, t + 1 + D]
 
 In the last two lines, t is the time of an old record, which the state finds by its time. A time
-bucket of the state is D + 1 ms, so each span is in the bucket of t and the adjacent
-buckets. A window of any other record in these buckets can lack members and definers, and is not
-emitted. It has an old definer, which is the record itself, has no new record in its bounds, and
-does not become final.
+bucket of the state is D + 1 ms, so each span is in the bucket of t and the two adjacent buckets. A
+window of any other record in these buckets can lack members and definers, but it is not emitted. It
+has an old definer, which is the record itself, has no new record in its bounds, and does not become
+final.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,10 +86,15 @@ class _Windows:
 
 @dataclass(frozen=True)
 class ChangedWindows:
-    """Windows to aggregate, sorted by key and start, with their bounds and members.
+    """Windows to aggregate, sorted by key and start.
 
-    ``rows`` are all records, and ``new`` marks the records of this batch. ``known`` marks the
-    windows that a record of an earlier batch defines.
+    Attributes:
+        rows: All records.
+        new: True for each record of this batch.
+        members: The members of the windows.
+        start_ms: The start of each window.
+        end_ms: The end of each window.
+        known: True for each window that a record of an earlier batch defines.
     """
 
     rows: pa.Table
@@ -102,7 +107,14 @@ class ChangedWindows:
 
 @dataclass(frozen=True)
 class Aggregated:
-    """The aggregates of windows, their times, the windows without a value, and records left out."""
+    """The aggregates of windows.
+
+    Attributes:
+        columns: The aggregates by the name of their column.
+        timestamp_ms: The time of each window.
+        deleted: True for each window without a value.
+        left_out: The records that are left out of a window because a function raised.
+    """
 
     columns: Mapping[str, pa.Array | pa.ChunkedArray]
     timestamp_ms: Ints
@@ -111,7 +123,7 @@ class Aggregated:
 
 
 class SlidingWindowEngine(WindowEngine):
-    """Sliding windows with named aggregates. The state is a set of records."""
+    """The engine of sliding windows with named aggregates. The state is a set of records."""
 
     rows_leave_when_due = True
     rows_never_change = True
@@ -143,9 +155,9 @@ class SlidingWindowEngine(WindowEngine):
         )
         self.state_schema = self.record_schema
 
-    def order_by_numbers(self, numbers: Iterable[pa.Field]) -> None:
-        """Expect rows that share the place of one record, also in the state."""
-        super().order_by_numbers(numbers)
+    def order_by_lineage(self) -> None:
+        """Expect rows with a lineage, also in the state."""
+        super().order_by_lineage()
         self.state_schema = self.record_schema
 
     def order_by_effect(self) -> None:
@@ -212,14 +224,14 @@ class SlidingWindowEngine(WindowEngine):
         of_touched_key = is_touched_key[records.code]
 
         def may_be_written(start_ms: Ints) -> Flags:
-            # A window that was final before this batch is frozen. The ends alone show which other
-            # windows become final, and with a long time difference these are few.
+            # A window that was final before this batch is frozen. Only ends are compared to find
+            # the other windows that become final, which are few with a long time difference.
             end_ms = start_ms + self._difference_ms
             final = ~self._rule.is_open(end_ms, close_ms)
             not_frozen = self._rule.is_open(end_ms, previous_close_ms)
             return not_frozen & self._emit.emits(of_touched_key, final)
 
-        # An early record, t < D, has [0, D] for its left window (semantics.md#2-4).
+        # The left window of an early record, t < D, is [0, D] (semantics.md#2-4).
         left_ms = np.maximum(records.time_ms - self._difference_ms, 0)
         # A window that is closed when its definer arrives is not created. The test depends only on
         # the record, so all later batches have the same result.
@@ -238,9 +250,9 @@ class SlidingWindowEngine(WindowEngine):
     ) -> tuple[ChangedWindows, pa.Array]:
         """Return the windows that this batch changed, created or closed, and their keys.
 
-        A known window existed before the batch, and a row of it was emitted if it had a member. It
-        has changed only if it has a new member. A window without an older definer is emitted with
-        all its members, which can all be older than its definer.
+        A known window existed before the batch, and its row was emitted if it had a member. It has
+        changed only if it has a new member. A window without a definer of an earlier batch is
+        emitted with all its members, which can all be of earlier batches.
         """
         timeline = Timeline(records.code, records.time_ms)
         end_ms = windows.start_ms + self._difference_ms
@@ -288,7 +300,7 @@ class SlidingWindowEngine(WindowEngine):
             return columns
         own = members.keep(holed)
         pieced = of_pieces(self._aggregates, rows, own.pieces(), own.listed())
-        # Both parts return to the order of the windows.
+        # Put the results of both kinds of windows in the order of the windows.
         place = np.empty(len(holed), dtype=np.int64)
         place[~holed] = np.arange(len(ranges.low))
         place[holed] = len(ranges.low) + np.arange(len(holed) - len(ranges.low))
@@ -299,7 +311,7 @@ class SlidingWindowEngine(WindowEngine):
 
 
 def _sorted_records(state: pa.Table, batch: pa.Table) -> _Records:
-    """Return state and batch together, in the order of the keys' bytes and of a window."""
+    """Return the records of state and batch by the bytes of the key, then in window order."""
     table = pa.concat_tables([state, batch]).combine_chunks()
     (code,), keys = coded_keys(table["key"])
     order = window_order(code, table)

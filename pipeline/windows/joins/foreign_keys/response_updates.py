@@ -1,4 +1,4 @@
-"""What the subscribers of right keys are sent, record by record; see ``updates``."""
+"""The responses to the subscribers of right keys after each record (see ``updates``)."""
 
 import numpy as np
 import pyarrow as pa
@@ -31,39 +31,39 @@ from oriel.pipeline.windows.joins.sides import (
     values_beside,
 )
 from oriel.pipeline.windows.records import (
+    LINEAGE,
     NULL_VALUE,
     PLACE_FIELDS,
-    SUBORDER,
+    extended_by,
+    lineage_fields,
     takes_away,
+    update_lineages,
+    with_column,
+    with_log,
 )
 
-#: Whether a subscriber that leaves a key subscribes to no other one.
+#: True if a subscriber that leaves a key subscribes to no other key.
 LEAVES = pa.field("__leaves", pa.bool_())
-#: The key of the right table that a response is of.
+#: The right key of a response.
 SUBSCRIBED = pa.field("__subscribed", pa.string())
 
-#: One right record is told to fewer subscribers than this, each of which has a number: where it is
-#: not told itself of a join by a foreign key, and where it is. So three of them, one behind the
-#: other, leave 23 bits of 63 to the first one's subscribers and to logs.
-_MOST_SUBSCRIBERS = 2**32
-_MOST_OF_TOLD = 2**20
-#: When what was there before the batch took effect, as a position in the batch; and when what
-#: stays ends.
+#: The position in the batch of rows from earlier batches, and the end of rows that stay.
 _BEFORE = -1
 _NEVER = 2**62
 
 
 class ResponseUpdatesEngine(SubscribedTableEngine):
-    """What the subscribers of right keys are sent, record by record.
+    """The responses to the subscribers of right keys after each record.
 
-    The left side are messages (``SubscriptionUpdatesEngine``), the right side is the right table,
-    whose keys are the keys here. The state is the right table's newest row of each key, and a row
-    for each subscriber of a key, told apart by ``side``.
+    The left input is messages (``SubscriptionUpdatesEngine``). The right input is the right table,
+    whose keys are the keys here. The state is the newest row of each right key and one row per
+    subscriber of a key, with the input in ``side``.
 
-    A response has the subscriber as its key. One to a message has the place and the stream time of
-    the left record, one that a right record makes that record's; in which log it is, its suborder
-    says, left logs first. ``timestamp_ms`` is the right record's. Responses without a value say
-    that there is no row. Those of one right record are in the order of subscribers.
+    A response has the subscriber as its key. The response to a message has the record id, the
+    stream time and the lineage of the left record. A response to a right record has the ones of the
+    right record, and the index of the subscriber at the end of its lineage. ``timestamp_ms`` is the
+    time of the right record. A response without a right row has a null value. The responses to one
+    right record are in the order of subscribers.
     """
 
     def __init__(
@@ -73,43 +73,43 @@ class ResponseUpdatesEngine(SubscribedTableEngine):
         rows: tuple[SideRows, SideRows],
         *,
         is_filtered: bool = False,
-        is_told: bool = False,
     ) -> None:
-        """``right`` are the right table's value columns, ``rows`` what both sides' records are.
+        """Read a right table.
 
-        ``is_filtered``: the right table has a filter, so records of keys that have no row and had
-        none are not told (see ``TableUpdatesEngine``). ``is_told``: it tells rows of a join by a
-        foreign key itself.
+        Args:
+            right: The value columns of the right table.
+            carried: Further columns of the records (see ``JoinEngine``).
+            rows: The rows of both inputs.
+            is_filtered: True if the right table has a filter. Then records of keys without a row
+                before and after have no responses (see ``TableUpdatesEngine``).
 
         Raises:
-            IllegalArgument: a column has a name that the join needs.
+            IllegalArgument: A column has a name that the join needs.
         """
         own = (*RESULT_FIELDS, SIDE, NULL_VALUE, SUBSCRIBER, LEAVES, SUBSCRIBED)
         values = values_beside(own, carried, (right,))
         beside = (*(carried or ()), SUBSCRIBER, *values)
         self._values = right.names
         self._is_filtered = is_filtered
-        self._most = _MOST_OF_TOLD if is_told else _MOST_SUBSCRIBERS
-        self._sides = SideLogs([each.places for each in rows])
-        self._logs = self._sides.merged.places
-        numbers = max((each.places.fields for each in rows), key=len)
-        self.record_schema = pa.schema([*SIDE_FIELDS, *numbers, NULL_VALUE, LEAVES, *beside])
+        self._logs = SideLogs([each.lineage for each in rows])
+        lineage = lineage_fields(self._logs.lineages)
+        self.record_schema = pa.schema([*SIDE_FIELDS, *lineage, NULL_VALUE, LEAVES, *beside])
         self.state_schema = pa.schema([*PLACE_FIELDS[:2], SIDE, *beside])
         self.result_schema = pa.schema([*RESULT_FIELDS, NULL_VALUE, SUBSCRIBED, *values])
 
     def whole(self, batch: pa.Table) -> pa.ChunkedArray:
-        """The right table's own keys: all their subscribers hear of it."""
+        """Return the keys of the right table's records, whose subscribers all get responses."""
         return batch["key"].filter(pc.equal(batch["side"], RIGHT))
 
     def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> JoinResult:
-        """Let subscriptions and right records take effect, and respond; clocks don't matter.
+        """Apply subscriptions and right records, and return responses. Times don't matter.
 
-        ``state`` may be a part, as of ``ResponsesEngine``.
+        ``state`` can be a part of the state, as in ``ResponsesEngine``.
         """
         del times
         batch = self._read(batch)
-        # From here on the number of a row of the batch is the position at which it takes effect.
-        batch = batch.take(pa.array(np.lexsort(self._sides.effect_keys(batch))))
+        # Now the index of a row of the batch is its position in the apply order.
+        batch = batch.take(pa.array(np.lexsort(self._logs.effect_keys(batch))))
         other_keys, touched = split_by_key(state, batch["key"])
         (old_code, code), _ = coded_keys(touched["key"], batch["key"])
         rights = _RightRows.of(touched, old_code, batch, code)
@@ -121,24 +121,23 @@ class ResponseUpdatesEngine(SubscribedTableEngine):
         is_answered = leaves | ~takes_away(messages)
         messages = messages.filter(pa.array(is_answered))
         answered, leaves = of_left[is_answered], leaves[is_answered]
-        # A message's own number is twice that of its left record.
-        own, log = self._sides.own_numbers(messages) // 2, self._sides.numbers(messages)
+        # A message is the old or the new row of an update of the left table.
+        of_records = with_log(self._logs.log_of(messages), self._logs.in_log(messages))
         answers = self._responses(
             messages,
             rights,
             np.where(leaves, -1, rights.at(code[answered], answered)),
             messages[SUBSCRIBER.name],
-            self._sides.numbered(own, log),
+            update_lineages(with_column(messages, LINEAGE, of_records)),
         )
         heard, hearer, rank = self._heard(rights, subscriptions)
         causes = batch.take(pa.array(rights.since[heard]))
-        first = self._sides.update_numbers(causes)[:, 0]
         of_changes = self._responses(
             causes,
             rights,
             heard,
             subscriptions.subscriber.take(pa.array(hearer)),
-            self._logs.numbers_of_rows(first, rank, self._most),
+            extended_by(self._logs.merged_lineages(causes), rank),
         )
         stays = np.flatnonzero(subscriptions.end == _NEVER)
         subscribers = subscriptions.rows.take(pa.array(stays))
@@ -153,7 +152,7 @@ class ResponseUpdatesEngine(SubscribedTableEngine):
     def _heard(
         self, rights: "_RightRows", subscriptions: "_Subscriptions"
     ) -> tuple[Ints, Ints, Ints]:
-        """The right rows that came, the subscriptions that hear of each, and each one's rank."""
+        """Return the new right rows, the subscriptions of each, and the index of each of these."""
         told = rights.since > _BEFORE
         if self._is_filtered:
             told &= rights.had | rights.has
@@ -162,7 +161,7 @@ class ResponseUpdatesEngine(SubscribedTableEngine):
         ranges = timeline.within(subscriptions.code, subscriptions.begin + 1, subscriptions.end - 1)
         _, listed = ranges.rows()
         hearer = ranges.owners
-        # Subscriptions are by key and subscriber, of whom one hears at a time.
+        # Subscriptions are sorted by key and subscriber. One right row has a subscriber once.
         order = np.lexsort((hearer, listed))
         listed, hearer = listed[order], hearer[order]
         return rows[listed], hearer, places_in_runs(heads(listed))
@@ -173,9 +172,9 @@ class ResponseUpdatesEngine(SubscribedTableEngine):
         rights: "_RightRows",
         row: Ints,
         subscriber: pa.ChunkedArray,
-        suborder: Ints,
+        lineages: pa.ChunkedArray,
     ) -> pa.Table:
-        """Responses of right rows with these numbers (-1: none), each with the place of a cause."""
+        """Return responses with right rows (-1: none), each with the record id of its cause."""
         has_row = np.append(rights.has, False)[row]
         values = rights.rows.take(pa.array(row, mask=~has_row))
         time_ms = np.append(np.asarray(rights.rows["timestamp_ms"]), 0)[row]
@@ -184,7 +183,7 @@ class ResponseUpdatesEngine(SubscribedTableEngine):
             "timestamp_ms": np.where(row < 0, np.asarray(causes["timestamp_ms"]), time_ms),
             "partition": causes["partition"],
             "offset": causes["offset"],
-            SUBORDER.name: suborder,
+            LINEAGE.name: lineages,
             STREAM_TIME.name: causes[STREAM_TIME.name],
             NULL_VALUE.name: ~has_row,
             SUBSCRIBED.name: causes["key"],
@@ -194,10 +193,14 @@ class ResponseUpdatesEngine(SubscribedTableEngine):
 
 
 class _RightRows:
-    """The versions of right rows, by key and the position at which they took effect.
+    """The versions of right rows, by key and position in the apply order.
 
-    ``rows`` has ``NULL_VALUE``; ``has`` says of which there is a row, ``had`` of which there was
-    one before.
+    Attributes:
+        rows: The versions, with ``NULL_VALUE``.
+        code: The code of the key of each version.
+        since: The position from which each version is valid.
+        has: True for versions with a row.
+        had: True for versions that replace a row.
     """
 
     def __init__(self, rows: pa.Table, code: Ints, since: Ints) -> None:
@@ -211,7 +214,7 @@ class _RightRows:
     @classmethod
     def of(cls, state: pa.Table, old_code: Ints, batch: pa.Table, code: Ints) -> "_RightRows":
         old, new = (np.flatnonzero(np.asarray(rows[SIDE.name]) == RIGHT) for rows in (state, batch))
-        # What is in the state is there; so null there means that it is no deletion.
+        # The state has no tombstones.
         rows = pa.concat_tables(
             [
                 state.take(pa.array(old)).append_column(
@@ -224,21 +227,21 @@ class _RightRows:
         return cls(rows, np.concatenate([old_code[old], code[new]]), since)
 
     def at(self, code: Ints, position: Ints) -> Ints:
-        """The number of the last version of each key before a position; -1: there is none."""
+        """Return the index of the last version of each key before a position, -1 without one."""
         last = self._timeline.first_at_or_after(code, position) - 1
         is_own = last >= 0
         is_own[is_own] = self.code[last[is_own]] == code[is_own]
         return np.where(is_own, last, -1)
 
     def newest(self, schema: pa.Schema) -> pa.Table:
-        """The last version of each key, where it is a row."""
+        """Return the last version of each key, if it is a row."""
         return self.rows.filter(pa.array(tails(self._head) & self.has)).select(schema.names)
 
 
 class _Subscriptions:
-    """Who subscribes to which key, from the position ``begin`` to ``end``; by key and subscriber.
+    """Subscriptions from the position ``begin`` to ``end``, by key and subscriber.
 
-    ``end`` is ``_NEVER`` where nobody has left.
+    ``end`` is ``_NEVER`` for a subscription that continues.
     """
 
     def __init__(self, rows: pa.Table, code: Ints, begin: Ints, end: Ints) -> None:
@@ -254,7 +257,7 @@ class _Subscriptions:
         code: Ints,
         position: Ints,
     ) -> "_Subscriptions":
-        """Those of the state and of messages at these positions."""
+        """Return the subscriptions of the state and of messages at these positions."""
         old = np.flatnonzero(np.asarray(state[SIDE.name]) == LEFT)
         names = state.column_names
         rows = pa.concat_tables([state.take(pa.array(old)), messages.select(names)])
@@ -263,7 +266,7 @@ class _Subscriptions:
         key_code = np.concatenate([old_code[old], code])
         (subscriber,), _ = coded_keys(rows[SUBSCRIBER.name])
         order = np.lexsort((since, subscriber, key_code))
-        # Who has subscribed leaves before subscribing to the key again: what comes next is the end.
+        # A subscriber leaves a key before it subscribes to it again, so the next one ends it.
         is_last = tails(heads(key_code[order], subscriber[order]))
         end = np.where(is_last, _NEVER, np.roll(since[order], -1))
         is_begun = begins[order]

@@ -1,20 +1,19 @@
-"""What rows of a left table name by a foreign key, in two steps as in Kafka Streams (KIP-213).
+"""Subscriptions and responses of a foreign-key join, as in Kafka Streams (KIP-213).
 
-A left row *subscribes* to the key of the right table that its foreign key says. The tasks of left
-keys tell those of right keys who subscribes (``SubscriptionsEngine``). These know the subscribers
-of each right key, and send them the row that it has (``ResponsesEngine``), whenever one subscribes
-and whenever the row changes. Behind them a response is a row of the subscriber's own key, and the
-joined table is a join by key (``TableRowsEngine``).
+A left row *subscribes* to the right key that its foreign key references. The tasks of left keys
+send subscriptions to the tasks of right keys (``SubscriptionsEngine``). These tasks keep the
+subscribers of each right key. They send the right row to a subscriber when it subscribes and when
+the row changes (``ResponsesEngine``). A response has the left key as its key, so the downstream
+join of both tables is a join by key (``TableRowsEngine``).
 
-A batch goes through the steps one behind the other, each as a whole. So when tasks of right keys
-respond, they know of all that left rows did in this batch; who unsubscribed gets no response from
-its old key any more, only the word that it left. Hence at most one task responds to a left key in
-a batch, a response of a later batch is newer, and none is out of date when it arrives. (Kafka's
-tasks run each at its own pace. There a response carries a hash of the left row that it is for, and
-is dropped if the row is another by then.)
+Each step processes a whole batch before the next step. So the tasks of right keys know all
+subscriptions of the batch. A left row that unsubscribes receives no more rows of its old key, only
+the confirmation. Therefore at most one task responds to a left key in a batch, a response of a
+later batch is newer, and no response is outdated. (The tasks of Kafka Streams are independent.
+There a response has a hash of its left row, and is dropped if the row has changed.)
 
-Which left row subscribes and which right row is sent is a property of the records alone (see
-``sides``), and so is what comes of both.
+Subscriptions and responses depend only on the records (see ``sides``), and so does the joined
+table.
 """
 
 from abc import abstractmethod
@@ -41,24 +40,24 @@ from oriel.pipeline.windows.joins.sides import (
     split_by_key,
     values_beside,
 )
-from oriel.pipeline.windows.joins.tables import LEFT_BEHIND, WITH_ROW, WITHOUT_ROW
-from oriel.pipeline.windows.records import NO_STREAM_TIME_MS, NULL_VALUE, SUBORDER
+from oriel.pipeline.windows.joins.tables import LEFT_BEHIND, RESPONSES, WITH_ROW, WITHOUT_ROW
+from oriel.pipeline.windows.records import LINEAGE, NO_STREAM_TIME_MS, NULL_VALUE, encoded
 
-#: The key of the right table that a left row names; null: none.
+#: The right key that a left row references. Null: none.
 FOREIGN_KEY = pa.field("__foreign_key", pa.string())
 #: The key of the left row that subscribes.
 SUBSCRIBER = pa.field("__subscriber", pa.string())
 
-#: The suborders of messages to right keys.
+#: The last index in the lineage of a message to a right key.
 _UNSUBSCRIBES, _SUBSCRIBES = 0, 1
 
 
 class SubscriptionsEngine(JoinEngine):
-    """Whom the left rows subscribe to: messages to the keys that they name, and that they named.
+    """The subscriptions of left rows: messages to the keys that they reference and referenced.
 
-    It reads one table. The state is its records (``TableRecords.newest``), of whose values only
-    the foreign key is there. A message has the foreign key as its key, and the place and time of
-    the left record that counts. Of what a batch does to a left key, the outcome is told.
+    It reads one table. The state is its records (``TableRecords.newest``) with the foreign key as
+    the only value. A message has the foreign key as its key, and the record id and the time of the
+    current left record. A batch has at most one change of the subscription of each left key.
     """
 
     is_between_tables = True
@@ -75,7 +74,7 @@ class SubscriptionsEngine(JoinEngine):
         return True
 
     def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> JoinResult:
-        """Tell of the left rows whose foreign key is another one; clocks don't matter."""
+        """Return messages for left rows with a changed foreign key. Times don't matter."""
         del times
         arrived = self._read(batch).select(self.state_schema.names)
         other_keys, touched = split_by_key(state, arrived["key"])
@@ -85,8 +84,8 @@ class SubscriptionsEngine(JoinEngine):
         old, new = (_foreign_keys(records, counting) for counting in (before, after))
         changed = differ(old, new)
         messages = [
-            self._messages(records, after, foreign_key, changed, suborder)
-            for foreign_key, suborder in ((old, _UNSUBSCRIBES), (new, _SUBSCRIBES))
+            self._messages(records, after, foreign_key, changed, kind)
+            for foreign_key, kind in ((old, _UNSUBSCRIBES), (new, _SUBSCRIBES))
         ]
         state = pa.concat_tables([other_keys, records.take(newest)]).combine_chunks()
         return JoinResult(state, messages)
@@ -97,9 +96,9 @@ class SubscriptionsEngine(JoinEngine):
         counting: Ints,
         foreign_key: pa.Array,
         changed: Flags,
-        suborder: int,
+        kind: int,
     ) -> pa.Table:
-        """One message for each left key that ``changed`` and has such a foreign key."""
+        """Return one message for each left key that ``changed`` and has the foreign key."""
         codes = np.flatnonzero(changed & np.asarray(foreign_key.is_valid()))
         rows = counting[codes]
         columns = [
@@ -107,7 +106,7 @@ class SubscriptionsEngine(JoinEngine):
             pa.array(records.timestamp_ms[rows]),
             pa.array(records.partition[rows]),
             pa.array(records.offset[rows]),
-            pa.repeat(suborder, len(rows)),
+            encoded(np.full((len(rows), 1), kind)),
             pa.array(records.timestamp_ms[rows]),
             records.keys.take(pa.array(codes)),
         ]
@@ -136,46 +135,49 @@ class SubscribedTableEngine(JoinEngine):
 
 
 class ResponsesEngine(SubscribedTableEngine):
-    """What the subscribers of right keys are sent: the right row, or that there is none.
+    """The responses to the subscribers of right keys: the right row, or that it does not exist.
 
-    The left side are messages (``SubscriptionsEngine``), the right side is the right table, whose
-    keys are the keys here. The state is the right table's records (``TableRecords.newest``), and
-    a row for each subscriber of a key, told apart by ``side``.
+    The left input is messages (``SubscriptionsEngine``). The right input is the right table, whose
+    keys are the keys here. The state is the records of the right table (``TableRecords.newest``)
+    and one row per subscriber of a key, with the input in ``side``.
 
-    A response has the subscriber as its key, and the place and time of the right record that
-    counts, a deletion's too; a time before all others where there is none. Its suborder says what
-    it is.
+    A response has the subscriber as its key, and the record id and the time of the current right
+    record, which can be a tombstone. Without a right record, its time is before all others. Its
+    lineage is the kind of the response (``RESPONSES``).
     """
 
     def __init__(
         self, right: pa.Schema, carried: pa.Schema | None = None, rows: SideRows = RECORDS
     ) -> None:
-        """``right`` are the right table's value columns, ``rows`` what its records are.
+        """Read a right table.
 
-        ``carried`` as ``JoinEngine`` says.
+        Args:
+            right: The value columns of the right table.
+            carried: Further columns of the records (see ``JoinEngine``).
+            rows: The rows of the right table.
 
         Raises:
-            IllegalArgument: a column has a name that the join needs.
+            IllegalArgument: A column has a name that the join needs.
         """
         own = (*RESULT_FIELDS, SIDE, NULL_VALUE, SUBSCRIBER)
         values = values_beside(own, carried, (right,))
         beside = (*(carried or ()), SUBSCRIBER, *values)
         self._values = right.names
         self._tells_rows = rows.tell_rows
-        order = dict.fromkeys((SUBORDER, *rows.order_fields))
+        order = dict.fromkeys((LINEAGE, *rows.order_fields))
         self.record_schema = pa.schema([*SIDE_FIELDS, *order, NULL_VALUE, *beside])
         self.state_schema = pa.schema([*TABLE_FIELDS, SIDE, *beside])
         self.result_schema = pa.schema([*RESULT_FIELDS, *values])
 
     def whole(self, batch: pa.Table) -> pa.ChunkedArray:
-        """The right table's own keys: all their subscribers hear of it."""
+        """Return the keys of the right table's records, whose subscribers all get responses."""
         return batch["key"].filter(pc.equal(batch["side"], RIGHT))
 
     def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> JoinResult:
-        """Note who subscribes and what right rows there are, then respond; clocks don't matter.
+        """Apply subscriptions and right records, then return responses. Times don't matter.
 
-        ``state`` may be a part: of each key in ``batch`` the right rows, the subscribers that
-        ``batch`` names, and all of those of the keys ``whole``.
+        ``state`` can be a part of the state, which has for each key in ``batch`` the right rows and
+        the subscribers in ``batch``, and all subscribers of the keys of ``whole``.
         """
         del times
         batch = self._read(batch)
@@ -191,7 +193,7 @@ class ResponsesEngine(SubscribedTableEngine):
         )
         changed = records.keys.take(pa.array(np.flatnonzero(before != counting)))
 
-        is_new = pc.equal(messages[SUBORDER.name], _SUBSCRIBES)
+        is_new = pa.array(RESPONSES.read(messages)[:, 0] == _SUBSCRIBES)
         new = messages.filter(is_new).select(self.state_schema.names)
         left = messages.filter(pc.invert(is_new))[SUBSCRIBER.name]
         stayed = _without(subscribers, messages)
@@ -204,14 +206,14 @@ class ResponsesEngine(SubscribedTableEngine):
         return JoinResult(state, responses)
 
     def _responses(self, records: TableRecords, counting: Ints, subscribers: pa.Table) -> pa.Table:
-        """What each of ``subscribers`` finds under its foreign key, which is its ``key`` here."""
+        """Return the response to each of ``subscribers``, whose foreign key is its ``key``."""
         code = pc.fill_null(pc.index_in(subscribers["key"], value_set=records.keys), -1)
-        # The last entry stands for keys of which the right table has no record.
+        # The last entry is for keys without a record in the right table.
         row = np.append(counting, -1)[np.asarray(code)]
         has_row = records.has_row(row)
 
-        def of_record(numbers: Ints, without: int) -> Ints:
-            found: Ints = np.append(numbers, without)[row]
+        def of_record(values: Ints, without: int) -> Ints:
+            found: Ints = np.append(values, without)[row]
             return found
 
         columns = {
@@ -219,46 +221,47 @@ class ResponsesEngine(SubscribedTableEngine):
             "timestamp_ms": of_record(records.timestamp_ms, NO_STREAM_TIME_MS),
             "partition": of_record(records.partition, 0),
             "offset": of_record(records.offset, 0),
-            SUBORDER.name: np.where(has_row, WITH_ROW, WITHOUT_ROW),
+            LINEAGE.name: encoded(np.where(has_row, WITH_ROW, WITHOUT_ROW)[:, np.newaxis]),
             "stream_time_ms": of_record(records.timestamp_ms, NO_STREAM_TIME_MS),
             **{n: records.rows[n].take(pa.array(row, mask=~has_row)) for n in self._values},
         }
         return pa.table(columns).cast(self.result_schema)
 
     def _farewells(self, subscribers: pa.ChunkedArray) -> pa.Table:
-        """For those that left a key: the row from there is theirs no more."""
+        """Return the responses to subscribers that left a key: they have no row of this key."""
         none = pa.repeat(NO_STREAM_TIME_MS, len(subscribers))
         zero = pa.repeat(0, len(subscribers))
         columns = {
             "key": subscribers, "timestamp_ms": none, "partition": zero, "offset": zero,
-            SUBORDER.name: pa.repeat(LEFT_BEHIND, len(subscribers)), "stream_time_ms": none,
+            LINEAGE.name: encoded(np.full((len(subscribers), 1), LEFT_BEHIND)),
+            "stream_time_ms": none,
             **{n: pa.nulls(len(subscribers)) for n in self._values},
         }  # fmt: skip
         return pa.table(columns).cast(self.result_schema)
 
 
 def _foreign_keys(records: TableRecords, counting: Ints) -> pa.ChunkedArray:
-    """The foreign key of each left key's row; null where it has no row, or names none."""
+    """Return the foreign key of each left key's row, null without a row or without a reference."""
     has_row = records.has_row(counting)
     return records.rows[FOREIGN_KEY.name].take(pa.array(counting, mask=~has_row))
 
 
 def differ(old: pa.ChunkedArray, new: pa.ChunkedArray) -> Flags:
-    """Where two columns of texts differ; null is a text of its own."""
+    """Return where two columns of strings differ. Null is a value of its own."""
     same = pc.fill_null(pc.equal(old, new), pc.and_(old.is_null(), new.is_null()))
     differ: Flags = ~np.asarray(same)
     return differ
 
 
 def _by_side(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The rows of the left side, and those of the right one."""
+    """Return the rows of the left and of the right input."""
     of_right = pc.equal(rows[SIDE.name], RIGHT)
     return rows.filter(pc.invert(of_right)), rows.filter(of_right)
 
 
 def _without(subscribers: pa.Table, messages: pa.Table) -> pa.Table:
-    """The subscribers of which no message says anything, told apart by key and left key."""
-    # A right row that changed may have very many: only those that are named are looked at.
+    """Return the subscribers without a message, which a key and a left key identify."""
+    # A changed right row can have very many subscribers, so only those with a message are compared.
     is_named = pc.is_in(subscribers[SUBSCRIBER.name], value_set=messages[SUBSCRIBER.name])
     rows = np.flatnonzero(np.asarray(is_named))
     named = subscribers.take(pa.array(rows))

@@ -1,25 +1,25 @@
 """The updates of tables joined by a foreign key: the joined row after each record (KIP-213).
 
-Three engines stand behind each other, as Kafka Streams' processors do, and tell each other of each
-record, not of each batch (as ``subscriptions`` do, behind which rows follow from the logs alone):
+Three operators follow each other, like the processors of Kafka Streams. They forward each record,
+unlike the operators of ``subscriptions``, whose results depend only on the logs:
 
-    SubscriptionUpdatesEngine   by left key: a row that names another key than before tells the
-                                old key that it leaves, and the new one that it subscribes
-    ResponseUpdatesEngine       by right key: a new subscriber is sent the row that there is then,
-                                and of each right record all who subscribe then
-    ForeignUpdatesEngine        by left key: left rows meet the responses, and tell joined rows
+    SubscriptionUpdatesEngine   by left key: a row with a changed foreign key unsubscribes from the
+                                old right key and subscribes to the new one
+    ResponseUpdatesEngine       by right key: a new subscriber gets the current right row, and a
+                                right record is sent to all current subscribers
+    ForeignUpdatesEngine        by left key: left rows are joined with responses
 
-All three let records take effect in one order: stream time, log, partition, offset; left logs come
-first. Answers to a left record have its place and log, and stand in front of it: it meets them.
-Responses that a right record makes have its place, and tell a row each. So what ``updates`` says of
-batches holds here: cuts of both topics against each other matter, those of one don't. (Where a
-table names rows of its own topic, that is both.)
+All three have one apply order: stream time, log, partition, offset, with the left logs first. The
+response to a left record has its record id and log, and is applied before it. A response to a right
+record has the record id of the right record, and updates one row. So the rule of ``updates`` holds:
+the cut of the two topics into batches matters, and the cut of one topic does not. (If a table
+references rows of its own topic, that is both.)
 
-Where the left side are joined tables, the keys may be those that rows of the first one name. Then
-only this one is read for subscriptions, and an answer may find no left row, as it is not joined.
+If the left input is joined tables, the foreign key can be a column of the first table. Then only
+this table is read for subscriptions, and a response can have no left row.
 
-Which records tell an update is Kafka's rule (``ForeignUpdatesEngine``). Kafka's own tasks run each
-at its own pace, and drop a response if the left row is another by then; here none is.
+Kafka Streams' rule decides which records have an update (``ForeignUpdatesEngine``). Its tasks are
+independent, so it drops a response if the left row has changed. Here, no response is outdated.
 """
 
 from collections.abc import Sequence
@@ -35,26 +35,33 @@ from oriel.pipeline.windows.definitions import LEFT, RIGHT
 from oriel.pipeline.windows.joins.changes import TableChangesEngine
 from oriel.pipeline.windows.joins.foreign_keys.response_updates import LEAVES, SUBSCRIBED
 from oriel.pipeline.windows.joins.foreign_keys.subscriptions import FOREIGN_KEY, SUBSCRIBER, differ
-from oriel.pipeline.windows.joins.places import Places
 from oriel.pipeline.windows.joins.sides import (
     RECORDS,
     RESULT_FIELDS,
     SIDE,
+    STREAM_TIME,
     SideLogs,
     SideRows,
 )
 from oriel.pipeline.windows.joins.tables import TableJoin, has_joined_row
 from oriel.pipeline.windows.joins.updates import Histories, TableUpdatesEngine, Told
-from oriel.pipeline.windows.records import change_places, takes_away
+from oriel.pipeline.windows.records import (
+    LINEAGE,
+    Lineage,
+    arrival_keys,
+    takes_away,
+    update_keys,
+    with_column,
+)
 
 
 class SubscriptionUpdatesEngine(TableChangesEngine):
-    """Whom each record of a left table subscribes to.
+    """The subscriptions of each record of a left table.
 
-    Messages are changes of the table: where a row names another key than the row before, the old
-    row becomes a message to its key (the subscriber leaves), the new one a message to its own. Who
-    subscribes to no other key is told by the old one that it has no row from there any more
-    (``LEAVES``); else the new one answers.
+    The messages are the changes of the table. If a row references another key than the row before,
+    the old row becomes a message to its right key to unsubscribe, and the new row becomes a message
+    to its right key to subscribe. If there is no new row or no new key, the old right key responds
+    (``LEAVES``). Otherwise the new right key responds.
     """
 
     is_between_tables = True
@@ -62,9 +69,9 @@ class SubscriptionUpdatesEngine(TableChangesEngine):
     counts_records = False
 
     def __init__(self, carried: pa.Schema | None = None, rows: SideRows = RECORDS) -> None:
-        """``carried`` as ``JoinEngine`` says; ``rows`` is what the table's records are."""
+        """Read a table with the rows ``rows``. See ``JoinEngine`` for ``carried``."""
         super().__init__(LEFT, [pa.schema([FOREIGN_KEY])], carried, rows=[rows])
-        # Who joins meets one row of a key, whatever partition it is of.
+        # A join has one row of a key for all partitions.
         self._by_partition = False
         self.result_schema = pa.schema([*RESULT_FIELDS, SUBSCRIBER, LEAVES])
 
@@ -77,8 +84,8 @@ class SubscriptionUpdatesEngine(TableChangesEngine):
         told = replace(told, tells=told.tells & differ(old, new))
         changes, tells = super()._results(histories, told)
         changes = changes.filter(changes[FOREIGN_KEY.name].is_valid())
-        # Both changes of a record stand side by side, the old row in front.
-        is_last = tails(heads(*change_places(changes)))
+        # Both changes of a record are adjacent, first the old row.
+        is_last = tails(heads(*update_keys(changes)))
         columns = {
             "key": changes[FOREIGN_KEY.name],
             SUBSCRIBER.name: changes["key"],
@@ -90,18 +97,19 @@ class SubscriptionUpdatesEngine(TableChangesEngine):
 
 
 class ForeignUpdatesEngine(TableUpdatesEngine):
-    """The updates of a table joined with the rows that it names.
+    """The updates of a table joined with the rows that it references.
 
-    The left side is the table, with ``FOREIGN_KEY`` beside its values, the right side are responses
-    (``ResponseUpdatesEngine``). A left record meets the row of the key that it names. It tells an
-    update, as in Kafka Streams,
+    The left input is the table with ``FOREIGN_KEY``, the right input is responses
+    (``ResponseUpdatesEngine``). A left record is joined with the row of its foreign key. It has an
+    update, as in Kafka Streams:
 
-        inner  if there is such a row; or if there is none, but the row before named another key; or
-               if it names none, or deletes the row, which named one
-        left   if there is a row, or was one
+        inner  if the right row exists, or if it does not exist but the left row before had another
+               foreign key, or if the left row has no foreign key or is deleted and had one before
+        left   if a left row exists or existed before
 
-    with the greatest time of both; one that names no key any more with that of the row that it
-    named. What a right record changes is told with its own time.
+    The time of the update is the greatest time of both rows. If the left row has no foreign key any
+    more, the right row is the one that it referenced. An update by a right record has the time of
+    the right record.
     """
 
     def __init__(
@@ -112,13 +120,18 @@ class ForeignUpdatesEngine(TableUpdatesEngine):
         rows: tuple[SideRows, SideRows],
         naming_logs: int = 1,
     ) -> None:
-        """``tables`` are the value columns of both sides, ``rows`` what their records are.
+        """Join the rows of a table with responses.
 
-        ``naming_logs``: in how many logs, the first ones of the left side, are the records that
-        responses answer. The responses' own are these, and behind them the right table's.
+        Args:
+            how: The kind of the join.
+            tables: The value columns of both inputs.
+            carried: Further columns of the records (see ``JoinEngine``).
+            rows: The rows of both inputs.
+            naming_logs: The number of logs of the table with the foreign key. They are the first
+                logs of the left input and of the responses.
 
         Raises:
-            IllegalArgument: two columns have one name.
+            IllegalArgument: Two columns have one name.
         """
         self._naming_logs = naming_logs
         super().__init__(TableJoin(how, LEFT, RIGHT), tables, carried, rows=rows)
@@ -131,13 +144,13 @@ class ForeignUpdatesEngine(TableUpdatesEngine):
         )
         self._joined_schema = self.result_schema
 
-    def _side_logs(self, places: Sequence[Places]) -> SideLogs:
-        return _ForeignLogs(places, self._naming_logs)
+    def _side_logs(self, lineages: Sequence[Lineage]) -> SideLogs:
+        return _ForeignLogs(lineages, self._naming_logs)
 
     def _histories(self, old_rows: pa.Table, batch: pa.Table) -> Histories:
-        """As of joined tables; an answer takes effect with the left record that stands behind it.
+        """Return the histories, in which a response is applied with its left record after it.
 
-        What a left row does not name (any more) is none of its rows.
+        A left row is not joined with a right row that it does not reference.
         """
         histories = super()._histories(old_rows, batch)
         before, after = (
@@ -145,7 +158,7 @@ class ForeignUpdatesEngine(TableUpdatesEngine):
             for of_tables in (histories.before, histories.after)
         )
         answers = self._answers(histories.records)[histories.new]
-        # An answer stands right in front of its left record, if there is one: they share a place.
+        # A response is directly before its left record, which has the same keys.
         _, *place = self._logs.effect_keys(histories.records)
         (key_code,), _ = coded_keys(histories.records["key"])
         of_place = [column[histories.new] for column in (key_code, *place)]
@@ -154,7 +167,7 @@ class ForeignUpdatesEngine(TableUpdatesEngine):
         return replace(histories, before=before, after=after)
 
     def _named(self, records: pa.Table, of_tables: Ints) -> Ints:
-        """Rows by [side, row], without the right ones that the left rows don't name."""
+        """Return rows by [table, row], without right rows that the left rows don't reference."""
         left, right = of_tables
         named = records[FOREIGN_KEY.name].take(pa.array(left, mask=left < 0))
         subscribed = records[SUBSCRIBED.name].take(pa.array(right, mask=right < 0))
@@ -162,13 +175,13 @@ class ForeignUpdatesEngine(TableUpdatesEngine):
         return np.stack([left, np.where(is_named, right, -1)])
 
     def _answers(self, records: pa.Table) -> Flags:
-        """Which records are responses to a left record."""
-        is_of_left = self._logs.numbers(records) < self._logs.places[LEFT].logs
+        """Return which records are responses to a left record."""
+        is_of_left = self._logs.log_of(records) < self._logs.lineages[LEFT].logs
         answers: Flags = (np.asarray(records[SIDE.name]) == RIGHT) & is_of_left
         return answers
 
     def _told_by(self, histories: Histories, part: TableJoin | int, *, asked: bool) -> Told:
-        """Kafka's four instructions of ``SubscriptionSendProcessorSupplier``, and its times."""
+        """Follow the instructions and times of Kafka's ``SubscriptionSendProcessorSupplier``."""
         del part, asked
         records, new = histories.records, histories.new
         times_ms = np.append(np.asarray(records["timestamp_ms"]), -1)
@@ -195,7 +208,7 @@ class ForeignUpdatesEngine(TableUpdatesEngine):
 
 @dataclass(frozen=True)
 class _ForeignLogs(SideLogs):
-    """The logs of a left table and of the right one; see ``naming_logs`` of the engine."""
+    """The logs of a left and of a right table. See ``naming_logs`` of ``ForeignUpdatesEngine``."""
 
     naming_logs: int
 
@@ -203,14 +216,18 @@ class _ForeignLogs(SideLogs):
     def count(self) -> int:
         return super().count - self.naming_logs
 
-    def numbers(self, rows: pa.Table) -> Ints:
-        log, of_left = super().numbers(rows), self.places[LEFT].logs
+    def log_of(self, rows: pa.Table) -> Ints:
+        log, of_left = super().log_of(rows), self.lineages[LEFT].logs
         is_answer = (log >= of_left) & (log < of_left + self.naming_logs)
         log = np.where(is_answer, log - of_left, log)
         return np.where(log >= of_left, log - self.naming_logs, log)
 
     def effect_keys(self, rows: pa.Table) -> tuple[Ints, ...]:
-        """The answer to a left record is ahead of it, with the same place and number."""
+        """Return the sort keys of the apply order, in which a response is before its left record.
+
+        Both have the same record id and the same lineage in their log.
+        """
         is_left = np.asarray(rows[SIDE.name]) == LEFT
-        _, *place = super().effect_keys(rows)
-        return (is_left, self.own_numbers(rows), *place)
+        in_log = with_column(rows, LINEAGE, self.in_log(rows))
+        log, stream_time_ms = self.log_of(rows), np.asarray(rows[STREAM_TIME.name])
+        return (is_left, *arrival_keys(in_log), log, stream_time_ms)
