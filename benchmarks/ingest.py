@@ -35,7 +35,7 @@ from benchmarks.peer_runs.cases import KINDS
 from benchmarks.peer_runs.oriel_runs import run_once
 from oriel import SlidingWindows, StreamsBuilder, Topology, avg, count
 from oriel.demo import serving
-from oriel.pipeline.arrow_steps import StepsOutput, arrow_steps
+from oriel.pipeline.arrow_steps import StepsOutput, selecting_steps
 from oriel.pipeline.decoding import BlockDecoder
 from oriel.pipeline.run import PipelineRun, RunSettings
 from oriel.pipeline.sources import EventLog
@@ -48,7 +48,7 @@ from oriel.pipeline.tasks import (
     Reports,
     Route,
     decoded_rows,
-    feed,
+    source_task,
 )
 
 CORES = 2
@@ -103,13 +103,13 @@ def floor_query(
     log = EventLog(folder / "log", batch_bytes)
     (origin,) = what.stores[0].inputs
     decoder = log.decoder(origin.source)
-    steps = arrow_steps(origin, origin.source)
+    steps = selecting_steps(origin, origin.source)
     assert isinstance(decoder, BlockDecoder)
     assert steps is not None
     steps.select(StepsOutput(["v"], null_values=False))
     envelopes = from_arrow_schema(ENVELOPE_SCHEMA)
     route = Route(origin.source, (steps, _addressed), to=1, tasks=CORES)
-    feeding = feed(log.row_opener(), {origin.source: decoder}, [route])
+    feeding = source_task(log.row_opener(), {origin.source: decoder}, [route])
 
     def nothing(rows: DataFrame, _batch: int) -> None:
         sent = rows.mapInArrow(feeding, envelopes).repartitionById(CORES, "task")

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from oriel import JoinWindows, StreamsBuilder, count
 from oriel.pipeline.plan import KEY_GROUP, BatchPlan, JoinPlan, StorePlans
-from oriel.pipeline.tasks import FolderFiles, Output, Received, Reports, StreamReport, join_task
+from oriel.pipeline.tasks import DirectoryFiles, Output, Received, Reports, StreamReport, join_task
 from oriel.pipeline.testing import steps_for
 
 _KEY_GROUPS = 64
@@ -154,7 +154,7 @@ class _Task:
         (store,) = builder.build().stores
         plans = StorePlans(store, partial(steps_for, store=store.name), {})
         plans.select_columns(_KEY_GROUPS)
-        files = FolderFiles(folder / "table", folder / "state", folder / "dead", sync)
+        files = DirectoryFiles(folder / "table", folder / "state", folder / "dead", sync)
         self._state = files.state
         ends = {topic: {"0": 0} for topic in store.topics}
         # In front of the lookup stands what waits for it.
@@ -177,7 +177,7 @@ class _Task:
         seconds = time.perf_counter() - began
         (report,) = output.reports.joins
         self._join = replace(self._join, segments={0: report.segments})
-        clocks = upstream.clocks_after(self._plan.clocks)
+        clocks = upstream.stream_times_after(self._plan.clocks)
         self._plan = replace(self._plan, batch=self._plan.batch + 1, clocks=clocks)
         self.rows = report.open_records
         for path in self._state.iterdir():
@@ -207,7 +207,7 @@ class _Task:
             "l": pc.if_else(pa.array(sides == 0), value, None),
             "r": pc.if_else(pa.array(sides == 1), value, None),
         }
-        return iter([_rows(columns, length, self._join.arriving_schema)])
+        return iter([_rows(columns, length, self._join.input_schema)])
 
 
 def _rows(columns: dict[str, Any], length: int, schema: pa.Schema) -> pa.RecordBatch:

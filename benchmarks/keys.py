@@ -28,7 +28,7 @@ from benchmarks.peer_runs.cases import KINDS, STORE, topology
 from benchmarks.peer_runs.processes import ORIEL_COMMAND, run_to_end
 from oriel.storage import DataLayout
 from oriel.storage.delta import DeltaLog
-from oriel.storage.index import IndexFolder, build_generation
+from oriel.storage.index import IndexDirectory, build_generation
 
 _KINDS = ("tumbling", "sliding", "sessions", "functions")
 _START_MS = 1_600_000_000_000
@@ -76,7 +76,7 @@ def _measure(folder: Path, kind: str, keys: int) -> dict[str, Any]:
     second = run_to_end("oriel run", [*command, "--once"])
     _say(f"{kind}: building the index")
     began = time.perf_counter()
-    generation = IndexFolder(layout.index(STORE)).new_generation()
+    generation = IndexDirectory(layout.index(STORE)).new_generation()
     build_generation(layout.table(STORE), DeltaLog(layout.table(STORE)).snapshot(), generation)
     index_seconds = time.perf_counter() - began
     rss = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss

@@ -28,8 +28,8 @@ import pyarrow.compute as pc
 from benchmarks.window_runs.tasks import Case, store_of
 from oriel import SessionWindows, SlidingWindows, TimeWindows
 from oriel.pipeline.language import arrow_schema
-from oriel.pipeline.plan import KEY_GROUP, BatchPlan, ClockPlan, assemble
-from oriel.pipeline.tasks import FolderFiles
+from oriel.pipeline.plan import KEY_GROUP, BatchPlan, StreamTimePlan, plan_engine
+from oriel.pipeline.tasks import DirectoryFiles
 from oriel.pipeline.windows import NEVER_CLOSED_MS, Ints, NoWindows, Times
 
 _S = 1_000
@@ -94,7 +94,7 @@ class Task:
     def __init__(self, case: Case, folder: Path) -> None:
         for name in ("table", "state", "dead"):
             (folder / name).mkdir()
-        self.files = FolderFiles(folder / "table", folder / "state", folder / "dead", sync=False)
+        self.files = DirectoryFiles(folder / "table", folder / "state", folder / "dead", sync=False)
         self.plan = BatchPlan(
             store="bench",
             topics=("events",),
@@ -102,8 +102,8 @@ class Task:
             batch=0,
             tasks=1,
             key_groups=64,
-            assembly=assemble(store_of(case), [arrow_schema("v DOUBLE")]),
-            clock_plans=(ClockPlan("events", "events", 0),),
+            assembly=plan_engine(store_of(case), [arrow_schema("v DOUBLE")]),
+            stream_time_plans=(StreamTimePlan("events", "events", 0),),
             clocks={"events": {}},
             close_ms=NEVER_CLOSED_MS,
             segments={},

@@ -30,9 +30,9 @@ from oriel.pipeline.plan import KEY_GROUP
 from oriel.pipeline.state import KeyedState, Layout
 from oriel.pipeline.windows import (
     AggregateUpdatesEngine,
-    Fold,
     NoWindows,
     Times,
+    UserFunctions,
     Windows,
     updates_engine_for,
 )
@@ -42,7 +42,7 @@ _EPOCH_MS = 1_700_000_000_000
 _KEYS = 1_000
 _VALUES = pa.schema([("v", pa.float64())])
 _COLUMNS: Any = {"n": count(), "mean": avg("v")}
-_FUNCTIONS = Fold(
+_FUNCTIONS = UserFunctions(
     lambda: 0.0,
     (lambda _, value, total: total + value["v"],),
     lambda _, left, right: left + right,
@@ -96,7 +96,7 @@ def measure(case: Case, arrival: str, records: int, batch: int) -> dict[str, flo
             result = engine.apply(touched.rows, arrived, Times.at(clocks))
             rows += sum(map(len, result.pieces))
             version = state.replaced(
-                touched, result.state, str(number), sync=False, added=result.added
+                touched, result.state, str(number), sync=False, added_rows=result.added
             )
             seconds += time.process_time() - began
             names = version.names

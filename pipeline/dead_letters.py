@@ -20,7 +20,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.hops import MESSAGE, RAW, PartitionNumbers
+from oriel.pipeline.hops import MESSAGE, RAW, PartitionIndexes
 from oriel.pipeline.windows import MAX_TIMESTAMP_MS, REJECTED_SCHEMA, EngineResult, Ints, Lineage
 from oriel.storage import KEY_BYTES_MAX
 from oriel.storage.delta import DEAD_LETTER_SCHEMA
@@ -77,7 +77,7 @@ REASONS: dict[str, str] = {
 _DETAIL = ": "
 
 #: Reasons that apply to one store. Another store can possibly use the record.
-_STORE_REASONS = pa.array([
+_REASONS_OF_ONE_STORE = pa.array([
     Reason.NULL_KEY, Reason.KEY_TOO_LONG, Reason.UNFIT_KEY, Reason.NULL_VALUE,
     Reason.FUNCTION_RAISED,
 ])  # fmt: skip
@@ -102,7 +102,7 @@ class SourceReasons(Enum):
 
 
 @dataclass(frozen=True)
-class Origin:
+class RecordTopics:
     """The topics of the records of join results.
 
     Attributes:
@@ -114,9 +114,9 @@ class Origin:
 
     topics: tuple[str, ...]
     lineage: Lineage
-    subtracts: bool = False
+    has_old_rows: bool = False
 
-    def topic_numbers(self, rows: pa.Table) -> Ints:
+    def topic_indexes(self, rows: pa.Table) -> Ints:
         """Return the index of the topic of each result."""
         return self.lineage.log_of(rows)
 
@@ -149,7 +149,7 @@ class DeadLetters:
         if "detail" not in rows.column_names:
             details = [detail or REASONS[code] for code, _, detail in told]
             rows = rows.append_column("detail", pa.array(details, pa.string()))
-        for_this_store = pc.is_in(reasons, _STORE_REASONS)
+        for_this_store = pc.is_in(reasons, _REASONS_OF_ONE_STORE)
         if source_reasons is SourceReasons.NOT_REPORTED:
             rows = rows.filter(for_this_store)
             for_this_store = for_this_store.filter(for_this_store)
@@ -169,10 +169,10 @@ class DeadLetters:
         }
         return pa.table(columns, schema=DEAD_LETTER_SCHEMA)
 
-    def of_results(self, origin: Origin, rows: pa.Table) -> list[pa.Table]:
+    def of_results(self, origin: RecordTopics, rows: pa.Table) -> list[pa.Table]:
         """Return the dead letters of invalid join results, with the topics of their records."""
         rows = _with_message(rows)
-        numbers = origin.topic_numbers(rows)
+        numbers = origin.topic_indexes(rows)
         return [
             self.of_records(topic, rows.filter(pa.array(numbers == number)))
             for number, topic in enumerate(origin.topics)
@@ -183,7 +183,7 @@ class DeadLetters:
         result: EngineResult,
         records: pa.Table,
         topics: tuple[str, ...],
-        origins: tuple[Origin | None, ...],
+        origins: tuple[RecordTopics | None, ...],
     ) -> list[pa.Table]:
         """Return the dead letters of records on which a user's function raised.
 
@@ -194,20 +194,20 @@ class DeadLetters:
             topics: The topic of each input of the store.
             origins: The topics of the records of each input, if it is a join. Otherwise None.
         """
-        letters: list[pa.Table] = []
+        dead_letters: list[pa.Table] = []
         if not len(result.rejected) and not len(result.left_out):
-            return letters
-        raised = _raised(result, records)
+            return dead_letters
+        raised = _raised_records(result, records)
         for input_number in np.unique(np.asarray(raised["input"])).tolist():
             rows = raised.filter(pc.equal(raised["input"], input_number))
-            rows = PartitionNumbers(len(topics)).restored(rows)
+            rows = PartitionIndexes(len(topics)).restored(rows)
             rows = rows.append_column("reason", pa.repeat(Reason.FUNCTION_RAISED.value, len(rows)))
             origin = origins[input_number]
             if origin is None:
-                letters.append(self.of_records(topics[input_number], _with_message(rows)))
+                dead_letters.append(self.of_records(topics[input_number], _with_message(rows)))
             else:
-                letters += self.of_results(origin, rows)
-        return letters
+                dead_letters += self.of_results(origin, rows)
+        return dead_letters
 
 
 def _with_message(rows: pa.Table) -> pa.Table:
@@ -262,7 +262,7 @@ def _message_of_line(line: bytes) -> dict[str, Any]:
     }
 
 
-def _raised(result: EngineResult, records: pa.Table) -> pa.Table:
+def _raised_records(result: EngineResult, records: pa.Table) -> pa.Table:
     """Return the records on which functions raised, with their bytes.
 
     A rejected record is in the batch, so ``records`` has its bytes. A record that is left out of

@@ -7,7 +7,7 @@ from oriel.storage import ObjectStoreFailed, disk_problem
 
 #: How Python, Rust and Java report a full disk, missing permissions or a broken device. The text of
 #: an error of Spark can contain it anywhere.
-_TOLD = re.compile(
+_DISK_ERROR = re.compile(
     r"(?:\[Errno \d+\] [^\n]+)"
     r"|(?:[^\n]*\(os error \d+\))"
     r"|(?:java\.[\w.]+Exception: [^\n]*(?:No space left on device|Permission denied"
@@ -16,10 +16,10 @@ _TOLD = re.compile(
 
 #: Removed from messages: the colors and arrows of the causes in an error of delta-rs, and the error
 #: codes of Spark.
-_DRAWING = re.compile(r"\x1b\[[0-9;]*m|↳| SQLSTATE: \w{5}")
+_DECORATION = re.compile(r"\x1b\[[0-9;]*m|↳| SQLSTATE: \w{5}")
 
 
-def in_words(error: BaseException) -> BaseException:
+def user_error(error: BaseException) -> BaseException:
     """Return an error of a file in words for the user, and any other error unchanged.
 
     A broken connection is also an ``OSError``, but it shows the end of Java.
@@ -32,14 +32,14 @@ def in_words(error: BaseException) -> BaseException:
     return error
 
 
-def disk_error_in(error: Exception) -> FilesFailed | None:
+def find_disk_error(error: Exception) -> FilesFailed | None:
     """Return the error of a disk in an error of Spark or Delta, or None if it has no such cause."""
-    told = _TOLD.search(str(error))
-    return None if told is None else _files_failed(told[0])
+    match = _DISK_ERROR.search(str(error))
+    return None if match is None else _files_failed(match[0])
 
 
 def _files_failed(error: OSError | str) -> FilesFailed:
-    text = " ".join(_DRAWING.sub("", str(error)).split())
+    text = " ".join(_DECORATION.sub("", str(error)).split())
     problem = disk_problem(error if isinstance(error, OSError) and error.filename else text)
     return FilesFailed(
         problem

@@ -96,7 +96,7 @@ class JavaMissing(PipelineError):
         )
 
 
-class JavaEnded(PipelineError):
+class JavaExited(PipelineError):
     """Raised if the Java process of Spark ends during a run."""
 
     def __init__(self) -> None:
@@ -111,19 +111,19 @@ class ClusterUnavailable(PipelineError):
     """Raised if the Spark cluster cannot be reached or its address is invalid."""
 
 
-class FolderNotShared(PipelineError):
+class DirectoryNotShared(PipelineError):
     """Raised if a machine of the cluster does not have a directory of the driver."""
 
 
-class RecordsMiscounted(PipelineError):
+class RecordCountMismatch(PipelineError):
     """Raised if a batch would lose a record or count it twice. The batch is not committed."""
 
 
-class ReplayRefused(PipelineError):
+class ReplayRejected(PipelineError):
     """Raised if dead letters cannot be listed or replayed with the given arguments."""
 
 
-class ClockRefused(PipelineError):
+class StreamTimeRejected(PipelineError):
     """Raised if the stream time of a partition cannot be shown or set."""
 
 

@@ -134,13 +134,13 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """
 
     def __init__(
-        self, folder: Path, topic: str, max_batch_bytes: int, records: NewRecords | None = None
+        self, directory: Path, topic: str, max_batch_bytes: int, records: NewRecords | None = None
     ) -> None:
-        """Plan batches of at most about ``max_batch_bytes`` over the files of ``folder``.
+        """Plan batches of at most about ``max_batch_bytes`` over the files of ``directory``.
 
         If there is nothing to read, wait for ``records``.
         """
-        self._folder = folder
+        self._folder = directory
         self._records = records
         self._topic = topic
         self._max_batch_bytes = max_batch_bytes
@@ -158,7 +158,7 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Keep the ends of the lines that are complete now as the end of a ``--once`` run."""
         self._once_ends = {
-            partition: whole_lines_end(path, 0, path.stat().st_size)
+            partition: complete_lines_end(path, 0, path.stat().st_size)
             for partition, path in partition_files(self._folder).items()
         }
 
@@ -169,10 +169,10 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _ends(self, starts: Mapping[str, int], limit: ReadLimit) -> dict[str, int]:
         files = partition_files(self._folder)
-        lost = sorted(set(starts) - set(files))
-        if lost:
+        missing = sorted(set(starts) - set(files))
+        if missing:
             message = (
-                f"event log partitions {lost} are missing. Restore the files, because "
+                f"event log partitions {missing} are missing. Restore the files, because "
                 "the log is append-only"
             )
             raise EventLogError(message)
@@ -180,13 +180,13 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._once_ends is not None:
             # A file that was created after the start of the run is for the next run.
             sizes = {p: min(size, self._once_ends.get(p, 0)) for p, size in sizes.items()}
-        behind = [p for p, size in sizes.items() if size > starts.get(p, 0)]
+        unread = [p for p, size in sizes.items() if size > starts.get(p, 0)]
         share_bytes = None
-        if isinstance(limit, ReadMaxBytes) and behind:
+        if isinstance(limit, ReadMaxBytes) and unread:
             is_first = not any(starts.values())
             max_bytes = min(limit.max_bytes, _FIRST_BATCH_BYTES) if is_first else limit.max_bytes
             # Equal shares, so that a large partition does not delay the others.
-            share_bytes = max(1, max_bytes // len(behind))
+            share_bytes = max(1, max_bytes // len(unread))
         return {
             p: _slice_end(files[p], starts.get(p, 0), size, share_bytes)
             for p, size in sizes.items()
@@ -216,50 +216,50 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "in another order. Start again with an empty data directory"
             )
             raise EventLogError(message)
-        of_topic: Mapping[str, int] = offsets[self._topic]
-        return of_topic
+        topic_offsets: Mapping[str, int] = offsets[self._topic]
+        return topic_offsets
 
 
 def slices(
-    topic: str, folder: Path, starts: Mapping[str, int], ends: Mapping[str, int]
+    topic: str, directory: Path, starts: Mapping[str, int], ends: Mapping[str, int]
 ) -> list[Slice]:
     """Return the slices of a topic between two offsets of its partitions.
 
     Args:
         topic: The topic.
-        folder: The directory of its files.
+        directory: The directory of its files.
         starts: Partition -> offset. A partition that is missing begins at 0.
         ends: Partition -> the offset after the last line.
     """
     return [
-        Slice(topic, str(folder / f"{p}.jsonl"), int(p), starts.get(p, 0), end)
+        Slice(topic, str(directory / f"{p}.jsonl"), int(p), starts.get(p, 0), end)
         for p, end in ends.items()
         if end > starts.get(p, 0)
     ]
 
 
 def next_ends(
-    folder: Path, starts: Mapping[str, int], ends: Mapping[str, int], max_bytes: int
+    directory: Path, starts: Mapping[str, int], ends: Mapping[str, int], max_bytes: int
 ) -> dict[str, int]:
     """Return the end of a batch from ``starts`` of about ``max_bytes``, at most ``ends``.
 
     Raises:
         EventLogError: A file is missing, or was not only appended to.
     """
-    behind = [p for p, end in ends.items() if end > starts.get(p, 0)]
-    share_bytes = max(1, max_bytes // max(1, len(behind)))
-    files = partition_files(folder)
-    lost = sorted(set(behind) - set(files))
-    if lost:
-        message = f"event log partitions {lost} of {folder} are missing. Restore the files"
+    unread = [p for p, end in ends.items() if end > starts.get(p, 0)]
+    share_bytes = max(1, max_bytes // max(1, len(unread)))
+    files = partition_files(directory)
+    missing = sorted(set(unread) - set(files))
+    if missing:
+        message = f"event log partitions {missing} of {directory} are missing. Restore the files"
         raise EventLogError(message)
     return {
-        p: _slice_end(files[p], starts.get(p, 0), end, share_bytes) if p in behind else end
+        p: _slice_end(files[p], starts.get(p, 0), end, share_bytes) if p in unread else end
         for p, end in ends.items()
     }
 
 
-def opened_slices(
+def slice_lines(
     rows: Iterable[pa.RecordBatch],
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Yield the topic and the lines of the slices in rows of the source."""
@@ -269,21 +269,21 @@ def opened_slices(
                 yield fields["topic"], lines
 
 
-def partition_files(folder: Path) -> dict[str, Path]:
+def partition_files(directory: Path) -> dict[str, Path]:
     """Return partition number (as a string) -> file, in the order of the numbers.
 
     Raises:
         EventLogError: The directory is missing, or a ``.jsonl`` path in it is not a file or is not
             named by a partition number.
     """
-    if not folder.is_dir():
+    if not directory.is_dir():
         message = (
-            f"no event log at {folder}. Create the directory with one <partition>.jsonl per "
+            f"no event log at {directory}. Create the directory with one <partition>.jsonl per "
             "partition"
         )
         raise EventLogError(message)
     path_of: dict[int, Path] = {}
-    for path in folder.glob("*.jsonl"):
+    for path in directory.glob("*.jsonl"):
         # 01.jsonl would be a second file of partition 1. Kafka's partition numbers have 32 bits.
         is_number = path.stem.isdecimal() and str(int(path.stem)) == path.stem
         if not is_number or int(path.stem) >= 2**31 or not path.is_file():
@@ -296,7 +296,7 @@ def partition_files(folder: Path) -> dict[str, Path]:
     return {str(number): path_of[number] for number in sorted(path_of)}
 
 
-def whole_lines_end(path: Path, start: int, end: int) -> int:
+def complete_lines_end(path: Path, start: int, end: int) -> int:
     """Return the position after the last newline in ``[start, end)``, or ``start`` without one."""
     with path.open("rb") as file:
         position = end
@@ -332,7 +332,7 @@ def _slice_end(path: Path, start: int, size: int, share_bytes: int | None) -> in
         )
         raise EventLogError(message)
     limit = size if share_bytes is None else min(size, start + share_bytes)
-    end = whole_lines_end(path, start, limit)
+    end = complete_lines_end(path, start, limit)
     if end == start and limit < size:
         # One line is longer than the share. The slice contains it whole, so the query advances.
         return _next_line_end(path, limit, size) or start
@@ -368,28 +368,28 @@ def block_before(path: str, end: int, length: int) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except FileNotFoundError as error:
-        raise _no_file(path) from error
+        raise _missing_file(path) from error
     try:
         return os.pread(descriptor, end - start, start)
     finally:
         os.close(descriptor)
 
 
-def read_lines(part: Slice) -> Iterator[pa.RecordBatch]:
+def read_lines(planned: Slice) -> Iterator[pa.RecordBatch]:
     """Yield the lines of a slice as (partition, offset, raw) batches of a few MB.
 
     Raises:
         EventLogError: The file is missing, or shorter than when the batch was planned.
     """
-    with _opened(part.path) as file:
-        position = part.start
+    with _open(planned.path) as file:
+        position = planned.start
         file.seek(position)
         rest = b""
-        while position + len(rest) < part.end:
-            block = file.read(min(_READ_BYTES, part.end - position - len(rest)))
+        while position + len(rest) < planned.end:
+            block = file.read(min(_READ_BYTES, planned.end - position - len(rest)))
             if not block:
                 message = (
-                    f"event log {part.path} shrank: it ends before byte {part.end}. It is "
+                    f"event log {planned.path} shrank: it ends before byte {planned.end}. It is "
                     "append-only. Restore it"
                 )
                 raise EventLogError(message)
@@ -398,18 +398,18 @@ def read_lines(part: Slice) -> Iterator[pa.RecordBatch]:
             lines_end = data.rfind(_NEWLINE) + 1
             rest = data[lines_end:]
             if lines_end:
-                yield _lines(part.partition, position, data[:lines_end])
+                yield _lines(planned.partition, position, data[:lines_end])
                 position += lines_end
 
 
-def _opened(path: str) -> BinaryIO:
+def _open(path: str) -> BinaryIO:
     try:
         return Path(path).open("rb")
     except FileNotFoundError as error:
-        raise _no_file(path) from error
+        raise _missing_file(path) from error
 
 
-def _no_file(path: str) -> EventLogError:
+def _missing_file(path: str) -> EventLogError:
     return EventLogError(
         f"machine {socket.gethostname()} has no event log {path}. Restore the file. On a "
         "cluster, --event-log must be on a mount that all machines have under the same path"

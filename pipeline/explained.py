@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from oriel.pipeline.arrow_steps import arrow_steps
+from oriel.pipeline.arrow_steps import selecting_steps
 from oriel.pipeline.hops import decoded_schema
 from oriel.pipeline.language import (
     AggregatedRows,
@@ -15,8 +15,8 @@ from oriel.pipeline.language import (
     Source,
     Topology,
     arrow_schema,
-    grouping_words,
-    step_words,
+    grouping_call,
+    step_calls,
 )
 from oriel.pipeline.plan import InputPlan, Steps, StorePlans, reasons_by_store
 from oriel.pipeline.windows import Operator
@@ -68,7 +68,7 @@ def _store_node(plans: StorePlans) -> _Node:
     ]
     rows = _operator_node(str(store.aggregation), plans.assembly.engine, inputs, functions)
     if store.row_steps:
-        rows = _Node(f"Steps in Arrow: {'.'.join(step_words(store.row_steps))}", [rows])
+        rows = _Node(f"Steps in Arrow: {'.'.join(step_calls(store.row_steps))}", [rows])
     return _Node(f"{store.name} ({store.kind})", [rows])
 
 
@@ -86,22 +86,22 @@ def _stream(definition: Input, plan: InputPlan) -> _Node:
         rows = _Node(f"Source: {definition.source}")
     else:
         assert definition.join is not None, "both are of one input"
-        sides = zip(definition.join.inputs, plan.join.sides, strict=True)
-        inputs = [_stream(side, of_side) for side, of_side in sides]
+        child_plans = zip(definition.join.inputs, plan.join.sides, strict=True)
+        inputs = [_stream(child, child_plan) for child, child_plan in child_plans]
         rows = _operator_node(str(definition.join), plan.join.stage.operator, inputs)
-        if plan.stream.moves_clock:
+        if plan.stream.advances_stream_time:
             rows = _Node("Exchange by partition", [rows])
-    if steps := [*step_words(definition.steps), *filter(None, [grouping_words(definition)])]:
+    if steps := [*step_calls(definition.steps), *filter(None, [grouping_call(definition)])]:
         backend = "Spark" if plan.steps.arrow is None else "Arrow"
         rows = _Node(f"Steps in {backend}: {'.'.join(steps)}", [rows])
-    if not plan.stream.moves_clock:
+    if not plan.stream.advances_stream_time:
         return rows
     return _Node(f"Stream time: {plan.stream.clock.name}", [rows])
 
 
-def _steps_of(store: str, origin: Input | AggregatedRows, read: Source | pa.Schema) -> Steps:
+def _steps_of(store: str, definition: Input | AggregatedRows, read: Source | pa.Schema) -> Steps:
     """Return steps in Arrow. Start Spark only to check an expression that Arrow does not run."""
-    steps = arrow_steps(origin, read)
+    steps = selecting_steps(definition, read)
     if steps is not None:
         return steps
     from pyspark.sql import SparkSession  # noqa: PLC0415 - only for some expressions
@@ -113,4 +113,4 @@ def _steps_of(store: str, origin: Input | AggregatedRows, read: Source | pa.Sche
     if isinstance(read, Source):
         read = decoded_schema(pa.struct(list(arrow_schema(read.columns))))
     spark = SparkSession.getActiveSession() or build_session("oriel-explain", cores=1)
-    return row_steps(no_rows(spark, from_arrow_schema(read)), origin, store)
+    return row_steps(no_rows(spark, from_arrow_schema(read)), definition, store)

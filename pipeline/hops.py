@@ -10,7 +10,7 @@
     to windows  with close time and key group, for one task of a store
 
 Every stage has its columns from here. They are also the names that columns of a store cannot have
-(``HOP_COLUMNS``).
+(``STAGE_COLUMNS``).
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.windows import LINEAGE, NULL_VALUE, RESULT_FIELDS, Ints
-from oriel.storage.delta import LETTER_MESSAGE_FIELDS
+from oriel.storage.delta import DEAD_LETTER_MESSAGE_FIELDS
 
 #: Topic -> partition (as a string) -> the end of the last block that was read, and its digest.
 ReadBlocks = dict[str, dict[str, tuple[int, str]]]
@@ -36,7 +36,7 @@ RAW = pa.field("raw", pa.binary())
 #: The rest of a message, for a dead letter: Kafka's key, time and headers as in Spark's Kafka
 #: source, or null if they were not read. Null for lines of an event log, which contain them, and
 #: for valid records after the steps. No value column has such a name.
-MESSAGE = pa.field("__message", pa.struct(LETTER_MESSAGE_FIELDS))
+MESSAGE = pa.field("__message", pa.struct(DEAD_LETTER_MESSAGE_FIELDS))
 #: Why the record is invalid: a ``dead_letters.Reason``, optionally with a detail. Null if valid.
 REASON = pa.field("reason", pa.string())
 #: False if a filter dropped the record, which stays in the stream until it is counted.
@@ -52,7 +52,7 @@ _PARTITION, _OFFSET = _RESULT["partition"], _RESULT["offset"]
 
 #: The columns of a join result in addition to the columns of a record: the lineage, and the stream
 #: time that decides how late it is.
-BESIDE_RESULT = (LINEAGE, _RESULT["stream_time_ms"])
+RESULT_EXTRA_FIELDS = (LINEAGE, _RESULT["stream_time_ms"])
 #: All columns of a join result except the values. Only updates have ``null_value``, which is True
 #: for a deleted row. Only updates of functions, which can raise, have a ``reason``.
 RESULT_COLUMNS = frozenset(field.name for field in (TASK, *RESULT_FIELDS, NULL_VALUE, REASON))
@@ -62,8 +62,8 @@ STEPPED_FIELDS = (
 )  # fmt: skip
 
 #: Names of columns between the source and the operator, which value columns cannot have.
-HOP_COLUMNS = frozenset(
-    {field.name for field in (*STEPPED_FIELDS, *BESIDE_RESULT, TASK, KEY_GROUP)}
+STAGE_COLUMNS = frozenset(
+    {field.name for field in (*STEPPED_FIELDS, *RESULT_EXTRA_FIELDS, TASK, KEY_GROUP)}
     | {"close_ms", "input"}
 ) - {MESSAGE.name, LINEAGE.name}
 
@@ -120,7 +120,7 @@ def joined_values(schema: pa.Schema) -> pa.Schema:
 
 
 @dataclass(frozen=True)
-class PartitionNumbers:
+class PartitionIndexes:
     """One index for each partition of each of a store's ``inputs``.
 
     Partition 0 of one topic and partition 0 of another topic are two partitions with their own
@@ -131,20 +131,20 @@ class PartitionNumbers:
 
     inputs: int
 
-    def numbered(self, rows: pa.Table, input_number: int) -> pa.Table:
+    def numbered(self, rows: pa.Table, input_index: int) -> pa.Table:
         """Return ``rows`` of one input with the operator's indexes of partitions."""
         partition = np.asarray(rows[_PARTITION.name], np.int64)
-        return _with_partitions(rows, partition * self.inputs + input_number)
+        return _with_partitions(rows, partition * self.inputs + input_index)
 
     def restored(self, rows: pa.Table) -> pa.Table:
         """Return ``rows`` with the partitions of their source."""
         return _with_partitions(rows, np.asarray(rows[_PARTITION.name]) // self.inputs)
 
-    def count_by_input(self, numbers: Ints) -> Ints:
+    def count_by_input(self, indexes: Ints) -> Ints:
         """Return how many of the operator's indexes each input has."""
-        return np.bincount(numbers % self.inputs, minlength=self.inputs)
+        return np.bincount(indexes % self.inputs, minlength=self.inputs)
 
 
-def _with_partitions(rows: pa.Table, numbers: Ints) -> pa.Table:
+def _with_partitions(rows: pa.Table, indexes: Ints) -> pa.Table:
     position = rows.column_names.index(_PARTITION.name)
-    return rows.set_column(position, _PARTITION, pa.array(numbers, _PARTITION.type))
+    return rows.set_column(position, _PARTITION, pa.array(indexes, _PARTITION.type))

@@ -39,7 +39,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import StructType
 
 from oriel.pipeline.errors import KafkaUnavailable
-from oriel.pipeline.new_records import IDLE_SECONDS, waiting_ends
+from oriel.pipeline.new_records import MAX_WAIT_SECONDS, waiting_ends
 from oriel.pipeline.planned_slices import PlannedSlices, slice_row
 
 FORMAT = "oriel_kafka"
@@ -137,17 +137,17 @@ class KafkaPlanner(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self,
         topic: str,
         settings: Path,
-        firsts: Mapping[str, int],
+        first_offsets: Mapping[str, int],
         batch_records: int,
         wait_for: Sequence[str] = (),
     ) -> None:
-        """Plan batches of at most ``batch_records``. A new query begins at ``firsts``.
+        """Plan batches of at most ``batch_records``. A new query begins at ``first_offsets``.
 
         If there is nothing to read, wait for records of the topics ``wait_for``.
         """
         self._topic = topic
         self._settings = settings
-        self._firsts = firsts
+        self._first_offsets = first_offsets
         self._batch_records = batch_records
         self._wait_for = wait_for
         #: Partition -> the end of a run with ``--once``.
@@ -155,7 +155,7 @@ class KafkaPlanner(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Return the offsets at which a new query begins."""
-        return {self._topic: self._firsts}
+        return {self._topic: self._first_offsets}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Return the limit of one batch."""
@@ -182,7 +182,7 @@ class KafkaPlanner(DataSourceStreamReader, SupportsTriggerAvailableNow):
         unread = [p for p, end in latest.items() if end > starts.get(p, 0)]
         if not isinstance(limit, ReadMaxRows) or not unread:
             return latest
-        is_first = starts == self._firsts
+        is_first = starts == self._first_offsets
         records = min(limit.max_rows, _FIRST_BATCH_RECORDS) if is_first else limit.max_rows
         # Equal shares, so that a long partition does not delay the others.
         share = max(1, records // len(unread))
@@ -261,9 +261,9 @@ class NewMessages:
                 for partition, end in ends.items()
             ]
         )
-        until = time.monotonic() + IDLE_SECONDS
-        while (left := until - time.monotonic()) > 0:
-            message = self._consumer.poll(left)
+        until = time.monotonic() + MAX_WAIT_SECONDS
+        while (remaining := until - time.monotonic()) > 0:
+            message = self._consumer.poll(remaining)
             # The client reports connections that it restores, and a group that it does not need.
             if message is None or message.error() is None:
                 break
@@ -302,8 +302,10 @@ def latest_offsets(admin: AdminClient, topics: Sequence[str]) -> dict[str, dict[
     }
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     ends: dict[str, dict[str, int]] = {topic: {} for topic in topics}
-    for place, answer in requested_offsets(admin, partitions, latest, _REQUEST_SECONDS).items():
-        ends[place.topic][str(place.partition)] = known_offset(answer.result())
+    for topic_partition, future in requested_offsets(
+        admin, partitions, latest, _REQUEST_SECONDS
+    ).items():
+        ends[topic_partition.topic][str(topic_partition.partition)] = known_offset(future.result())
     return ends
 
 
@@ -329,13 +331,13 @@ def requested_offsets(
 
     The end of a partition is its last stable offset (KIP-98), because a slice is read up to it.
     """
-    wanted = {
+    requested = {
         TopicPartition(topic, number): spec
         for topic, numbers in partitions.items()
         for number in numbers
     }
     return admin.list_offsets(
-        wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=timeout_seconds
+        requested, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=timeout_seconds
     )
 
 

@@ -23,11 +23,11 @@ class NewRecords(Protocol):
         """Return whether a topic has changed since the last call, or since the end of a wait."""
 
     def wait(self) -> None:
-        """Wait until a topic has new records, at most ``IDLE_SECONDS``."""
+        """Wait until a topic has new records, at most ``MAX_WAIT_SECONDS``."""
 
 
 #: The longest wait in a call of the source. If the query is stopped, Spark waits for the call.
-IDLE_SECONDS = 0.25
+MAX_WAIT_SECONDS = 0.25
 #: Pause between two polls of the files of an event log.
 _POLL_SECONDS = 0.002
 
@@ -66,13 +66,13 @@ class NewLines:
         return self._seen != before
 
     def wait(self) -> None:
-        until = time.monotonic() + IDLE_SECONDS
+        until = time.monotonic() + MAX_WAIT_SECONDS
         while time.monotonic() < until:
-            began = time.monotonic()
+            polled_at = time.monotonic()
             if self.have_come():
                 return
             # For a log of very many files, use a tenth of a core.
-            time.sleep(max(_POLL_SECONDS, 10 * (time.monotonic() - began)))
+            time.sleep(max(_POLL_SECONDS, 10 * (time.monotonic() - polled_at)))
 
     def _sizes(self) -> Sequence[tuple[str, int]]:
         return [

@@ -16,7 +16,7 @@ from pathlib import Path
 from pyspark.errors import PySparkException
 
 from oriel.pipeline.arguments import check_kafka_arguments, rebuild_parser, run_parser
-from oriel.pipeline.disk_errors import disk_error_in, in_words
+from oriel.pipeline.disk_errors import find_disk_error, user_error
 from oriel.pipeline.errors import InvalidTopology, PipelineError
 from oriel.pipeline.late_pandas import without_pandas
 from oriel.pipeline.spark import (
@@ -24,7 +24,7 @@ from oriel.pipeline.spark import (
     SparkStart,
     error_kind,
     first_line,
-    log_folder,
+    log_directory,
     session_conf,
 )
 from oriel.pipeline.windows import IllegalArgument
@@ -37,7 +37,7 @@ from oriel.storage import (
     set_up_console,
 )
 
-_OUR_ERROR = re.compile(r"\boriel\.(?:pipeline|storage)\.\S*errors\.\w+: (.+)")
+_ORIEL_ERROR = re.compile(r"\boriel\.(?:pipeline|storage)\.\S*errors\.\w+: (.+)")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -68,7 +68,7 @@ def _main(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> i
             return _explain(options.topology)
         # Spark needs seconds to start, so mistakes are reported first.
         name = _checkpoint_name(options)
-        _check_folders(options.data, options.event_log)
+        _check_directories(options.data, options.event_log)
         if options.kafka_reader != "spark":
             start = SparkStart(
                 cores=options.cores,
@@ -88,11 +88,11 @@ def _main(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> i
         line = str(error)
         # Invalid options raise an OSError without a number.
         if isinstance(error, OSError) and (error.errno is not None or "\n" in line):
-            line = str(in_words(error))
+            line = str(user_error(error))
     except KeyboardInterrupt:
         line = "interrupted before the first batch"
     except Exception as error:  # noqa: BLE001 - each becomes one line and a trace in the log
-        line = _told(error, _log_file(options))
+        line = _error_line(error, _log_file(options))
     say("error", f"{parser.prog}: {line}", level="error")
     return 1
 
@@ -107,25 +107,25 @@ def _explain(topology: Path) -> int:
 
 def _remove_logs(data: Path) -> None:
     """Remove a new data directory that has only the logs of a run that was rejected."""
-    if data.is_dir() and {path.name for path in data.iterdir()} <= {log_folder(data).name}:
+    if data.is_dir() and {path.name for path in data.iterdir()} <= {log_directory(data).name}:
         shutil.rmtree(data)
 
 
-def _told(error: Exception, log_file: LogFile) -> str:
+def _error_line(error: Exception, log_file: LogFile) -> str:
     """Return one line for an error whose class is not a class of Oriel."""
     from deltalake.exceptions import DeltaError  # noqa: PLC0415 - see above
 
     is_spark = isinstance(error, PySparkException)
     # The message of Spark's error contains an error that Oriel raised in a worker.
-    ours = _OUR_ERROR.search(str(error)) if is_spark else None
-    if ours is not None:
-        return ours[1]
-    is_of_file = is_spark or isinstance(error, DeltaError)
-    if is_of_file and (of_disk := disk_error_in(error)) is not None:
-        return str(of_disk)
+    oriel_error = _ORIEL_ERROR.search(str(error)) if is_spark else None
+    if oriel_error is not None:
+        return oriel_error[1]
+    can_be_disk_error = is_spark or isinstance(error, DeltaError)
+    if can_be_disk_error and (disk_error := find_disk_error(error)) is not None:
+        return str(disk_error)
     if is_spark and error_kind(error) == "JAVA_GATEWAY_EXITED":
-        words = log_file.first_words() or "it printed nothing"
-        return f"Java did not start: {words} (see its output in {log_file.outputs})"
+        output = log_file.first_output_lines() or "it printed nothing"
+        return f"Java did not start: {output} (see its output in {log_file.outputs})"
     with suppress(OSError):  # for example, if the disk is full
         log_file.write_trace(error)
     # The store and the step, if they are known.
@@ -133,7 +133,7 @@ def _told(error: Exception, log_file: LogFile) -> str:
     return f"{where}{first_line(error)} (see the stack trace in {log_file.log})"
 
 
-def _check_folders(data: Path, event_log: Path | None) -> None:
+def _check_directories(data: Path, event_log: Path | None) -> None:
     if not is_object(data) and data.exists() and not data.is_dir():
         message = f"--data {data} is a file. Name a directory, which is created if it is missing"
         raise NotADirectoryError(message)
@@ -156,9 +156,9 @@ def _checkpoint_name(options: argparse.Namespace) -> str:
     try:
         return check_store_name(name)
     except InvalidDefinition as error:
-        origin = "--name" if options.name is not None else "the name of the topology file"
+        source = "--name" if options.name is not None else "the name of the topology file"
         message = (
-            f"{origin} must be a valid name of a pipeline, not {name!r}. Use --name with 1 to 128 "
+            f"{source} must be a valid name of a pipeline, not {name!r}. Use --name with 1 to 128 "
             "letters, digits, '.', '_' or '-', which begin with a letter or digit"
         )
         raise InvalidTopology(message) from error
@@ -166,5 +166,5 @@ def _checkpoint_name(options: argparse.Namespace) -> str:
 
 def _log_file(options: argparse.Namespace) -> LogFile:
     """Return the files of the run for its log and the output of Java."""
-    logs = options.logs or log_folder(options.data)
+    logs = options.logs or log_directory(options.data)
     return LogFile(logs, options.name or options.topology.stem)

@@ -46,7 +46,7 @@ UNBOUNDED = 2**63 - 1
 KEY_BYTES_MAX = 8192
 
 
-def is_short_enough(key: str) -> bool:
+def fits_request(key: str) -> bool:
     """Return True if a request can have this key. Most keys are not encoded for the check."""
     return len(key) <= KEY_BYTES_MAX // 4 or len(key.encode()) <= KEY_BYTES_MAX
 

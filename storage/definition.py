@@ -25,7 +25,7 @@ from oriel.storage.key_types import TEXT, KeyType, key_type
 from oriel.storage.layout import check_store_name
 
 FORMAT = 4
-_FORMAT_OF_TEXT_KEYS = 3
+_STRING_KEYS_FORMAT = 3
 STORE_PROPERTY = "oriel.store"
 
 
@@ -191,7 +191,7 @@ class StoreDefinition:
     retention_ms: int | None = None
     application: str = ""
     emit: str = WINDOW_UPDATE
-    format: int = _FORMAT_OF_TEXT_KEYS
+    format: int = _STRING_KEYS_FORMAT
     sources: tuple[str, ...] | None = None
     steps: tuple[str, ...] | None = None
     functions: tuple[str, ...] | None = None

@@ -68,7 +68,7 @@ class InvalidCursor(StorageError):
     """The page token was not issued for this store, key and direction."""
 
 
-class UnfitKey(StorageError):
+class InvalidKey(StorageError):
     """The string is not a key of this store's type. The message describes the keys."""
 
 

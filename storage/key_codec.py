@@ -146,7 +146,7 @@ def scan_start(prefix: str, key_type: KeyType) -> bytes:
     Raises:
         UnfitKey: keys of this type with this prefix are not next to each other.
     """
-    return _cut(key_type.escaped_prefix(prefix))
+    return _first_bytes(key_type.escaped_prefix(prefix))
 
 
 def key_span(key_from: str | None, key_to: str | None, prefix: str, key_type: KeyType) -> KeySpan:
@@ -158,7 +158,7 @@ def key_span(key_from: str | None, key_to: str | None, prefix: str, key_type: Ke
         UnfitKey: a bound is not a key of this type, or the keys are not next to each other.
     """
     beginning = key_type.escaped_prefix(prefix)
-    low, high = _cut(beginning), _after_all(_cut(beginning))
+    low, high = _first_bytes(beginning), _after_all(_first_bytes(beginning))
     # If a bound is longer than the bytes that a long key keeps, the record keys on both of its
     # sides are mixed. Then only the full keys decide.
     is_mixed = len(beginning) > _PREFIX_BYTES_MAX
@@ -166,12 +166,14 @@ def key_span(key_from: str | None, key_to: str | None, prefix: str, key_type: Ke
     if key_from is not None:
         least = key_type.escaped(key_from)
         is_short = len(least) <= _PREFIX_BYTES_MAX
-        low = max(low, least + _END if is_short else _cut(least))
+        low = max(low, least + _END if is_short else _first_bytes(least))
         is_mixed |= not is_short
     if key_to is not None:
         greatest = key_type.escaped(key_to)
         is_short = len(greatest) <= _PREFIX_BYTES_MAX
-        high = min(high, after_key(greatest + _END) if is_short else _after_all(_cut(greatest)))
+        high = min(
+            high, after_key(greatest + _END) if is_short else _after_all(_first_bytes(greatest))
+        )
         is_mixed |= not is_short
     if not is_mixed:
         return KeySpan(low, high, None)
@@ -210,8 +212,8 @@ def record_keys(
         long_keys = zip(
             keys.filter(is_long_key).to_pylist(), parts.filter(is_long_key).to_pylist(), strict=True
         )
-        cut_off = [_key_part(key, escaped) for key, escaped in long_keys]
-        parts = pc.replace_with_mask(parts, is_long_key, pa.array(cut_off, pa.binary()))
+        shortened = [_key_part(key, escaped) for key, escaped in long_keys]
+        parts = pc.replace_with_mask(parts, is_long_key, pa.array(shortened, pa.binary()))
     # 00 00, start and end of each row, as one fixed-size array over a byte matrix.
     suffixes = np.zeros((len(starts_ms), _SUFFIX_BYTES), np.uint8)
     for column, times_ms in ((len(_END), starts_ms), (len(_END) + TIME_BYTES, ends_ms)):
@@ -227,10 +229,10 @@ def _key_part(key: str, escaped: bytes) -> bytes:
     """Return the escaped bytes of a key, shortened and with a digest if it is long."""
     if len(escaped) <= _SHORT_BYTES_MAX:
         return escaped
-    return _cut(escaped) + _LONG + hashlib.sha256(key.encode()).digest()
+    return _first_bytes(escaped) + _LONG + hashlib.sha256(key.encode()).digest()
 
 
-def _cut(escaped: bytes) -> bytes:
+def _first_bytes(escaped: bytes) -> bytes:
     """Return at most the bytes that a long key keeps. A 00 and its next byte stay together."""
     cut = escaped[:_PREFIX_BYTES_MAX]
     return cut[:-1] if cut.endswith(b"\x00") else cut

@@ -24,7 +24,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.storage.errors import InvalidDefinition, UnfitKey
+from oriel.storage.errors import InvalidDefinition, InvalidKey
 
 _DECIMAL = "0|-?[1-9][0-9]{0,18}"
 _ONLY_DECIMAL = re.compile(_DECIMAL)
@@ -40,7 +40,7 @@ _TEXT_END = b"\x00\x02"
 _TEXT_PATTERN = rb"((?:\x00\xff|[^\x00])*)\x00\x02"
 _LONG_PATTERN = rb"((?:\x00\xff|[^\x00]){8})"
 #: Maximum characters of a key in a message.
-_SHOWN = 80
+_SHOWN_CHARS_MAX = 80
 
 
 class KeyType(ABC):
@@ -85,7 +85,7 @@ class KeyType(ABC):
         """
 
 
-class TextKeys(KeyType):
+class StringKeys(KeyType):
     """Strings, in the order of their UTF-8 bytes."""
 
     name = "text"
@@ -110,8 +110,8 @@ class TextKeys(KeyType):
     def written(self, value: object) -> str:
         if isinstance(value, str):
             return value
-        message = f"{_shown(value)} is not a key of this store. Keys are strings"
-        raise UnfitKey(message)
+        message = f"{_shortened(value)} is not a key of this store. Keys are strings"
+        raise InvalidKey(message)
 
 
 class LongKeys(KeyType):
@@ -122,7 +122,7 @@ class LongKeys(KeyType):
     def escaped(self, key: str) -> bytes:
         if _ONLY_DECIMAL.fullmatch(key) and _LONG_MIN <= int(key) <= _LONG_MAX:
             return _escaped_long(int(key))
-        raise UnfitKey(_unfit_long(key))
+        raise InvalidKey(_invalid_long_message(key))
 
     def key_of(self, escaped: bytes) -> str:
         return str(_long_of(escaped))
@@ -137,9 +137,11 @@ class LongKeys(KeyType):
         ends = np.cumsum(_LONG_BYTES + is_zero.sum(axis=1, dtype=np.int32), dtype=np.int32)
         offsets = np.concatenate([np.zeros(1, np.int32), ends])
         zeros_before = np.cumsum(is_zero, axis=1, dtype=np.int32) - is_zero
-        places = offsets[:-1, None] + np.arange(_LONG_BYTES, dtype=np.int32) + zeros_before
+        offsets_of_bytes = (
+            offsets[:-1, None] + np.arange(_LONG_BYTES, dtype=np.int32) + zeros_before
+        )
         escaped = np.full(offsets[-1], 0xFF, np.uint8)
-        escaped[places] = octets
+        escaped[offsets_of_bytes] = octets
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(escaped)]
         return pa.BinaryArray.from_buffers(pa.binary(), len(keys), buffers)
 
@@ -156,17 +158,18 @@ class LongKeys(KeyType):
         if not prefix:
             return b""
         message = (
-            f"{_shown(prefix)} is not a prefix of keys of this store, which are 64-bit integers "
-            "in numeric order. Leave out prefix, or read a range of keys with key_from and key_to"
+            f"{_shortened(prefix)} is not a prefix of keys of this store, which are 64-bit "
+            "integers in numeric order. Leave out prefix, or read a range of keys with key_from "
+            "and key_to"
         )
-        raise UnfitKey(message)
+        raise InvalidKey(message)
 
     def written(self, value: object) -> str:
         key = str(value) if type(value) is int else value
         if isinstance(key, str):
             self.escaped(key)
             return key
-        raise UnfitKey(_unfit_long(value))
+        raise InvalidKey(_invalid_long_message(value))
 
 
 class CompositeKeys(KeyType):
@@ -177,7 +180,7 @@ class CompositeKeys(KeyType):
         self.name = f"[{', '.join(components)}]"
         self._components = components
         pattern = b"".join(
-            _TEXT_PATTERN if component == TextKeys.name else _LONG_PATTERN
+            _TEXT_PATTERN if component == StringKeys.name else _LONG_PATTERN
             for component in components
         )
         self._pattern = re.compile(pattern, re.DOTALL)
@@ -187,16 +190,16 @@ class CompositeKeys(KeyType):
         if values is not None and self._text(values) == key:
             return self._escaped_values(values)
         spelling = "" if values is None else f". Write {self._text(values)}"
-        message = f"{_shown(key)} is not a key of this store{spelling or self._what_is()}"
-        raise UnfitKey(message)
+        message = f"{_shortened(key)} is not a key of this store{spelling or self._type_hint()}"
+        raise InvalidKey(message)
 
     def key_of(self, escaped: bytes) -> str:
         match = self._pattern.fullmatch(escaped)
         if match is None:
             message = f"the bytes {escaped.hex(' ')} are not a key of the type {self.name}"
-            raise UnfitKey(message)
+            raise InvalidKey(message)
         return self._text([
-            _text_of(part) if component == TextKeys.name else _long_of(part)
+            _text_of(part) if component == StringKeys.name else _long_of(part)
             for component, part in zip(self._components, match.groups(), strict=True)
         ])  # fmt: skip
 
@@ -217,19 +220,19 @@ class CompositeKeys(KeyType):
         if not prefix:
             return b""
         values = self._values(f"{prefix[:-1]}]", None) if prefix.endswith(",") else None
-        if values and len(values) < len(self._components) and self._beginning(values) == prefix:
+        if values and len(values) < len(self._components) and self._prefix_string(values) == prefix:
             return self._escaped_values(values)
         first = self._example()[:-1]
         example = (
-            f", for example {self._beginning(first)}"
+            f", for example {self._prefix_string(first)}"
             if first
             else ". These keys have only one component"
         )
         message = (
-            f"{_shown(prefix)} is not a prefix of keys of this store, which have the type "
+            f"{_shortened(prefix)} is not a prefix of keys of this store, which have the type "
             f"{self.name}. A prefix consists of whole components and ends with a comma{example}"
         )
-        raise UnfitKey(message)
+        raise InvalidKey(message)
 
     def written(self, value: object) -> str:
         try:
@@ -239,14 +242,14 @@ class CompositeKeys(KeyType):
         self.escaped(key)
         return key
 
-    def of_texts(self, texts: Sequence[str]) -> str:
+    def of_strings(self, texts: Sequence[str]) -> str:
         """Return the key with these components. Numbers are in decimal.
 
         Raises:
             UnfitKey: the number of components is wrong, or one is not a decimal number.
         """
         values = [
-            text if component == TextKeys.name or not _ONLY_DECIMAL.fullmatch(text) else int(text)
+            text if component == StringKeys.name or not _ONLY_DECIMAL.fullmatch(text) else int(text)
             for component, text in zip(self._components, texts, strict=False)
         ]
         return self.written([*values, *texts[len(values) :]])
@@ -261,7 +264,7 @@ class CompositeKeys(KeyType):
             return None
         is_fitting = all(
             isinstance(value, str)
-            if component == TextKeys.name
+            if component == StringKeys.name
             else type(value) is int and _LONG_MIN <= value <= _LONG_MAX
             for component, value in zip(self._components, values, strict=False)
         )
@@ -280,21 +283,21 @@ class CompositeKeys(KeyType):
     def _text(self, values: list[str | int]) -> str:
         return orjson.dumps(values).decode()
 
-    def _beginning(self, values: list[str | int]) -> str:
+    def _prefix_string(self, values: list[str | int]) -> str:
         """Return the prefix of all keys with these first components."""
         return f"{self._text(values)[:-1]},"
 
     def _example(self) -> list[str | int]:
-        return ["a" if component == TextKeys.name else 1 for component in self._components]
+        return ["a" if component == StringKeys.name else 1 for component in self._components]
 
-    def _what_is(self) -> str:
+    def _type_hint(self) -> str:
         return (
             f". Keys have the type {self.name} and are JSON arrays without spaces, for example "
             f"{self._text(self._example())}"
         )
 
 
-TEXT = TextKeys()
+TEXT = StringKeys()
 LONG = LongKeys()
 
 
@@ -331,12 +334,12 @@ def _long_of(escaped: bytes) -> int:
     return int.from_bytes(escaped.replace(_ESCAPED_ZERO, _ZERO), "big") - _SIGN
 
 
-def _unfit_long(value: object) -> str:
+def _invalid_long_message(value: object) -> str:
     return (
-        f"{_shown(value)} is not a key of this store. Keys are 64-bit integers in decimal without "
-        "a plus sign or leading zeros, for example 42"
+        f"{_shortened(value)} is not a key of this store. Keys are 64-bit integers in decimal "
+        "without a plus sign or leading zeros, for example 42"
     )
 
 
-def _shown(value: object) -> str:
-    return repr(value)[:_SHOWN]
+def _shortened(value: object) -> str:
+    return repr(value)[:_SHOWN_CHARS_MAX]

@@ -52,8 +52,10 @@ class DataLayout:
     def indexes(self) -> Path:
         """The parent directory of all indexes in this program's format."""
         # Services of several shards can share one data directory.
-        of_shard = "" if self.shard.is_all else f"-shard-{self.shard.number}-of-{self.shard.count}"
-        return self.index_formats / f"_format-{INDEX_FORMAT}{of_shard}"
+        shard_suffix = (
+            "" if self.shard.is_all else f"-shard-{self.shard.number}-of-{self.shard.count}"
+        )
+        return self.index_formats / f"_format-{INDEX_FORMAT}{shard_suffix}"
 
     @property
     def index_formats(self) -> Path:

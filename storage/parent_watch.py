@@ -4,7 +4,7 @@ import os
 import threading
 import time
 
-_LOOK_SECONDS = 0.25
+_POLL_SECONDS = 0.25
 
 
 def end_with_parent(parent_pid: int) -> None:
@@ -15,7 +15,7 @@ def end_with_parent(parent_pid: int) -> None:
 
     def watch() -> None:
         while os.getppid() == parent_pid:
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
         os._exit(0)
 
     threading.Thread(target=watch, name="parent-watch", daemon=True).start()

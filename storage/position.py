@@ -41,7 +41,7 @@ _OFFSET_BOUND = re.compile(r"([^:]+):(\d{1,9}):(\d{1,18})")
 #: The ``history`` of a position.
 HISTORY_PATTERN = r"([0-9a-f]{1,8})?-([0-9a-f]{1,8})?"
 _HISTORY = re.compile(HISTORY_PATTERN, re.ASCII)
-_SHOWN_DIGITS = 8
+_HISTORY_DIGITS = 8
 
 
 @dataclass(frozen=True)
@@ -107,15 +107,17 @@ class PositionBound(NamedTuple):
 
         A topic or partition that the position does not have counts as not reached.
         """
-        lacks = []
+        reasons = []
         if version < self.min_version:
-            lacks.append(f"version {version} is less than {self.min_version}")
+            reasons.append(f"version {version} is less than {self.min_version}")
         for bound in self.min_offsets:
             reached = offsets.get(bound.topic, {}).get(bound.partition, -1)
             if reached < bound.offset:
                 partition = f"{bound.topic}:{bound.partition}"
-                lacks.append(f"offset {max(reached, 0)} of {partition} is less than {bound.offset}")
-        return lacks
+                reasons.append(
+                    f"offset {max(reached, 0)} of {partition} is less than {bound.offset}"
+                )
+        return reasons
 
 
 class Place(NamedTuple):
@@ -139,8 +141,8 @@ class Place(NamedTuple):
     @classmethod
     def of(cls, version: int, table_id: str, digest: str) -> "Place":
         """Return the place of a table version, from the digest of its log entry."""
-        table = re.sub("[^0-9a-f]", "", table_id)[:_SHOWN_DIGITS]
-        return cls(version, table, digest[:_SHOWN_DIGITS])
+        table = re.sub("[^0-9a-f]", "", table_id)[:_HISTORY_DIGITS]
+        return cls(version, table, digest[:_HISTORY_DIGITS])
 
     @classmethod
     def read(cls, version: int, history: str) -> "Place | None":

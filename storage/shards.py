@@ -110,10 +110,10 @@ def _hashes(keys: pa.Array) -> npt.NDArray[np.uint32]:
         mixed = blocks(starts[long] + 4 * block) * factor
         mixed = (mixed ^ mixed >> np.uint32(24)) * factor
         hashes[long] = hashes[long] * factor ^ mixed
-    rest = lengths % 4
-    has_tail = rest > 0
-    tails = blocks((starts + lengths - rest)[has_tail])
-    kept = (np.uint32(1) << (8 * rest[has_tail]).astype(np.uint32)) - np.uint32(1)
+    tail_lengths = lengths % 4
+    has_tail = tail_lengths > 0
+    tails = blocks((starts + lengths - tail_lengths)[has_tail])
+    kept = (np.uint32(1) << (8 * tail_lengths[has_tail]).astype(np.uint32)) - np.uint32(1)
     hashes[has_tail] = (hashes[has_tail] ^ tails & kept) * factor
     hashes = (hashes ^ hashes >> np.uint32(13)) * factor
     hashes ^= hashes >> np.uint32(15)

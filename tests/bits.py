@@ -1,10 +1,10 @@
-"""A flipped bit in a file at rest, as a failing disk leaves it."""
+"""Flips a bit of a file at rest, like a failing disk."""
 
 from pathlib import Path
 
 
 def flip_bit(path: Path, place: float = 0.5) -> None:
-    """Flip a bit of a file, at ``place`` between 0 (its begin) and 1 (its end)."""
+    """Flip a bit of a file, at ``place`` between 0 (its start) and 1 (its end)."""
     content = bytearray(path.read_bytes())
     content[int(place * (len(content) - 1))] ^= 1
     path.write_bytes(content)

@@ -20,7 +20,7 @@ def full(*values: Any, id: str | None = None) -> list[Any]:  # noqa: A002 - as i
 
 
 def cases(few: int, many: int) -> pytest.MarkDecorator:
-    """Parametrize a test that counts its cases itself, from seed one on: ``number``."""
+    """Parametrize a test with the ``number`` of cases that it checks, from the first seed on."""
     return pytest.mark.parametrize("number", [few, *full(many)])
 
 

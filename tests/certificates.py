@@ -1,4 +1,4 @@
-"""A certificate that signs itself, for servers of tests."""
+"""A self-signed certificate for servers of tests."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +12,7 @@ from cryptography.x509.oid import NameOID
 def self_signed(
     common_name: str, address: x509.GeneralName, days: float = 1
 ) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
-    """A key, and a certificate that it has ``address``, valid until so many days from now."""
+    """Return a key and its certificate for ``address``, which is valid for ``days`` days."""
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     builder = (

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 
-#: What has to be on the search path.
+#: The programs that must be on the search path.
 PROGRAMS = ("chromium", "chromedriver")
 
 
 def start_chromium(profile: Path) -> Chrome:
-    """Start it with a new profile in this folder; whoever asked for it quits it."""
+    """Start Chromium with a new profile in this directory. The caller must quit it."""
     options = ChromeOptions()
     options.binary_location = shutil.which("chromium") or ""
     for argument in (
@@ -19,7 +19,7 @@ def start_chromium(profile: Path) -> Chrome:
         "--disable-gpu",
         "--disable-dev-shm-usage",
         "--no-first-run",
-        # No calls home: this is a test of our page.
+        # No background requests, because tests are only about this project's page.
         "--disable-background-networking",
         "--disable-component-update",
         "--disable-sync",

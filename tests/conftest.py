@@ -32,11 +32,11 @@ _DELTA_SETTINGS = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     # Delta's own default of 50 tasks for reading a small log only costs time.
     "spark.databricks.delta.snapshotPartitions": "1",
-    # As many tasks list folders for VACUUM, which has few; Spark's default is 10,000.
+    # This many tasks list directories for VACUUM, which has few. Spark's default is 10,000.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
 }
 
-# Deadlines measure the machine, not the code. The blob lets anyone repeat a failure of CI.
+# Deadlines measure the machine, not the code. With the blob, a failure in CI can be repeated.
 settings.register_profile(
     "dev",
     max_examples=15,
@@ -46,24 +46,24 @@ settings.register_profile(
 )
 settings.register_profile("ci", settings.get_profile("dev"), derandomize=False)
 settings.register_profile("long", settings.get_profile("dev"), max_examples=500)
-# Processes that tests start find what pytest finds (pyproject.toml: pythonpath).
+# Processes that tests start find the same modules as pytest (pyproject.toml: pythonpath).
 _ROOT = Path(__file__).resolve().parents[1]
-# Tests have an archive of their own, see tests/java.py.
+# Tests have their own archive, see tests/java.py.
 os.environ["ORIEL_CLASS_ARCHIVES"] = ""
 os.environ["PYTHONPATH"] = os.pathsep.join([str(_ROOT / "src"), str(_ROOT)])
-# What is compiled once is there for all processes, and for the next run. Where the environment
-# says otherwise, each of hundreds compiles all again: 7 s of processor for those that collect
-# tests, 0.2 s for each of ours that tests start.
+# Compiled files are available to all processes and to the next run. If the environment disables
+# this, each of hundreds of processes compiles everything again. That costs 7 s of processor time
+# for a process that collects tests, and 0.2 s for each process that tests start.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# The JVM that only works out the command line of the other.
+# The JVM that only computes the command line of the other JVM.
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 def _keep_files_in_memory() -> None:
-    """Have the files of tests made in memory, if there is room and nobody has said where.
+    """Create the files of tests in memory, if there is space and no directory is configured.
 
-    Tests sync thousands of files, and what a disk does with them is not what they are about.
+    Tests sync thousands of files, and do not test what a disk does with them.
     """
     memory = Path("/dev/shm")  # noqa: S108 - a folder of our own is made below it
     if "TMPDIR" in os.environ or not os.access(memory, os.W_OK):
@@ -72,7 +72,7 @@ def _keep_files_in_memory() -> None:
         os.environ["TMPDIR"] = tempfile.tempdir = str(memory)
 
 
-#: Room in memory for the files of a whole run of tests.
+#: Space in memory for the files of a whole run of tests.
 _ROOM_BYTES = 6 * 2**30
 _keep_files_in_memory()
 
@@ -93,7 +93,7 @@ def own_console() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def warm_python() -> Iterator[None]:
-    """Let Spark, in this process and in those that ask for it, start its Pythons quickly."""
+    """Let Spark start its Python processes quickly in all processes that use the fixture."""
     from tests.warm_python import use_warm_python, warm_python  # noqa: PLC0415 - as below
 
     with warm_python():
@@ -116,9 +116,9 @@ def spark(warm_python: None) -> "Iterator[SparkSession]":
 
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Chrome]":
-    """Yield headless Chromium under WebDriver; skip where it is missing (under CI: fail).
+    """Yield headless Chromium under WebDriver, or skip if it is missing (in CI, fail).
 
-    All tests of a process share it: each opens the page that it is about.
+    All tests of a process share it, and each opens its own page.
     """
     from tests.chromium import PROGRAMS, start_chromium  # noqa: PLC0415 - unit tests may lack it
 
@@ -138,20 +138,20 @@ def _require_programs(names: tuple[str, ...]) -> None:
     pytest.skip(reason)
 
 
-#: Fixtures that are dear to make and live as long as the process, and how a file asks for one.
+#: Expensive fixtures that live as long as the process -> the pattern of a file that uses them.
 _SHARED = {
     "broker": r"[ (]broker:",
     "runs": r"[ (]survivor:|[ (]runs: Runs",
     "spark": r"[ (]spark:|runs: ClockRuns",
     "peer": r"[ (]peer:",
 }
-#: With one Spark session for all, the other processes would be done long before it. These files
-#: take longer than all others that share one, so they share the session of the test drivers.
+#: One Spark session for all would finish long after the other processes. These files need more time
+#: than all others with a session, so they share the session of the test drivers.
 _WHOLE_RUNS = (_ROOT / "tests/pipeline/run", _ROOT / "tests/system/runs")
 #: These share the containers of one stack.
 _STACK = _ROOT / "tests/system/stack"
-#: Half of these start the Spark that reads their expressions, once a process: together they need
-#: one instead of three.
+#: Half of the drivers' files start Spark for their expressions, once per process. Together, they
+#: need one Spark instead of three.
 _DRIVERS = re.compile(
     r"tests/(testing/|system/campaigns/|(system/)?documentation/test_(kafka_calls|python_blocks)"
     r"|pipeline/plan/test_record_sources)"
@@ -159,13 +159,13 @@ _DRIVERS = re.compile(
 
 
 class SharedTogether(LoadFileScheduling):  # type: ignore[misc]
-    """Files of tests side by side (pytest-xdist), those with a shared fixture in one process.
+    """Runs test files in parallel (pytest-xdist), but files with a shared fixture in one process.
 
-    They begin in the order in which they were collected.
+    The files start in the order of their collection.
     """
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
-        """Keep that order, which xdist would change to begin where there are the most tests."""
+        """Keep that order, because xdist would start with the files that have the most tests."""
         config.option.loadscopereorder = False
         super().__init__(config, log)
 
@@ -176,7 +176,7 @@ class SharedTogether(LoadFileScheduling):  # type: ignore[misc]
 
 @functools.cache
 def _shared_by(file: Path) -> str | None:
-    """What files are called together that share a fixture with this one, if any."""
+    """Return the name of the group of files that share a fixture with this file, or None."""
     if file.parent == _STACK:
         return "stack"
     text = file.read_text()
@@ -187,20 +187,20 @@ def _shared_by(file: Path) -> str | None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedTogether:
-    """How the tests are dealt out: only asked for where tests run side by side."""
+    """Return the scheduler of the tests, which pytest requests only for parallel runs."""
     return SharedTogether(config, log)
 
 
-#: What takes longest comes first, so that no process is left alone with it at the end: groups of
-#: files that share something, each of which is one piece of work, then tests that start processes
-#: of their own, and others that take long.
+#: The longest work is first, so that no process continues alone at the end. First are groups of
+#: files with a shared fixture, and each group is one work unit. Then follow tests that start their
+#: own processes, and other long tests.
 _GROUPS = ("stack", "drivers", "spark", "runs", "broker", "peer")
 _LONG = ("e2e", "browser", "slow")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes long; the order of tests in a file stays."""
+    """Start with long tests, without changing the order of the tests in a file."""
 
     def rank(item: pytest.Item) -> int:
         shared = _shared_by(item.path)
@@ -212,7 +212,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=rank)
     if _use_spark(items):
         for group in ("drivers", "spark"):
-            # A test driver that starts first would leave them a session that can't read Delta.
+            # A test driver that starts first would leave a session that cannot read Delta.
             first = next((item for item in items if _shared_by(item.path) == group), None)
             if first is not None:
                 _fixtures(first).insert(0, "spark")
@@ -227,7 +227,7 @@ def _fixtures(item: pytest.Item) -> list[str]:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Begin to make Java's archive, in one of several processes, if these tests use Java a lot."""
+    """Start to build Java's archive, in one of several processes, if these tests use Java a lot."""
     worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
     shared = {_shared_by(item.path) for item in session.items} - {None, "stack", "drivers"}
     if worker == "gw0" and (shared or _use_spark(session.items)):
@@ -236,7 +236,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
-    """Let each Java that a test starts use the archive as soon as it is there."""
+    """Let each Java that a test starts use the archive as soon as it exists."""
     os.environ["SPARK_SUBMIT_OPTS"] = java.options()
 
 
@@ -285,7 +285,7 @@ def kafka_runs(broker: "Broker", warm_python: None) -> "Iterator[Runs]":
 
 @pytest.fixture(scope="session")
 def peer(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[KafkaPeer]":
-    """Run Kafka Streams in one JVM. Each case has a store and a stream time of its own."""
+    """Run Kafka Streams in one JVM. Each case has its own store and stream time."""
     from tests.windows.kafka_peer import running_peer  # noqa: PLC0415 - as above
 
     with running_peer(tmp_path_factory.getbasetemp() / "kafka-peer") as running:
@@ -294,7 +294,7 @@ def peer(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[KafkaPeer]":
 
 @pytest.fixture(scope="session")
 def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
-    """Run an S3 server, which this process and those that it starts use."""
+    """Run an S3 server, which this process and the processes that it starts use."""
     folder = tmp_path_factory.mktemp("object-store")
     with running_object_store(folder) as store, pytest.MonkeyPatch.context() as patch:
         for name, value in store.environment.items():

@@ -1,8 +1,8 @@
-"""What tests cost: time of each phase, processor time and the number of Java processes.
+"""The costs of tests: time of each phase, processor time and the number of Java processes.
 
 ``oriel test --costs FILE`` writes one JSON line per test to FILE. The processor time contains the
-processes that a test starts and that are alive or reaped when the test ends, also shared ones such
-as Spark's Java. So compare sums over many tests, not single tests of a shared process.
+processes that a test starts and that are alive or reaped when the test ends, including shared ones
+such as Spark's Java. So compare sums over many tests, not single tests of a shared process.
 """
 
 import os
@@ -17,7 +17,7 @@ import orjson
 import pytest
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-#: Tests replace some functions of these modules while they run.
+#: Tests replace some functions of ``os`` and ``time`` while they run.
 _OWN_PID, _monotonic, _listdir = os.getpid(), time.monotonic, os.listdir
 #: A ``java`` that records the test that starts it.
 _JAVA = """\
@@ -48,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _recording_java(starts: Path) -> Path:
-    """Make a Java home whose ``java`` appends a line to ``starts`` at each start."""
+    """Create a Java home whose ``java`` appends a line to ``starts`` at each start."""
     real = shutil.which("java", path=f"{os.environ.get('JAVA_HOME', '')}/bin")
     real = real or shutil.which("java")
     assert real is not None, "there is no Java whose starts could be counted"
@@ -71,7 +71,7 @@ class _Costs:
     """
 
     def __init__(self, file: Path) -> None:
-        """Append to this file, next to other processes that do the same."""
+        """Append to this file, to which other processes also append."""
         self._file = file
         self._walls: dict[str, float] = {}
         self._used = _processor_seconds()
@@ -111,7 +111,7 @@ class _Costs:
 
 
 def _processor_seconds() -> float:
-    """Processor time of this process and its descendants, with the children they have reaped."""
+    """Return the processor time of this process and its descendants, including reaped children."""
     used: dict[int, int] = {}
     parents: dict[int, int] = {}
     for entry in _listdir("/proc"):
@@ -135,7 +135,7 @@ def _processor_seconds() -> float:
 
 
 def _main(file: Path) -> None:
-    """Print the costs by file of tests."""
+    """Print the costs by test file."""
     sums: dict[str, list[float]] = {}
     for line in file.read_bytes().splitlines():
         cost = orjson.loads(line)

@@ -1,8 +1,8 @@
-"""Java in tests: machines that live for seconds, and what lets them start at half the price.
+"""Java in tests: options for short-lived processes, which halve the cost of their start.
 
-They compile quickly instead of well, and find Spark's classes parsed in an archive (class data
-sharing) that a first run of tests makes beside its tests. Where there is none, or one of another
-Java or Spark, they start as ever.
+The processes compile quickly instead of well, and read Spark's parsed classes from an archive
+(class data sharing). A first run of tests builds the archive in the background. Without an archive
+for this Java and Spark, the processes start normally.
 """
 
 import hashlib
@@ -17,10 +17,11 @@ from pathlib import Path
 import orjson
 
 _ROOT = Path(__file__).resolve().parents[1]
-#: Compiling code well costs more than it gains (a fifth of the processor's time), and there are as
-#: many collectors as processes. Nor is the byte code of published classes verified at each start.
-#: Who compiles quickly has 48 MB for code by default, which Spark and Delta fill within a minute.
-#: Then Java compiles no more, or drops what it needs again: a fifth of the time of Delta's tests.
+#: Optimizing code costs more than it saves (a fifth of the processor time), and each process needs
+#: only one collector thread. The byte code of published classes is not verified at each start. With
+#: the quick compiler, the default for code is 48 MB, which Spark and Delta fill within a minute.
+#: Then Java stops compiling, or drops code that it needs again, which costs a fifth of the time of
+#: Delta's tests.
 QUICK = (
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC "
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
@@ -38,7 +39,7 @@ topology = builder.build()
 
 @cache
 def _archive() -> Path | None:
-    """Where the archive for this Java and Spark is, or would be."""
+    """Return the path of the archive for this Java and Spark, whether it exists or not."""
     java = shutil.which("java", path=f"{os.environ.get('JAVA_HOME', '')}/bin") or shutil.which(
         "java"
     )
@@ -48,7 +49,7 @@ def _archive() -> Path | None:
     from pyspark import __version__  # noqa: PLC0415
 
     if " " in pyspark_file:
-        # Java 17 takes no class from an archive where the path of the jars has a space.
+        # Java 17 does not load classes from an archive if the path of the jars has a space.
         return None
     release = Path(java).resolve().parents[1] / "release"
     told = release.read_text() if release.is_file() else java
@@ -57,7 +58,7 @@ def _archive() -> Path | None:
 
 
 def options() -> str:
-    """The options of a Java that runs Spark."""
+    """Return the options of a Java that runs Spark."""
     archive = _archive()
     if archive is None or not archive.exists():
         return QUICK
@@ -65,12 +66,12 @@ def options() -> str:
 
 
 def _with_archive(archive: Path, option: str) -> str:
-    # That an archive does not fit is no news: Java starts without. Its path may have spaces.
+    # If an archive does not fit, Java starts without it and logs nothing. Its path can have spaces.
     return f'{QUICK} -Xlog:cds=off -Xlog:cds+dynamic=off "-XX:{option}={archive}"'
 
 
 def begin_archive() -> "subprocess.Popen[bytes] | None":
-    """Begin to make the archive in a process of its own, unless it is there."""
+    """Start to build the archive in a separate process, unless it exists."""
     archive = _archive()
     if archive is None or archive.exists():
         return None
@@ -93,7 +94,7 @@ def end() -> None:
 
 
 def _make_archive() -> None:
-    """Run a small topology, whose Java writes the archive as it ends."""
+    """Run a small topology, whose Java writes the archive when it ends."""
     from oriel.pipeline import run_command  # noqa: PLC0415
 
     archive = _archive()

@@ -1,4 +1,4 @@
-"""Locks between the processes of one test run, for caches that bear one writer only."""
+"""Locks between the processes of one test run, for caches that allow only one writer."""
 
 import fcntl
 import tempfile
@@ -9,10 +9,10 @@ from pathlib import Path
 
 @contextmanager
 def only_one(name: str) -> Iterator[None]:
-    """Let one process at a time into the block; ``name`` says what it is about.
+    """Let one process at a time run the block. ``name`` identifies the lock.
 
-    Maven and Ivy fetch into caches in the home folder. Two that fill an empty cache at once
-    can spoil each other's files.
+    Maven and Ivy write into caches in the home directory. Two processes that fill an empty cache at
+    the same time can corrupt each other's files.
     """
     with (Path(tempfile.gettempdir()) / f"oriel-tests-{name}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

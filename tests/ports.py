@@ -4,7 +4,7 @@ import socket
 
 
 def reserved_port() -> int:
-    """Return a port of this machine that nothing else gets before this process ends.
+    """Return a port of this machine that no other process can bind before this process ends.
 
     This process keeps a socket bound to the port, so no other process can choose the port between
     this call and the start of the server. Until then, the port refuses connections. A server with
@@ -12,7 +12,7 @@ def reserved_port() -> int:
     """
     holder = socket.socket()
     holder.bind(("127.0.0.1", 0))
-    # Only now: two sockets that both had it before could get the same port.
+    # Set after the bind, because two sockets with the option could otherwise bind the same port.
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     port: int = holder.getsockname()[1]
     holder.detach()

@@ -1,7 +1,7 @@
-"""An S3 server over memory, by moto: ``python s3_server.py PORT`` on the loopback address.
+"""An S3 server in memory, with moto: ``python s3_server.py PORT`` on the loopback address.
 
-It answers one request after the other, so looking whether a name is there and putting it are one
-step, as ``If-None-Match`` asks; servers that look and then write have several winners.
+The server handles one request at a time. The check and the write of ``If-None-Match`` are therefore
+one step. With concurrent requests, several writers could succeed.
 """
 
 import logging

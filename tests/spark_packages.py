@@ -1,7 +1,7 @@
-"""What tests have Spark fetch through Ivy, one process at a time.
+"""Downloads of Spark packages through Ivy for tests, by one process at a time.
 
-Two that fill an empty cache at once can spoil each other's files. Once the packages are there, each
-session finds them by itself and nobody waits.
+Two processes that fill an empty cache at the same time can corrupt each other's files. When the
+packages are in the cache, each session finds them and does not wait.
 """
 
 import subprocess
@@ -16,24 +16,24 @@ from oriel.pipeline.spark import build_session
 from oriel.pipeline.spark.packages import with_resolved_packages
 from tests.locks import only_one
 
-#: Lets Spark read our tables in tests; the product itself does not need it.
+#: Lets Spark read the project's tables in tests. The product does not need it.
 DELTA_PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
 _IVY = Path.home() / ".ivy2.5.2"
 
 
 def fetch(settings: Mapping[str, str]) -> None:
-    """Have the packages of these settings in Ivy's cache."""
+    """Download the settings' packages into Ivy's cache."""
     with only_one("ivy"):
         if "spark.jars.packages" in with_resolved_packages(
             {"spark.jars.ivy": str(_IVY), **settings}
         ):
-            # In a process of its own: a session has its packages from its first start.
+            # In a separate process, because a session has its packages from its first start.
             command = [sys.executable, "-P", "-m", "tests.spark_packages"]
             subprocess.run([*command, orjson.dumps(settings).decode()], check=True)
 
 
 def fetch_connector() -> None:
-    """Have Kafka's connector in Ivy's cache."""
+    """Download Kafka's connector into Ivy's cache."""
     with only_one("ivy"):
         settings = kafka_settings()
     fetch(settings)

@@ -1,7 +1,7 @@
 """The fork server of ``oriel run``, for Spark sessions inside of tests (decision 0069).
 
-A process of tests has threads, so it cannot fork the server itself. One server is a process of its
-own, and all sessions of a test run use it.
+A process of tests has threads, so it cannot fork the server itself. One server runs as a separate
+process, and all sessions of a test run use it.
 """
 
 import os
@@ -17,15 +17,15 @@ from pathlib import Path
 from oriel.pipeline.spark.python import fork_address, local_python, serve_forks
 
 _ROOT = Path(__file__).resolve().parents[1]
-#: Where processes that tests start find the command.
+#: The variable with the command, for processes that tests start.
 COMMAND = "ORIEL_TESTS_WARM_PYTHON"
-#: What tests need in addition to what the server imports.
+#: Modules that tests need in addition to the server's imports.
 _IMPORTED = ("pandas", "pyspark.sql.worker.lookup_data_sources", "oriel.pipeline.run")
 
 
 @contextmanager
 def warm_python() -> Iterator[None]:
-    """Run the server for the time of the block. Processes that are started there may use it."""
+    """Run the server for the time of the block. Processes that the block starts can use it."""
     with (
         tempfile.TemporaryDirectory(prefix="oriel-warm-") as folder,
         socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening,
@@ -37,14 +37,14 @@ def warm_python() -> Iterator[None]:
         with subprocess.Popen(
             serve, cwd=_ROOT, stdin=subprocess.PIPE, pass_fds=[listening.fileno()]
         ):
-            # The end of the block ends its input, and with it the server.
+            # The end of the block closes the server's input, which ends the server.
             os.environ[COMMAND] = local_python(Path(folder))
             yield
             del os.environ[COMMAND]
 
 
 def use_warm_python() -> None:
-    """Let Spark sessions of this process use the server, where tests run it."""
+    """Let Spark sessions of this process use the server, if tests run it."""
     command = os.environ.get(COMMAND)
     if command is not None:
         from oriel.pipeline.spark import session  # noqa: PLC0415 - the server has it later

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 from prometheus_client.core import Metric
 
 from oriel.app.routes import index_metrics
-from oriel.app.telemetry import Measures
+from oriel.app.telemetry import Metrics
 from oriel.storage.monitoring import metric_families, overview
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _groups() -> dict[str, list[Metric]]:
     with TemporaryDirectory() as data:
         groups = metric_families(overview(Path(data)))
     groups["Indexes"] += index_metrics(cast("StoreCatalog", _NoStores()))
-    return groups | {"Requests": [*Measures(lambda _name: False).families()]}
+    return groups | {"Requests": [*Metrics(lambda _name: False).families()]}
 
 
 class _NoStores:

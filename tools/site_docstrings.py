@@ -38,7 +38,7 @@ INTERNAL = frozenset(
         "Topology.readers_of",
         "Topology.sources",
         "Topology.units",
-        "Topology.waves",
+        "Topology.levels",
         "VersionedTable.newest",
     }
 )

@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from oriel.pipeline.windows import (
     EmitStrategy,
-    Fold,
     SessionWindows,
     SlidingWindows,
     TimeWindows,
+    UserFunctions,
     Windows,
 )
 from tools.window_pictures import arrivals, compared, computed, one_by_one, rows_text, table
@@ -113,7 +113,7 @@ def _drawn(name: str, until_ms: int) -> str:
 def _folded(name: str, records: str, until_ms: int) -> str:
     """Draw sliding windows of functions that add the names, one function for each input."""
     windows = SlidingWindows.of_time_difference_and_grace(10, 100)
-    functions = Fold(str, (_add, _add), None, {"names": pa.string()}, "the page")
+    functions = UserFunctions(str, (_add, _add), None, {"names": pa.string()}, "the page")
     outcome = computed(windows, one_by_one(arrivals(records)), functions=functions)
     oriel = [rows_text(windows.kind, [row]) for row in outcome.rows()]
     return compared(windows, records, until_ms, oriel, RESULTS[name])

@@ -17,10 +17,10 @@ from oriel.pipeline.windows import (
     NULL_VALUE,
     RULES,
     EmitStrategy,
-    Fold,
     Kind,
-    StreamClock,
+    StreamTimes,
     Times,
+    UserFunctions,
     Windows,
     close_time_ms,
     collect_list,
@@ -85,7 +85,7 @@ def computed(
     windows: Windows,
     batches: Sequence[Sequence[Arrival]],
     emit: EmitStrategy | None = None,
-    functions: Fold | None = None,
+    functions: UserFunctions | None = None,
 ) -> Outcome:
     """Run the engine of ``windows`` over the batches, as the pipeline does.
 
@@ -93,7 +93,7 @@ def computed(
     """
     aggregates = functions or {"names": collect_list("name")}
     engine = engine_for(windows, aggregates, _VALUES, emit=emit)
-    clock = StreamClock({record.partition: -1 for batch in batches for record in batch})
+    clock = StreamTimes({record.partition: -1 for batch in batches for record in batch})
     state, close, offset = engine.empty_state(), NEVER_CLOSED_MS, 0
     outcome = Outcome()
     for batch in batches:
@@ -112,7 +112,7 @@ def computed(
     return outcome
 
 
-def _stamped(batch: Sequence[Arrival], clock: StreamClock, delay_ms: int, offset: int) -> pa.Table:
+def _stamped(batch: Sequence[Arrival], clock: StreamTimes, delay_ms: int, offset: int) -> pa.Table:
     partition = np.array([record.partition for record in batch], dtype=np.int32)
     time = np.array([record.time_ms for record in batch], dtype=np.int64)
     return pa.table({

@@ -6,7 +6,7 @@ from these records. This is the lowest package of the service. It imports only e
 of the storage package.
 """
 
-from oriel.app.contract.cursors import PageCursors, TableState, place_of_cursor
+from oriel.app.contract.cursors import PageCursors, TableState, version_of_cursor
 from oriel.app.contract.limits import (
     LIMIT_FIELDS,
     LISTED_KEYS_MAX,
@@ -40,7 +40,7 @@ from oriel.app.contract.problems import (
     MethodNotAllowed,
     NotAcceptable,
     Overloaded,
-    ProblemAnswer,
+    ProblemResponse,
     RequestTimeout,
     RequestTooSlow,
     RowNotFound,
@@ -53,7 +53,7 @@ from oriel.app.contract.problems import (
     WindowNotFound,
     WrongStoreKind,
     malformed_request,
-    problem_answer,
+    problem_response,
 )
 from oriel.app.contract.queries import POSITION_QUERY
 from oriel.app.contract.texts import decode_path
@@ -89,7 +89,7 @@ __all__ = [
     "Overloaded",
     "PageCursors",
     "PathParameter",
-    "ProblemAnswer",
+    "ProblemResponse",
     "RequestTimeout",
     "RequestTooSlow",
     "RowNotFound",
@@ -107,7 +107,7 @@ __all__ = [
     "document_bytes",
     "malformed_request",
     "media_type_of",
-    "place_of_cursor",
-    "problem_answer",
+    "problem_response",
     "reads_of_kind",
+    "version_of_cursor",
 ]

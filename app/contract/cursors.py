@@ -112,11 +112,11 @@ class PageCursors:
             raise InvalidCursor(_NOT_OURS)
         return place
 
-    def read_place(self, cursor: str | None) -> bytes | None:
+    def read_bytes(self, cursor: str | None) -> bytes | None:
         """Return the end of the previous page, in the store's own bytes, None on the first page."""
         return None if cursor is None else self._read(cursor)
 
-    def after_place(self, place: bytes | None) -> str | None:
+    def after_bytes(self, place: bytes | None) -> str | None:
         """Return the cursor of the page that continues after a place, None without such a page."""
         return None if place is None else self._write(place)
 
@@ -179,7 +179,7 @@ class PageCursors:
         return content[_HEAD.size :]
 
 
-def place_of_cursor(cursor: str, table_id: str) -> Place | None:
+def version_of_cursor(cursor: str, table_id: str) -> Place | None:
     """Return the version of the previous page, None if the text is not a cursor."""
     try:
         content = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))

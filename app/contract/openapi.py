@@ -103,7 +103,7 @@ _IF_NONE_MATCH: Json = {
     "schema": {"type": "string"},
 }
 #: Header fields of a response, also of a 304.
-_ANSWER_HEADERS: Json = {
+_RESPONSE_HEADERS: Json = {
     "ETag": {
         "description": "Changes if the windows or rows of the response change, regardless of the "
         "position. Send it as If-None-Match",
@@ -134,7 +134,7 @@ _VARY: Json = {
     "schema": {"type": "string"},
 }
 #: The bodies of the other formats, which JSON schema cannot describe.
-_OTHER_FORMS: Json = {
+_OTHER_FORMATS: Json = {
     MediaType.NDJSON.value: {"schema": {"type": "string"}},
     MediaType.CSV.value: {"schema": {"type": "string"}},
     MediaType.ARROW.value: {"schema": {}},
@@ -227,11 +227,11 @@ def _described(operation: Operation) -> Json:
         *(PROBLEM_KINDS[error] for error in (*operation.problems, *retried)),
         INTERNAL_ERROR,
     ]
-    responses: Json = {"200": _answer(operation)}
+    responses: Json = {"200": _response(operation)}
     if operation.is_hot:
         responses["304"] = {
             "description": "The response is unchanged since the one with the tag of If-None-Match",
-            "headers": _ANSWER_HEADERS,
+            "headers": _RESPONSE_HEADERS,
         }
     for status in sorted({kind.status for kind in kinds}):
         responses[str(status)] = _problems(kind for kind in kinds if kind.status == status)
@@ -294,20 +294,20 @@ def _list_of(schema: Mapping[str, Any]) -> Json:
     return {"type": "array", "items": schema, "maxItems": REPEATS_MAX}
 
 
-def _answer(operation: Operation) -> Json:
+def _response(operation: Operation) -> Json:
     content = _content(operation)
     if operation.answer is None:
         return {"description": "Text", "content": content}
-    headers: Json = {"Vary": _VARY} if operation.has_forms else {}
+    headers: Json = {"Vary": _VARY} if operation.has_formats else {}
     if "position" in operation.answer.model_fields:
         names = ("Oriel-Version", "Oriel-History")
-        headers = {**headers, **{name: _ANSWER_HEADERS[name] for name in names}}
+        headers = {**headers, **{name: _RESPONSE_HEADERS[name] for name in names}}
     if not operation.is_hot:
         described: Json = {"description": "Successful response", "content": content}
         return {**described, "headers": headers} if headers else described
     return {
         "description": "The response, from one table version",
-        "headers": {**_ANSWER_HEADERS, **headers},
+        "headers": {**_RESPONSE_HEADERS, **headers},
         "content": content,
     }
 
@@ -324,7 +324,7 @@ def _content(operation: Operation) -> Json:
     content = {"schema": {"$ref": _SCHEMA_REFERENCE.format(model=operation.answer.__name__)}}
     if operation.response_example is not None:
         content["example"] = operation.response_example
-    forms = _OTHER_FORMS if operation.has_forms else {}
+    forms = _OTHER_FORMATS if operation.has_formats else {}
     return {MediaType.JSON.value: content, **forms}
 
 

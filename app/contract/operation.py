@@ -113,7 +113,7 @@ class Operation:
         return tuple(PATH_PARAMETERS[name] for name in re.findall(r"{(\w+)}", self.path))
 
     @property
-    def has_forms(self) -> bool:
+    def has_formats(self) -> bool:
         """Return whether the response is available in each format of ``MediaType``."""
         return self.is_hot or self.method == "POST" or self.answer is KeysAnswer
 
@@ -138,13 +138,15 @@ class Operation:
             (AS_OF_VERSION in query, (storage.VersionNotFound, *TABLE_READ_PROBLEMS)),
             (bool(self.store_kinds) and self.store_kinds != EVERY_STORE, (WrongStoreKind,)),
             (KEY in path or self.method == "POST", (KeyOfAnotherShard,)),
-            (_names_keys(path, query) or self.method == "POST", (storage.UnfitKey,)),
+            (_names_keys(path, query) or self.method == "POST", (storage.InvalidKey,)),
             (CURSOR in query, (storage.InvalidCursor,)),
             (CURSOR in query or HISTORY in query, (storage.HistoryLost,)),
-            (self.has_forms, (NotAcceptable,)),
+            (self.has_formats, (NotAcceptable,)),
             (self.method == "POST", (InvalidBody, BodyTooLarge, KeysOfSeveralShards)),
         )
-        errors = [error for holds, of_condition in follow if holds for error in of_condition]
+        errors = [
+            error for holds, errors_of_condition in follow if holds for error in errors_of_condition
+        ]
         return (*errors, *self.own_problems, MethodNotAllowed)
 
 

@@ -31,9 +31,9 @@ from oriel.app.contract.parameters import TABLE_READS
 from oriel.app.contract.problems import RowNotFound, UnknownParameter, WindowNotFound
 from oriel.app.contract.queries import (
     CHANGES_QUERY,
+    DEAD_LETTER_COUNTS_QUERY,
+    DEAD_LETTERS_QUERY,
     KEYS_QUERY,
-    LETTER_COUNTS_QUERY,
-    LETTERS_QUERY,
     ONE_QUERY,
     RANGE_QUERY,
     SESSIONS_QUERY,
@@ -224,7 +224,7 @@ _RECORDS = (
         description="List the records that the stores could not use, with their source offset, "
         f"reason, key, time, headers and bytes. {TABLE_READS}",
         answer=DeadLettersAnswer,
-        query=LETTERS_QUERY,
+        query=DEAD_LETTERS_QUERY,
         own_problems=TABLE_READ_PROBLEMS,
     ),
     Operation(
@@ -235,7 +235,7 @@ _RECORDS = (
         description="Count the dead letters that `listDeadLetters` returns for the same "
         f"parameters, with the most frequent reason first. {TABLE_READS}",
         answer=DeadLetterCountsAnswer,
-        query=LETTER_COUNTS_QUERY,
+        query=DEAD_LETTER_COUNTS_QUERY,
         own_problems=TABLE_READ_PROBLEMS,
     ),
     Operation(

@@ -197,7 +197,7 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     Forbidden: ProblemKind(403, "forbidden", "The token does not grant access"),
     NotAcceptable: ProblemKind(406, "not-acceptable", "The response format is not available"),
     storage.InvalidCursor: ProblemKind(400, "invalid-cursor", "The cursor is not valid"),
-    storage.UnfitKey: ProblemKind(400, "unfit-key", "The key does not have the store's key type"),
+    storage.InvalidKey: ProblemKind(400, "unfit-key", "The key does not have the store's key type"),
     storage.UnknownStore: ProblemKind(404, "unknown-store", "The store does not exist"),
     storage.VersionNotFound: ProblemKind(
         404, "version-not-found", "The table version does not exist"
@@ -239,7 +239,7 @@ GUARD_PROBLEMS: tuple[type[ApiError], ...] = (
 )  # fmt: skip
 
 
-class ProblemAnswer(NamedTuple):
+class ProblemResponse(NamedTuple):
     """A finished error response."""
 
     status: int
@@ -247,7 +247,7 @@ class ProblemAnswer(NamedTuple):
     body: bytes
 
 
-def problem_answer(error: Exception, instance: str) -> ProblemAnswer:
+def problem_response(error: Exception, instance: str) -> ProblemResponse:
     """Turn an exception into a response. An unknown exception is logged and becomes a 500.
 
     ``instance`` is the path of the request.
@@ -264,16 +264,16 @@ def problem_answer(error: Exception, instance: str) -> ProblemAnswer:
     allow = (getattr(error, "headers", None) or {}).get("Allow", "")
     more = {"owners": error.owners} if isinstance(error, KeysOfSeveralShards) else {}
     allowed = b"POST" if allow == "POST" else b"GET, HEAD"
-    answer = _answer(kind, detail, instance, more, allow=allowed)
+    answer = _response(kind, detail, instance, more, allow=allowed)
     if isinstance(error, KeyOfAnotherShard):
         # A router sends the request to this shard (docs/how-to/routing.md).
         answer.headers.append((b"oriel-owner", b"%d" % error.owner))
     return answer
 
 
-def malformed_request(detail: str) -> ProblemAnswer:
+def malformed_request(detail: str) -> ProblemResponse:
     """Return the response to bytes that are not an HTTP request, which have no path."""
-    return _answer(MALFORMED_REQUEST, detail, "")
+    return _response(MALFORMED_REQUEST, detail, "")
 
 
 def kind_of(error: Exception) -> ProblemKind:
@@ -296,14 +296,14 @@ def problem_document(kind: ProblemKind, detail: str, instance: str) -> dict[str,
     }
 
 
-def _answer(
+def _response(
     kind: ProblemKind,
     detail: str,
     instance: str,
     more: Mapping[str, object] = MappingProxyType({}),
     *,
     allow: bytes = b"GET, HEAD",
-) -> ProblemAnswer:
+) -> ProblemResponse:
     # JSON cannot contain a lone surrogate, and clients choose the path.
     printable = [text.encode("utf-8", "replace").decode() for text in (detail, instance)]
     body = orjson.dumps({**problem_document(kind, *printable), **more})
@@ -318,4 +318,4 @@ def _answer(
         headers.append((b"allow", allow))
     if kind.status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="oriel"'))
-    return ProblemAnswer(kind.status, headers, body)
+    return ProblemResponse(kind.status, headers, body)

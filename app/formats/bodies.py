@@ -16,7 +16,7 @@ from oriel.app.formats.tables import (
     with_ms_times,
 )
 from oriel.storage import StoreDefinition
-from oriel.storage.index import json_texts, window_json
+from oriel.storage.index import json_strings, window_json
 
 
 def windows_body(
@@ -89,4 +89,4 @@ def _csv_column(column: Any) -> Any:
         return column
     # CSV does not have lists, so a field contains the JSON of a list.
     flat = column.combine_chunks()
-    return pc.if_else(flat.is_valid(), json_texts(flat), None)
+    return pc.if_else(flat.is_valid(), json_strings(flat), None)

@@ -34,7 +34,7 @@ def page_table(items: Sequence[bytes], definition: StoreDefinition) -> Any:
             fields, or all columns without an item. The order of the items is unchanged.
         definition: The definition of the store.
     """
-    schema = _answer_schema(definition)
+    schema = _response_schema(definition)
     if items:
         fields = {_TIMES.get(name, name) for name in orjson.loads(items[0])}
         schema = pa.schema([field for field in schema if field.name in fields])
@@ -71,7 +71,7 @@ def with_iso_times(table: Any) -> Any:
     return _with_times(table, {column: column for column in _TIMES.values()}, _iso_texts)
 
 
-def _answer_schema(definition: StoreDefinition) -> pa.Schema:
+def _response_schema(definition: StoreDefinition) -> pa.Schema:
     aggregates = {aggregate.name: arrow_type(aggregate.type) for aggregate in definition.aggregates}
     schema = store_schema(aggregates, windowed=definition.window.is_windowed)
     return pa.schema([field for field in schema if field.name not in _INTERNAL])

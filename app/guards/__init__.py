@@ -20,7 +20,7 @@ from oriel.app.guards.access import (
 from oriel.app.guards.connections import Connections
 from oriel.app.guards.gate import (
     PROBE_PATHS,
-    WHOLE_ANSWER,
+    WHOLE_RESPONSE,
     App,
     Gate,
     Receive,
@@ -30,22 +30,22 @@ from oriel.app.guards.gate import (
 )
 from oriel.app.guards.hosts import AllowedHosts, is_loopback
 from oriel.app.guards.protocol import protocol_of
-from oriel.app.guards.tokens import BadKeys, BadTokenFile
+from oriel.app.guards.tokens import InvalidKeys, InvalidTokenFile
 from oriel.app.guards.turns import Turns
 from oriel.app.guards.verifiers import TokenSettings, make_verifiers
 
 __all__ = [
     "ACCESS",
     "PROBE_PATHS",
-    "WHOLE_ANSWER",
+    "WHOLE_RESPONSE",
     "Access",
     "AccessGuard",
     "AllowedHosts",
     "App",
-    "BadKeys",
-    "BadTokenFile",
     "Connections",
     "Gate",
+    "InvalidKeys",
+    "InvalidTokenFile",
     "Receive",
     "Scope",
     "Send",

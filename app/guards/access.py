@@ -31,7 +31,7 @@ ACCESS = "oriel.access"
 
 #: Pages and documents without data, and the health of the process.
 _OPEN_PATHS = frozenset({b"/", b"/healthz", b"/openapi.json", b"/docs"})
-_OPEN_FOLDERS = (b"/docs/", b"/page/")
+_OPEN_PREFIXES = (b"/docs/", b"/page/")
 #: The paths of probes and monitoring. With ``open_probes``, they also need no token.
 _PROBE_PATHS = frozenset({b"/readyz", b"/freshz", b"/metrics"})
 #: Lists that omit the stores that a token does not grant access to.
@@ -63,19 +63,19 @@ class Access:
     key_prefixes: tuple[str, ...] | None = None
 
     @cached_property
-    def reaches_everything(self) -> bool:
+    def grants_everything(self) -> bool:
         """Return whether it grants access to every store and key."""
-        return self.key_prefixes is None and self.reaches_all_stores()
+        return self.key_prefixes is None and self.grants_all_stores()
 
-    def reaches_store(self, store: str) -> bool:
+    def grants_store(self, store: str) -> bool:
         """Return whether it grants access to a store with this name."""
         return any(fnmatchcase(store, pattern) for pattern in self.stores)
 
-    def reaches_all_stores(self) -> bool:
+    def grants_all_stores(self) -> bool:
         """Return whether it grants access to every store."""
         return "*" in self.stores
 
-    def reaches_key(self, key: str) -> bool:
+    def grants_key(self, key: str) -> bool:
         """Return whether it grants access to a key, or to all keys with a prefix."""
         return self.key_prefixes is None or key.startswith(self.key_prefixes)
 
@@ -114,15 +114,15 @@ class AccessGuard:
             Forbidden: The token does not grant access to the key or the path.
         """
         path = scope["raw_path"]
-        if path in self._open_paths or path.startswith(_OPEN_FOLDERS):
+        if path in self._open_paths or path.startswith(_OPEN_PREFIXES):
             return
         access: Access | None = None
         try:
             access = self._access_of(authorization)
-            if not access.reaches_everything:
+            if not access.grants_everything:
                 _check_path(access, path, scope["query_string"])
         except (ApiError, UnknownStore) as error:
-            _tell_denied(scope, access, error)
+            _log_denied(scope, access, error)
             raise
         scope[ACCESS] = access
 
@@ -166,7 +166,7 @@ def _check_path(access: Access, path: bytes, query: bytes) -> None:
         return
     parts = path.split(b"/", 5)
     if parts[1:3] != [b"v1", b"stores"]:
-        if not access.reaches_all_stores():
+        if not access.grants_all_stores():
             message = (
                 "The token grants access to some stores, but this request is about all "
                 "stores. Use a token for all stores."
@@ -177,14 +177,14 @@ def _check_path(access: Access, path: bytes, query: bytes) -> None:
         if path == b"/metrics" and access.key_prefixes:
             raise Forbidden(_ALL_KEYS)
         return
-    if not access.reaches_store(decode_path(parts[3])):
+    if not access.grants_store(decode_path(parts[3])):
         raise UnknownStore(_NO_STORE)
     if access.key_prefixes is None or len(parts) == 4:
         return
     operation = _BY_PATH.get(parts[4].decode("latin-1"))
     # The route of a POST has the keys, and calls check_keys.
     if operation is None or operation.method != "POST":
-        check_keys(access, _keys_asked_for(operation, parts, query))
+        check_keys(access, _requested_keys(operation, parts, query))
 
 
 def check_keys(access: Access, keys: Iterable[str] | None) -> None:
@@ -199,7 +199,7 @@ def check_keys(access: Access, keys: Iterable[str] | None) -> None:
     """
     if access.key_prefixes is None:
         return
-    if keys is None or not all(map(access.reaches_key, keys)):
+    if keys is None or not all(map(access.grants_key, keys)):
         known = ", ".join(map(repr, access.key_prefixes)) or "nothing"
         message = (
             f"The token grants access only to keys that begin with {known}. Send these "
@@ -208,7 +208,7 @@ def check_keys(access: Access, keys: Iterable[str] | None) -> None:
         raise Forbidden(message)
 
 
-def _keys_asked_for(
+def _requested_keys(
     operation: Operation | None, parts: Sequence[bytes], query: bytes
 ) -> Sequence[str] | None:
     """Return the keys or prefixes that a request names, None if it is about all keys."""
@@ -249,7 +249,7 @@ def hide_other_stores(scope: Scope, error: Exception) -> Exception:
     return error
 
 
-def _tell_denied(scope: Scope, access: Access | None, error: Exception) -> None:
+def _log_denied(scope: Scope, access: Access | None, error: Exception) -> None:
     """Write the audit line of a rejection, without the token."""
     client = scope.get("client")
     address = client[0] if client else "unknown"

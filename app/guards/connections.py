@@ -9,13 +9,13 @@ from typing import Protocol
 from oriel.app.contract import Limits, Overloaded
 
 #: Seconds between two checks for connections that are past a deadline.
-_LOOK_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
 #: File descriptors that are reserved for indexes, logs and other files of the worker.
 _RESERVED_DESCRIPTORS = 64
 #: Bytes of a body after which a connection pauses, and the number of paused connections that
 #: continue in one iteration of the event loop. Otherwise, many long bodies would block the loop.
 LONG_PIECE_BYTES = 32 * 1024
-_READS_A_TURN = 16
+_READS_PER_TURN = 16
 
 
 class Connection(Protocol):
@@ -67,18 +67,18 @@ class Connections:
             self._default_headers = headers
         return self._default_head
 
-    async def look_around(self, say_number: Callable[[int], None]) -> None:
+    async def close_late_connections(self, report_count: Callable[[int], None]) -> None:
         """Close connections that are past a deadline, once per second, until the task is canceled.
 
-        Each time, call ``say_number`` with the number of connections.
+        Each time, call ``report_count`` with the number of connections.
         """
         loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_CHECK_SECONDS)
             now = loop.time()
             for connection in list(self.all):
                 connection.end_if_late(now)
-            say_number(len(self.all))
+            report_count(len(self.all))
 
     def read_later(self, connection: Connection) -> None:
         """Let a paused connection continue to read when it is its turn."""
@@ -87,12 +87,12 @@ class Connections:
         self._paused.append(connection)
 
     def _let_read(self) -> None:
-        for _ in range(min(len(self._paused), _READS_A_TURN)):
+        for _ in range(min(len(self._paused), _READS_PER_TURN)):
             self._paused.popleft().read_again()
         if self._paused:
             asyncio.get_running_loop().call_soon(self._let_read)
 
-    def make_room(self) -> bool:
+    def close_slowest(self) -> bool:
         """Close the connection that is silent for longest, or otherwise the slowest one.
 
         Slow clients do not read the response to their request, or do not send its body.
@@ -100,7 +100,7 @@ class Connections:
         Returns:
             False if no connection is silent or slow.
         """
-        late = asyncio.get_running_loop().time() - _LOOK_SECONDS
+        late = asyncio.get_running_loop().time() - _CHECK_SECONDS
         oldest = next(iter(self.silent), None)
         if oldest is None:
             oldest, since = next(iter(self.stuck.items()), (None, late))

@@ -23,7 +23,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 #: ASGI extension: one message of this type is a whole response (``status``, ``headers``, ``body``).
 #: In uvicorn, a response has two messages, and two regular expressions check each header field.
 #: That costs a quarter of the time of a hot read.
-WHOLE_ANSWER = "oriel.answer"
+WHOLE_RESPONSE = "oriel.answer"
 #: ASGI extension: a function that closes the connection and drops the data that is not sent yet.
 ABORT = "oriel.abort"
 
@@ -148,7 +148,7 @@ class Gate:
             Overloaded: All slots are in use.
             ShuttingDown: The worker ends, so no request can begin to wait.
         """
-        self._refuse_when_closing()
+        self._reject_when_closing()
         if self.waiting >= self.limits.waiting_requests:
             limit = self.limits.waiting_requests
             raise Overloaded(_full("requests that wait for a position", limit, "waiting_requests"))
@@ -168,7 +168,7 @@ class Gate:
             Overloaded: All slots are in use, or the limit of watched keys is reached.
             ShuttingDown: The worker ends.
         """
-        self._refuse_when_closing()
+        self._reject_when_closing()
         if self.streams >= self.limits.streams:
             raise Overloaded(_full("open event streams", self.limits.streams, "streams"))
         if self.watched_keys + keys > self.limits.watched_keys:
@@ -198,8 +198,8 @@ class Gate:
             Overloaded: With this response, unread responses exceed the limit. Nothing was sent.
         """
         is_short = len(body) <= _PIECE_BYTES
-        if is_short and WHOLE_ANSWER in scope.get("extensions", ()):
-            whole = {"type": WHOLE_ANSWER, "status": status, "headers": headers, "body": body}
+        if is_short and WHOLE_RESPONSE in scope.get("extensions", ()):
+            whole = {"type": WHOLE_RESPONSE, "status": status, "headers": headers, "body": body}
             await send(whole)
             return
         start = {"type": "http.response.start", "status": status, "headers": headers}
@@ -207,14 +207,14 @@ class Gate:
             await send(start)
             await send({"type": "http.response.body", "body": body})
             return
-        with self._long_response(len(body), scope) as piece_is_taken:
+        with self._long_response(len(body), scope) as piece_is_read:
             await send(start)
             pieces = memoryview(body)
             for begin in range(0, len(body), _PIECE_BYTES):
                 end = begin + _PIECE_BYTES
                 piece = {"type": "http.response.body", "body": bytes(pieces[begin:end])}
                 await send({**piece, "more_body": end < len(body)})
-                piece_is_taken()
+                piece_is_read()
 
     def bounded(self, scope: Mapping[str, Any], send: Send) -> Send:
         """Return a ``send`` for another application that sends its messages within the limits.
@@ -232,7 +232,7 @@ class Gate:
                 await self.send(scope, send, start["status"], start["headers"], body)
             else:
                 # A file is sent piece by piece, and each piece can wait for the client.
-                with self._without_place():
+                with self._without_slot():
                     if start is not None:
                         await send(start)
                     start = None
@@ -241,7 +241,7 @@ class Gate:
         return send_bounded
 
     @contextmanager
-    def _without_place(self) -> Iterator[None]:
+    def _without_slot(self) -> Iterator[None]:
         """Free the slot of the request while it waits for a client."""
         self.requests -= 1
         try:
@@ -267,14 +267,14 @@ class Gate:
         self._long[one] = response = _LongResponse(size, self._clock(), abort)
         self.unsent_bytes += size
 
-        def piece_is_taken() -> None:
+        def piece_is_read() -> None:
             response.waits_since = self._clock()
             if one in self._long:
                 self._long.move_to_end(one)
 
         try:
-            with self._without_place():
-                yield piece_is_taken
+            with self._without_slot():
+                yield piece_is_read
         finally:
             if self._long.pop(one, None) is not None:
                 self.unsent_bytes -= size
@@ -315,7 +315,7 @@ class Gate:
         """Reject new waits, because the worker is shutting down."""
         self.is_closing = True
 
-    def _refuse_when_closing(self) -> None:
+    def _reject_when_closing(self) -> None:
         if self.is_closing:
             message = "The worker is shutting down. Send the request again."
             raise ShuttingDown(message)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from oriel.app.contract import UnknownHost
 
 #: The number of cached hosts. It is limited, because clients choose them.
-_REMEMBERED_MAX = 1_000
+_CACHE_MAX = 1_000
 
 _ANY = "*"
 
@@ -29,7 +29,7 @@ class AllowedHosts:
         self._any = _ANY in names
         self._names = names | {"localhost"}
         self._below = tuple(name[1:] for name in names if name.startswith("*."))
-        self._remembered: set[bytes] = set()
+        self._cached: set[bytes] = set()
 
     def check(self, host: bytes | None) -> None:
         """Check the value of a Host field, or None for a request of HTTP/1.0 without the field.
@@ -37,7 +37,7 @@ class AllowedHosts:
         Raises:
             UnknownHost: The host is not allowed.
         """
-        if self._any or host is None or host in self._remembered:
+        if self._any or host is None or host in self._cached:
             return
         if not self._allows(host.decode("latin-1")):
             message = (
@@ -45,8 +45,8 @@ class AllowedHosts:
                 "allow it with --allowed-host."
             )
             raise UnknownHost(message)
-        if len(self._remembered) < _REMEMBERED_MAX:
-            self._remembered.add(host)
+        if len(self._cached) < _CACHE_MAX:
+            self._cached.add(host)
 
     def _allows(self, host: str) -> bool:
         name = _without_port(host).lower().rstrip(".")

@@ -27,7 +27,7 @@ import jwt
 
 from oriel.app.contract import Forbidden
 from oriel.app.guards.access import Access
-from oriel.app.guards.tokens import BadKeys
+from oriel.app.guards.tokens import InvalidKeys
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ _ALGORITHMS = (
 _REFRESH_SECONDS = 300.0
 _UNKNOWN_KEY_SECONDS = 10.0
 #: The number of cached tokens. The check of a signature costs some 100 us.
-_REMEMBERED_MAX = 1_000
+_CACHE_MAX = 1_000
 #: Characters of a malformed claim in a message.
 _SHOWN_CHARACTERS = 80
 
@@ -105,7 +105,7 @@ class JwtVerifier:
             return None
         access = _access(claims)
         verified[digest] = _Verified(access, float(claims["exp"]))
-        if len(verified) > _REMEMBERED_MAX:
+        if len(verified) > _CACHE_MAX:
             verified.popitem(last=False)
         return access
 
@@ -139,7 +139,7 @@ class JwtVerifier:
     def _read_again(self) -> None:
         try:
             keys = _read_keys(self._settings.keys)
-        except BadKeys as error:
+        except InvalidKeys as error:
             logger.error("%s. The previous keys stay in use", error)  # noqa: TRY400 - it says all
             return
         self._key_set = _KeySet(keys, OrderedDict())
@@ -160,7 +160,7 @@ def _read_keys(place: str) -> dict[str | None, jwt.PyJWK]:
             raise ValueError("it must be a JSON object with a list `keys`")  # noqa: EM101, TRY301, TRY004
     except (jwt.PyJWTError, OSError, ValueError, HTTPException) as error:
         message = f"{place}: the keys for JSON Web Tokens cannot be read: {error}"
-        raise BadKeys(message) from error
+        raise InvalidKeys(message) from error
     keys = [key for one in listed if (key := _usable(one)) is not None]
     if not keys:
         logger.warning(

@@ -27,14 +27,14 @@ from oriel.app.contract import (
     BodyTooLarge,
     HeaderTooLarge,
     Overloaded,
-    ProblemAnswer,
+    ProblemResponse,
     RequestTimeout,
     UrlTooLong,
     malformed_request,
-    problem_answer,
+    problem_response,
 )
 from oriel.app.guards.connections import LONG_PIECE_BYTES, Connections
-from oriel.app.guards.gate import ABORT, WHOLE_ANSWER, Receive, Scope, Send
+from oriel.app.guards.gate import ABORT, WHOLE_RESPONSE, Receive, Scope, Send
 from oriel.app.guards.headers import ambiguity
 
 #: Bytes of requests that a connection keeps unread while its queue of requests is full.
@@ -50,8 +50,8 @@ def protocol_of(connections: Connections) -> Callable[..., "GuardedProtocol"]:
     return make
 
 
-class _Refused(Exception):
-    """The request being read is rejected. ``GuardedProtocol._refusal`` has the response."""
+class _Rejected(Exception):
+    """The request being read is rejected. ``GuardedProtocol._rejection`` has the response."""
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -65,9 +65,9 @@ class GuardedProtocol(HttpToolsProtocol):
         self._limits = connections.limits
         self._task: asyncio.Task[None] | None = None
         #: The request that ``_task`` responds to. ``cycle`` is the last request that was read.
-        self._front: RequestResponseCycle | None = None
+        self._current: RequestResponseCycle | None = None
         #: The application for ``_front`` while the client has not read the previous responses.
-        self._postponed: Any = None
+        self._postponed_app: Any = None
         #: The bytes that arrived after the requests that fill the queue.
         self._unread = b""
         #: Empty before the first request, because a line break before it is not a part of it.
@@ -82,23 +82,23 @@ class GuardedProtocol(HttpToolsProtocol):
         self._trailer_bytes = 0
         #: Bytes of bodies that the connection has in ``Connections.body_bytes``.
         self._kept_bytes = 0
-        self._refusal: ProblemAnswer | None = None
+        self._rejection: ProblemResponse | None = None
         #: Since when the client has read no sent data, None if no data waits.
-        self._stuck_since: float | None = None
+        self._unread_since: float | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept the connection. At the limit, close a silent or slow one for it."""
         super().connection_made(transport)
         #: The ASGI extensions of the server.
-        self._extensions: dict[str, Any] = {WHOLE_ANSWER: {}, ABORT: transport.abort}
+        self._extensions: dict[str, Any] = {WHOLE_RESPONSE: {}, ABORT: transport.abort}
         connections = self._connections
         connections.all.add(self)
-        if len(connections.all) > connections.most and not connections.make_room():
+        if len(connections.all) > connections.most and not connections.close_slowest():
             message = (
                 f"--limit-connections: the worker already has {connections.most} busy "
                 "connections. Send the request again later."
             )
-            self._refuse(problem_answer(Overloaded(message), ""))
+            self._refuse(problem_response(Overloaded(message), ""))
             return
         connections.silent[self] = None
 
@@ -109,9 +109,9 @@ class GuardedProtocol(HttpToolsProtocol):
         self._connections.stuck.pop(self, None)
         self._forget_bodies()
         super().connection_lost(exc)
-        if self._task is not None and self._front is not None:
+        if self._task is not None and self._current is not None:
             # uvicorn only marks the last request, which can be a queued one.
-            self._front.disconnected = True
+            self._current.disconnected = True
             self._task.cancel()
 
     def data_received(self, data: bytes) -> None:
@@ -120,7 +120,7 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         self._unset_keepalive_if_required()
         self._unread += data
-        self._read_on()
+        self._read_requests()
         if self._is_in_body and len(data) >= LONG_PIECE_BYTES and not self.transport.is_closing():
             self.transport.pause_reading()
             self._connections.read_later(self)
@@ -130,7 +130,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if not self.transport.is_closing() and not self.flow.read_paused:
             self.transport.resume_reading()
 
-    def _read_on(self) -> None:
+    def _read_requests(self) -> None:
         """Read the unread bytes, one request at a time, until the queue is full."""
         data, at = self._unread, 0
         while at < len(data) and not self.transport.is_closing():
@@ -194,19 +194,19 @@ class GuardedProtocol(HttpToolsProtocol):
         """Begin to respond, or reject a header that is over the limit or ambiguous."""
         limits = self._limits
         if len(self.url) > limits.url_bytes:
-            self._refusal = self._too_long_url()
-            raise _Refused
+            self._rejection = self._too_long_url()
+            raise _Rejected
         # Count the fields only if the bytes could exceed the limit.
         if self._header_bytes > limits.header_bytes and (
             sum(len(name) + len(value) for name, value in self.headers) > limits.header_bytes
         ):
-            self._refusal = self._too_large_header()
-            raise _Refused
+            self._rejection = self._too_large_header()
+            raise _Rejected
         version, is_upgrade = self.parser.get_http_version(), self.parser.should_upgrade()
         problem = ambiguity(self.headers, version, is_upgrade=is_upgrade)
         if problem is not None:
-            self._refusal = malformed_request(problem)
-            raise _Refused
+            self._rejection = malformed_request(problem)
+            raise _Rejected
         self._is_in_header = False
         self._is_in_body = True
         self._body_bytes = self._trailer_bytes = 0
@@ -232,15 +232,15 @@ class GuardedProtocol(HttpToolsProtocol):
                 f"--limit-body-bytes: the body must have at most {self._limits.body_bytes} "
                 "bytes. Send a smaller body."
             )
-            self._refusal = problem_answer(BodyTooLarge(message), "")
-            raise _Refused
+            self._rejection = problem_response(BodyTooLarge(message), "")
+            raise _Rejected
         if self.cycle.response_complete:
             return
         self._kept_bytes += len(body)
         self._connections.body_bytes += len(body)
         self._connections.bound_bodies()
         if self.transport.is_closing():
-            raise _Refused
+            raise _Rejected
         self.cycle.body += body
         self.cycle.message_event.set()
 
@@ -252,7 +252,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Complete the response. The connection is silent until the next request."""
-        self._task = self._front = None
+        self._task = self._current = None
         if not self.pipeline and not self.transport.is_closing():
             self._since = self.loop.time()
             self._connections.silent[self] = None
@@ -261,13 +261,13 @@ class GuardedProtocol(HttpToolsProtocol):
             self._count_bodies()
         self._leave_arriving()
         if self._unread:
-            self._read_on()
+            self._read_requests()
 
     def _count_bodies(self) -> None:
         """Free the bytes of bodies whose requests are complete."""
         if self.cycle.response_complete:
             self.cycle.body = bytearray()
-        waiting = [] if self._front is None else [self._front]
+        waiting = [] if self._current is None else [self._current]
         waiting += [cycle for cycle, _ in self.pipeline]
         kept_bytes = sum(len(cycle.body) for cycle in waiting)
         self._connections.body_bytes += kept_bytes - self._kept_bytes
@@ -286,7 +286,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Respond to invalid bytes or a rejected request, and close the connection."""
-        refusal, self._refusal = self._refusal, None
+        refusal, self._rejection = self._rejection, None
         self._refuse(refusal or malformed_request(msg))
 
     def pause_writing(self) -> None:
@@ -297,23 +297,23 @@ class GuardedProtocol(HttpToolsProtocol):
     def resume_writing(self) -> None:
         """Continue writing, because the client has read most of the sent data."""
         super().resume_writing()
-        self._stuck_since = None
+        self._unread_since = None
         self._connections.stuck.pop(self, None)
-        app, self._postponed = self._postponed, None
-        if app is not None and self._front is not None and not self.transport.is_closing():
-            self._start_asgi_task(self._front, app)
+        app, self._postponed_app = self._postponed_app, None
+        if app is not None and self._current is not None and not self.transport.is_closing():
+            self._start_asgi_task(self._current, app)
 
     def end_if_late(self, now: float) -> None:
         """Close the connection if it is past a deadline. ``now`` is the event loop's time."""
         is_header_late = now - self._since > self._limits.header_seconds
-        if self._takes_nothing(now) or (self._unread and is_header_late):
+        if self._reads_nothing(now) or (self._unread and is_header_late):
             self.transport.abort()
         elif self._is_in_header and is_header_late:
             message = (
                 "--limit-header-seconds: the header must arrive within "
                 f"{self._limits.header_seconds} s. Send the request again."
             )
-            self._refuse(problem_answer(RequestTimeout(message), ""))
+            self._refuse(problem_response(RequestTimeout(message), ""))
         elif self._is_in_body and now - self._since > (
             self._limits.header_seconds + self._limits.body_seconds
         ):
@@ -321,36 +321,38 @@ class GuardedProtocol(HttpToolsProtocol):
                 "--limit-body-seconds: the body must arrive within "
                 f"{self._limits.body_seconds} s. Send the request again."
             )
-            self._refuse(problem_answer(RequestTimeout(message), ""))
+            self._refuse(problem_response(RequestTimeout(message), ""))
         elif self in self._connections.silent and now - self._since > self._limits.idle_seconds:
             self.transport.close()
 
-    def _takes_nothing(self, now: float) -> bool:
+    def _reads_nothing(self, now: float) -> bool:
         if self.transport.get_write_buffer_size() == 0:
-            self._stuck_since = None
-        elif self._stuck_since is None:
-            self._stuck_since = now
-        return self._stuck_since is not None and now - self._stuck_since > self._limits.send_seconds
+            self._unread_since = None
+        elif self._unread_since is None:
+            self._unread_since = now
+        return (
+            self._unread_since is not None and now - self._unread_since > self._limits.send_seconds
+        )
 
-    def _too_long_url(self) -> ProblemAnswer:
+    def _too_long_url(self) -> ProblemResponse:
         message = (
             f"--limit-url-bytes: path and query must have at most {self._limits.url_bytes} "
             "bytes. Send a shorter URL."
         )
-        return problem_answer(UrlTooLong(message), "")
+        return problem_response(UrlTooLong(message), "")
 
-    def _too_large_header(self) -> ProblemAnswer:
+    def _too_large_header(self) -> ProblemResponse:
         message = (
             "--limit-header-bytes: the header fields must have at most "
             f"{self._limits.header_bytes} bytes. Send fewer or shorter fields."
         )
-        return problem_answer(HeaderTooLarge(message), "")
+        return problem_response(HeaderTooLarge(message), "")
 
     def refuse(self, error: Overloaded) -> None:
         """Respond with an error and close the connection."""
-        self._refuse(problem_answer(error, ""))
+        self._refuse(problem_response(error, ""))
 
-    def _refuse(self, answer: ProblemAnswer) -> None:
+    def _refuse(self, send_response: ProblemResponse) -> None:
         """Respond without an application, and close. A request in progress is canceled."""
         self._is_in_header = self._is_in_body = False
         self._connections.silent.pop(self, None)
@@ -358,55 +360,57 @@ class GuardedProtocol(HttpToolsProtocol):
         self.pipeline.clear()
         if self.transport.is_closing():
             return
-        if self._task is not None and self._front is not None:
+        if self._task is not None and self._current is not None:
             # After the start of a response, a second response would be read as a part of it.
-            if self._front.response_started:
+            if self._current.response_started:
                 self.transport.abort()
                 return
             self._task.cancel()
-            self._front.disconnected = True
-        status = HTTPStatus(answer.status)
+            self._current.disconnected = True
+        status = HTTPStatus(send_response.status)
         head = b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode())
-        lines = b"".join(b"%b: %b\r\n" % header for header in answer.headers)
-        self.transport.write(head + lines + b"connection: close\r\n\r\n" + answer.body)
+        lines = b"".join(b"%b: %b\r\n" % header for header in send_response.headers)
+        self.transport.write(head + lines + b"connection: close\r\n\r\n" + send_response.body)
         self.transport.close()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self._front = cycle
+        self._current = cycle
         if self.flow.write_paused:
             # A request whose client does not read uses no slot of the gate.
-            self._postponed = app
+            self._postponed_app = app
             return
         # Like uvicorn, but the task is kept, so that it ends with the connection.
         cycle.scope["extensions"] = self._extensions
 
         async def extended(scope: Scope, receive: Receive, send: Send) -> None:
-            async def answer(message: Any) -> None:
-                if message["type"] == WHOLE_ANSWER:
-                    await self._write_answer(cycle, message)
+            async def send_response(message: Any) -> None:
+                if message["type"] == WHOLE_RESPONSE:
+                    await self._write_response(cycle, message)
                 else:
                     await send(message)
 
-            await app(scope, receive, answer)
+            await app(scope, receive, send_response)
 
         self._task = self.loop.create_task(cycle.run_asgi(cast("Any", extended)))
         self._task.add_done_callback(self.tasks.discard)
         self.tasks.add(self._task)
 
-    async def _write_answer(self, cycle: RequestResponseCycle, answer: Mapping[str, Any]) -> None:
+    async def _write_response(
+        self, cycle: RequestResponseCycle, send_response: Mapping[str, Any]
+    ) -> None:
         """Write a whole response at once. Its header fields need no check."""
         if cycle.flow.write_paused and not cycle.disconnected:
             await cycle.flow.drain()
         if cycle.disconnected:
             return
         head = [
-            STATUS_LINE[answer["status"]],
+            STATUS_LINE[send_response["status"]],
             self._connections.default_head(self.server_state.default_headers),
-            *[b"%b: %b\r\n" % header for header in answer["headers"]],
+            *[b"%b: %b\r\n" % header for header in send_response["headers"]],
             b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n",
         ]
         if cycle.scope["method"] != "HEAD":
-            head.append(answer["body"])
+            head.append(send_response["body"])
         self.transport.write(b"".join(head))
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = False

@@ -15,7 +15,7 @@ from pathlib import Path
 import orjson
 
 from oriel.app.guards.seals import sealed
-from oriel.app.guards.tokens import BadTokenFile, parse_tokens, read_text
+from oriel.app.guards.tokens import InvalidTokenFile, parse_tokens, read_text
 
 _PREFIX = "oriel_"
 _RANDOM_BYTES = 32
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     token = _PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
     try:
         count = _change(options, token)
-    except (BadTokenFile, ValueError) as error:
+    except (InvalidTokenFile, ValueError) as error:
         sys.stderr.write(f"oriel token: {error}\n")
         return 1
     except OSError as error:
@@ -59,7 +59,7 @@ def _change(options: argparse.Namespace, token: str) -> int:
         known = parse_tokens(options.file, old, check_seals=not options.seal)
         if any(one.access.name == options.name for one in known.values()):
             message = f"{options.file}: token {options.name!r} already exists. Choose another name."
-            raise BadTokenFile(message)
+            raise InvalidTokenFile(message)
         new = sealed(old if options.seal else _with_entry(old, token, options))
         _replace(file, new.encode(), directory)
     return len(known)

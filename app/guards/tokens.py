@@ -27,16 +27,16 @@ from oriel.app.guards.seals import fits
 logger = logging.getLogger(__name__)
 
 #: Seconds between two checks for a change of the file.
-_LOOK_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
 
 _FIELDS = {"seal", "name", "sha256", "stores", "key_prefixes", "expires"}
 
 
-class BadTokenFile(Exception):
+class InvalidTokenFile(Exception):
     """The token file cannot be used. The message says what is wrong."""
 
 
-class BadKeys(Exception):
+class InvalidKeys(Exception):
     """The keys of an identity provider cannot be used. The message says where they are."""
 
 
@@ -89,7 +89,7 @@ class TokenFile:
         return known.access
 
     def follow(self) -> None:
-        if monotonic() - self._looked_at < _LOOK_SECONDS:
+        if monotonic() - self._looked_at < _CHECK_SECONDS:
             return
         self._looked_at = monotonic()
         stamp = self._look()
@@ -99,7 +99,7 @@ class TokenFile:
         try:
             tokens = parse_tokens(self._path, read_text(self._path))
             self._reject_truncated(tokens)
-        except BadTokenFile as error:
+        except InvalidTokenFile as error:
             # The file can be half written. The previous tokens are safe in both directions.
             logger.error("%s. The previous tokens stay in use", error)  # noqa: TRY400
         else:
@@ -120,7 +120,7 @@ class TokenFile:
                 f"{min(missing)!r}. Restore it. If you deleted it, run `oriel token --seal --file "
                 f"{self._path}`"
             )
-            raise BadTokenFile(message)
+            raise InvalidTokenFile(message)
 
     def _warn(self) -> None:
         unsealed = [
@@ -153,7 +153,7 @@ def read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         message = f"{path}: the token file cannot be read: {error}"
-        raise BadTokenFile(message) from error
+        raise InvalidTokenFile(message) from error
 
 
 def parse_tokens(path: Path, text: str, *, check_seals: bool = True) -> Mapping[bytes, Token]:
@@ -171,13 +171,13 @@ def parse_tokens(path: Path, text: str, *, check_seals: bool = True) -> Mapping[
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         message = f"{path}: the token file cannot be read: {error}"
-        raise BadTokenFile(message) from error
+        raise InvalidTokenFile(message) from error
     entries = content.pop("token", [])
     if content or not isinstance(entries, list):
         message = (
             f"{path}: a token file must contain only tables [[token]]. Remove everything else."
         )
-        raise BadTokenFile(message)
+        raise InvalidTokenFile(message)
     tokens: dict[bytes, Token] = {}
     for number, entry in enumerate(entries, 1):
         token = _token(path, number, entry)
@@ -186,12 +186,12 @@ def parse_tokens(path: Path, text: str, *, check_seals: bool = True) -> Mapping[
                 f"{path}: token {number} ({token.access.name!r}) differs from its seal. Restore "
                 f"the token. If you edited it, run `oriel token --seal --file {path}`"
             )
-            raise BadTokenFile(message)
+            raise InvalidTokenFile(message)
         if token.digest in tokens:
             # If the file is truncated before the second entry, the token would have the access of
             # the first one.
             message = f"{path}: token {number} has the sha256 of another token. Delete one of them"
-            raise BadTokenFile(message)
+            raise InvalidTokenFile(message)
         tokens[token.digest] = token
     return tokens
 
@@ -217,7 +217,7 @@ def _token(path: Path, number: int, entry: Mapping[str, Any]) -> Token:
     except (KeyError, TypeError, ValueError) as error:
         reason = f"field {error} is missing" if isinstance(error, KeyError) else str(error)
         message = f"{path}: token {number} is not valid: {reason}"
-        raise BadTokenFile(message) from error
+        raise InvalidTokenFile(message) from error
     limits = frozenset(entry.keys() & {"stores", "key_prefixes", "expires"})
     return Token(digest, access, expires, entry.get("seal"), limits)
 

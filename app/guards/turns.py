@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 #: this work delays it by at most about 25 ms.
 TURN_SECONDS = 0.005
 #: While work in progress waits, one in this many steps begins new work.
-_BEGINS_EVERY = 4
+_NEW_WORK_EVERY = 4
 
 _Step = tuple[Callable[[], Any], "asyncio.Future[Any]"]
 
@@ -65,7 +65,7 @@ class Turns:
                 asyncio.get_running_loop().call_soon(self._turn)
 
     def _next(self) -> _Step:
-        is_first = not self._later or (self._first and self._later_in_turn >= _BEGINS_EVERY - 1)
+        is_first = not self._later or (self._first and self._later_in_turn >= _NEW_WORK_EVERY - 1)
         self._later_in_turn = 0 if is_first else self._later_in_turn + 1
         return (self._first if is_first else self._later).popleft()
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from oriel.app.reads import LogDigests, without_columns
 from oriel.storage import CommitRecord, StorageError, StoreDefinition, is_object
 from oriel.storage.delta import DeltaLog, LogEntry
-from oriel.storage.files import Stamp
+from oriel.storage.files import FileIdentity
 from oriel.storage.index import row_json, table_batches
 
 #: Bytes of rows that are cached for all stores of a worker.
@@ -30,7 +30,7 @@ _PIECE_ROWS = 4_096
 
 
 #: The id of a table, a version, and the aggregates that are removed from its rows.
-_Place = tuple[str, int, frozenset[str]]
+_CacheKey = tuple[str, int, frozenset[str]]
 #: Indexes of rows of a version, ascending.
 Rows = range | npt.NDArray[np.int64]
 
@@ -59,7 +59,7 @@ class Changes(NamedTuple):
     version: int
     digest: str
     before: str
-    stamp: Stamp
+    stamp: FileIdentity
     record: CommitRecord | None
     windows: list[bytes]
     deleted: npt.NDArray[np.bool_]
@@ -113,12 +113,12 @@ class ChangeReader:
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="changes")
-        self._kept: OrderedDict[_Place, Changes] = OrderedDict()
+        self._kept: OrderedDict[_CacheKey, Changes] = OrderedDict()
         self._kept_bytes = 0
-        self._reading: dict[_Place, asyncio.Task[Changes]] = {}
+        self._reading: dict[_CacheKey, asyncio.Task[Changes]] = {}
         self._digests = LogDigests()
         #: When an entry in an object store was last checked.
-        self._checked_at: dict[_Place, float] = {}
+        self._checked_at: dict[_CacheKey, float] = {}
         #: How many versions were read from a log.
         self.reads = 0
 
@@ -137,47 +137,47 @@ class ChangeReader:
         Raises:
             ResetNeeded: The log entry is deleted, or does more than add rows of the pipeline.
         """
-        place = (table_id, version, left_out)
-        kept = await self._unchanged(place, log)
+        cache_key = (table_id, version, left_out)
+        kept = await self._unchanged(cache_key, log)
         if kept is not None:
             return kept
-        reading = self._reading.get(place)
+        reading = self._reading.get(cache_key)
         if reading is None:
-            reading = asyncio.ensure_future(self._read(place, log, definition))
-            self._reading[place] = reading
-            reading.add_done_callback(lambda done: self._read_is_done(place, done))
+            reading = asyncio.ensure_future(self._read(cache_key, log, definition))
+            self._reading[cache_key] = reading
+            reading.add_done_callback(lambda done: self._read_is_done(cache_key, done))
         # A stream that ends must not cancel a read that other streams wait for.
         return await asyncio.shield(reading)
 
-    async def _unchanged(self, place: _Place, log: DeltaLog) -> Changes | None:
+    async def _unchanged(self, cache_key: _CacheKey, log: DeltaLog) -> Changes | None:
         """Return cached changes if the log still has the entry from which they were read.
 
         After a restore of an older backup, another version can have the same number.
         """
-        kept = self._kept.get(place)
+        kept = self._kept.get(cache_key)
         if kept is None:
             return None
         if is_object(log.table):
             # A check of an object needs a request.
             now = time.monotonic()
-            if now - self._checked_at.get(place, -_OBJECT_SECONDS) < _OBJECT_SECONDS:
+            if now - self._checked_at.get(cache_key, -_OBJECT_SECONDS) < _OBJECT_SECONDS:
                 return kept
             loop = asyncio.get_running_loop()
             stamp = await loop.run_in_executor(self._thread, log.stamp, kept.version)
-            self._checked_at[place] = now
+            self._checked_at[cache_key] = now
         else:
             stamp = log.stamp(kept.version)
-        if self._kept.get(place) is not kept:
+        if self._kept.get(cache_key) is not kept:
             return None
         if stamp != kept.stamp:
-            self._forget(place)
+            self._forget(cache_key)
             return None
-        self._kept.move_to_end(place)
+        self._kept.move_to_end(cache_key)
         return kept
 
-    def _forget(self, place: _Place) -> None:
-        self._kept_bytes -= self._kept.pop(place).size_bytes()
-        self._checked_at.pop(place, None)
+    def _forget(self, cache_key: _CacheKey) -> None:
+        self._kept_bytes -= self._kept.pop(cache_key).size_bytes()
+        self._checked_at.pop(cache_key, None)
 
     def kept(self, table_id: str, version: int, left_out: frozenset[str]) -> Changes | None:
         """Return the changes of a version if they are in memory."""
@@ -187,9 +187,11 @@ class ChangeReader:
         """End the thread."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def _read(self, place: _Place, log: DeltaLog, definition: StoreDefinition) -> Changes:
+    async def _read(
+        self, cache_key: _CacheKey, log: DeltaLog, definition: StoreDefinition
+    ) -> Changes:
         loop = asyncio.get_running_loop()
-        table_id, version, left_out = place
+        table_id, version, left_out = cache_key
         if left_out:
             whole = await self.changes(log, table_id, definition, version)
             windows = await loop.run_in_executor(
@@ -201,14 +203,14 @@ class ChangeReader:
             changes = await loop.run_in_executor(
                 self._thread, read_changes, log, definition, version, self._digests
             )
-        self._kept[place] = changes
+        self._kept[cache_key] = changes
         self._kept_bytes += changes.size_bytes()
         while self._kept_bytes > CACHE_BYTES and len(self._kept) > 1:
             self._forget(next(iter(self._kept)))
         return changes
 
-    def _read_is_done(self, place: _Place, done: "asyncio.Task[Changes]") -> None:
-        del self._reading[place]
+    def _read_is_done(self, cache_key: _CacheKey, done: "asyncio.Task[Changes]") -> None:
+        del self._reading[cache_key]
         if not done.cancelled():
             # If all waiting streams have ended, the error would stay unretrieved.
             done.exception()
@@ -223,7 +225,7 @@ def read_changes(
     except StorageError as error:
         message = f"the log entry of version {version} cannot be read: {error}"
         raise ResetNeeded(message) from error
-    _refuse_more_than_rows(entry, definition)
+    _require_only_rows(entry, definition)
     tables: list[Any] = []
     try:
         for name in entry.added:
@@ -258,7 +260,9 @@ def read_changes(
     )
 
 
-def _read_entry(log: DeltaLog, version: int, digests: LogDigests) -> tuple[LogEntry, Stamp, str]:
+def _read_entry(
+    log: DeltaLog, version: int, digests: LogDigests
+) -> tuple[LogEntry, FileIdentity, str]:
     """Read the log entry of a version, its file identity, and the previous entry's digest."""
     stamp = log.stamp(version)
     entry = log.read(version)
@@ -278,7 +282,7 @@ def _ends(windows: list[bytes]) -> npt.NDArray[np.int64]:
     return np.cumsum(np.fromiter(map(len, windows), np.int64, len(windows)))
 
 
-def _refuse_more_than_rows(entry: LogEntry, definition: StoreDefinition) -> None:
+def _require_only_rows(entry: LogEntry, definition: StoreDefinition) -> None:
     """Raise ``ResetNeeded`` unless the entry only adds rows of a pipeline's batch.
 
     Only these rows are each the newest row of their window.

@@ -59,8 +59,8 @@ class CurrentWindows:
 
     def _current(self, snapshot: IndexSnapshot, key: str, left_out: frozenset[str]) -> bytes | None:
         state = snapshot.state
-        place = state.table_id, state.version, state.digest, key, left_out
-        if place not in self._kept:
+        cache_key = state.table_id, state.version, state.digest, key, left_out
+        if cache_key not in self._kept:
             self.reads += 1
             window = snapshot.current(key)
             if window is not None:
@@ -68,6 +68,6 @@ class CurrentWindows:
             if self._kept_bytes >= CACHE_BYTES:
                 self._kept.clear()
                 self._kept_bytes = 0
-            self._kept[place] = window
+            self._kept[cache_key] = window
             self._kept_bytes += 300 + len(key) + len(window or b"")
-        return self._kept[place]
+        return self._kept[cache_key]

@@ -19,13 +19,13 @@ from oriel.app.contract import (
     InvalidParameter,
     MethodNotAllowed,
     decode_path,
-    problem_answer,
+    problem_response,
 )
 from oriel.app.guards import AccessGuard, Gate, Scope, Send, Turns
 from oriel.app.push.changes import ChangeReader, Changes, ResetNeeded, Rows
 from oriel.app.push.current import CurrentPiece, CurrentWindows
 from oriel.app.push.events import EventId, event, frame, heartbeat
-from oriel.app.reads import StoreCatalog, StoreView, left_out_columns, position_of
+from oriel.app.reads import StoreCatalog, StoreView, excluded_columns, position_of
 from oriel.storage import Place, StoreNotReady, UnknownStore
 from oriel.storage.index import IndexState
 
@@ -43,7 +43,7 @@ _VERSIONS_MAX = 100
 #: keys in memory while it waits for its client.
 _KEYS_MAX = 10_000
 #: The number of cached versions without a row for the stream that one step can skip.
-_VERSIONS_A_STEP = 16
+_VERSIONS_PER_STEP = 16
 
 _WATCH = OPERATIONS["watch"]
 
@@ -100,7 +100,7 @@ class _Denied(Exception):
 
 #: Steps of all streams in one turn of the event loop. Each step wakes a stream, and the stream
 #: sends its event in the next turn.
-_STEPS_A_TURN = 64
+_STEPS_PER_TURN = 64
 
 
 class EventStreams:
@@ -113,7 +113,7 @@ class EventStreams:
         self._access = access
         self.reader = ChangeReader()
         self.current = CurrentWindows()
-        self.turns = Turns(_STEPS_A_TURN)
+        self.turns = Turns(_STEPS_PER_TURN)
 
     def close(self) -> None:
         """End the thread that reads changes, after all streams have ended."""
@@ -138,7 +138,7 @@ class EventStreams:
         for key in keys:
             # Reject a string that cannot be a key of the store.
             state.definition.keys.escaped(key)
-        left_out_columns(view.name, state.definition, query["columns"])
+        excluded_columns(view.name, state.definition, query["columns"])
         if query["current"] and not state.definition.window.is_windowed:
             message = f"store {view.name!r}: it has no windows. Send the request without current."
             raise InvalidParameter(message)
@@ -150,7 +150,7 @@ class EventStreams:
             if scope["method"] == "GET":
                 try:
                     at = await self._begin(watched, state, after, send)
-                    await self._go_on(watched, at, send)
+                    await self._continue(watched, at, send)
                 except _Denied as denied:
                     # Without an id, so that a client with a new token resumes after its last event.
                     await _send(send, b"event: denied\ndata: %b\n\n" % denied.problem)
@@ -162,15 +162,15 @@ class EventStreams:
         """Send the start of a stream, and return the point that the client has reached."""
         if after is None:
             at = EventId.of(state.version, state.table_id, state.digest)
-            await _send(send, event("position", at, _told(watched.view, state)))
+            await _send(send, event("position", at, _event_position(watched.view, state)))
             return at
         await _send(send, b": resumed\n\n")
         return await _with_history(watched.view, state, after)
 
-    async def _go_on(self, watched: _Watched, at: EventId, send: Send) -> None:
+    async def _continue(self, watched: _Watched, at: EventId, send: Send) -> None:
         """Send each new version of the index, from the row after ``at`` on."""
         view = watched.view
-        sign_at = time.monotonic() + HEARTBEAT_SECONDS
+        heartbeat_at = time.monotonic() + HEARTBEAT_SECONDS
         while True:
             self._check_access(watched)
             newest = _newest(view)
@@ -178,30 +178,30 @@ class EventStreams:
             if newest and watched.is_current and not await view.history.has(newest):
                 # The index is not rebuilt yet, so its windows are from a lost history.
                 newest = None
-            reason = None if newest is None else await _why_lost(view, newest, at)
+            reason = None if newest is None else await _lost_reason(view, newest, at)
             if newest is not None and reason is not None:
                 at = await _reset(view, newest, reason, send)
-            is_behind = newest is not None and _is_behind(at, newest.version)
-            if newest is not None and is_behind:
+            has_unsent_rows = newest is not None and _has_unsent_rows(at, newest.version)
+            if newest is not None and has_unsent_rows:
                 try:
                     send_next = self._send_current if watched.is_current else self._send_next
                     at = await send_next(watched, newest, at, send)
                 except ResetNeeded as error:
                     at = await _reset(view, newest, str(error), send)
             now = time.monotonic()
-            if now >= sign_at:
+            if now >= heartbeat_at:
                 # Also if the store changes all the time, but the watched keys do not.
                 await _send(send, heartbeat(at))
-                sign_at = now + HEARTBEAT_SECONDS
-            if is_behind and not self._gate.is_closing:
+                heartbeat_at = now + HEARTBEAT_SECONDS
+            if has_unsent_rows and not self._gate.is_closing:
                 continue
             if self._gate.is_closing or now >= watched.until:
                 # Another worker sends the next changes after the id of the last event.
                 return
-            look_seconds = HEARTBEAT_SECONDS if self._access is None else _ACCESS_SECONDS
+            check_seconds = HEARTBEAT_SECONDS if self._access is None else _ACCESS_SECONDS
             await view.watcher.wait(
                 lambda state: state.place != seen,  # noqa: B023
-                min(look_seconds, sign_at - now, watched.until - now),
+                min(check_seconds, heartbeat_at - now, watched.until - now),
             )
 
     def _check_access(self, watched: _Watched) -> None:
@@ -212,7 +212,7 @@ class EventStreams:
             self._access.check_again(watched.scope)
         except (ApiError, UnknownStore) as error:
             path = watched.scope["raw_path"].decode("latin-1")
-            raise _Denied(problem_answer(error, path).body) from error
+            raise _Denied(problem_response(error, path).body) from error
 
     async def _send_next(
         self, watched: _Watched, state: IndexState, at: EventId, send: Send
@@ -227,15 +227,17 @@ class EventStreams:
         changes = await self.reader.changes(
             watched.view.log, state.table_id, state.definition, version, left_out
         )
-        _refuse_another_history(at, changes)
+        _require_same_history(at, changes)
         changes, rows = await self.turns.run(
             partial(self._next_rows, watched, state, changes, from_row, left_out)
         )
         at = EventId.of(changes.version, state.table_id, changes.digest)
-        told = _told(watched.view, state, changes)
+        event_position = _event_position(watched.view, state, changes)
         begin = 0
         while begin < len(rows):
-            piece, data = await self.turns.run(partial(_next_data, told, changes, rows, begin))
+            piece, data = await self.turns.run(
+                partial(_next_data, event_position, changes, rows, begin)
+            )
             begin += len(piece)
             row = None if begin == len(rows) else int(piece[-1]) + 1
             self._check_access(watched)
@@ -261,7 +263,7 @@ class EventStreams:
     ) -> tuple[Changes, Rows]:
         """Return the rows of a version to send. Skip cached versions without such rows."""
         rows = changes.rows_of(watched.keys, from_row)
-        for version in range(changes.version + 1, changes.version + _VERSIONS_A_STEP):
+        for version in range(changes.version + 1, changes.version + _VERSIONS_PER_STEP):
             following = self.reader.kept(state.table_id, version, left_out)
             if len(rows) or version > state.version or following is None:
                 break
@@ -290,7 +292,7 @@ class EventStreams:
                 last = version - 1
                 break
             changes = await self.reader.changes(view.log, state.table_id, state.definition, version)
-            _refuse_another_history(reached, changes)
+            _require_same_history(reached, changes)
             await self.turns.run(partial(_add_changed, changes, watched.keys, changed, starts))
             reached = EventId.of(version, state.table_id, changes.digest)
             del changes
@@ -313,7 +315,7 @@ class EventStreams:
             # Only the id of the last event includes all keys. If the connection is lost before, the
             # client gets the keys again.
             data = _changed(
-                {**_told(view, piece.state), "changed_from_ms": min(starts)}, "windows",
+                {**_event_position(view, piece.state), "changed_from_ms": min(starts)}, "windows",
                 piece.windows, [{"key": key} for key in piece.removed],
             )  # fmt: skip
             await _send(send, frame("change", at if keys else reached, data))
@@ -341,7 +343,7 @@ def _last_event_id(scope: Scope, after: str | None) -> EventId | None:
     return None if after is None else EventId.read(after)
 
 
-def _is_behind(at: EventId, version: int) -> bool:
+def _has_unsent_rows(at: EventId, version: int) -> bool:
     """Return whether the stream has not sent all rows up to a version."""
     return at.version < version or (at.version == version and at.row is not None)
 
@@ -365,17 +367,17 @@ async def _with_history(view: StoreView, state: IndexState, after: EventId) -> E
     return EventId.of(after.version, state.table_id, digest, after.row)
 
 
-async def _why_lost(view: StoreView, newest: IndexState, at: EventId) -> str | None:
+async def _lost_reason(view: StoreView, newest: IndexState, at: EventId) -> str | None:
     """Return why a stream cannot continue after an event, None if it can.
 
     If the index has a newer version, the history is checked when the next version is read.
     """
     if newest.version > at.version and at.table == newest.place.table:
         return None
-    return await view.history.why_lost(at.place, newest)
+    return await view.history.lost_reason(at.place, newest)
 
 
-def _refuse_another_history(at: EventId, changes: Changes) -> None:
+def _require_same_history(at: EventId, changes: Changes) -> None:
     """Raise ``ResetNeeded`` if the changes do not follow the last event of the client."""
     ours = changes.before if at.row is None else changes.digest
     if EventId.of(at.version, "", ours).digest != at.digest:
@@ -386,11 +388,11 @@ def _refuse_another_history(at: EventId, changes: Changes) -> None:
 async def _reset(view: StoreView, state: IndexState, reason: str, send: Send) -> EventId:
     """Send ``reset``, so that the client reads the store again, and return the index's version."""
     at = EventId.of(state.version, state.table_id, state.digest)
-    await _send(send, event("reset", at, {**_told(view, state), "reason": reason}))
+    await _send(send, event("reset", at, {**_event_position(view, state), "reason": reason}))
     return at
 
 
-def _told(
+def _event_position(
     view: StoreView,
     state: IndexState,
     changes: Changes | None = None,
@@ -405,11 +407,11 @@ def _told(
 
 
 def _next_data(
-    told: Mapping[str, Any], changes: Changes, rows: Rows, begin: int
+    event_position: Mapping[str, Any], changes: Changes, rows: Rows, begin: int
 ) -> tuple[Rows, bytes]:
     """Return the rows of the next event, whose size is bounded, and the data of the event."""
     piece = changes.next_piece(rows, begin, _EVENT_BYTES)
-    return piece, _data(told, changes, piece)
+    return piece, _data(event_position, changes, piece)
 
 
 def _add_changed(
@@ -421,24 +423,27 @@ def _add_changed(
         starts.append(changes.least_start(keys))
 
 
-def _data(told: Mapping[str, Any], changes: Changes, piece: Rows) -> bytes:
+def _data(event_position: Mapping[str, Any], changes: Changes, piece: Rows) -> bytes:
     """Return the data of one event: store, position, changed and removed windows or rows."""
     first = orjson.loads(changes.windows[piece[0]])
     name = "windows" if "window_start_ms" in first else "rows"
     is_deleted = changes.deleted
     changed = [changes.windows[row] for row in piece if not is_deleted[row]]
-    gone = [_identity(changes.windows[row]) for row in piece if is_deleted[row]]
-    return _changed(told, name, changed, gone)
+    removed = [_identity(changes.windows[row]) for row in piece if is_deleted[row]]
+    return _changed(event_position, name, changed, removed)
 
 
 def _changed(
-    told: Mapping[str, Any], name: str, items: Sequence[bytes], gone: list[dict[str, Any]]
+    event_position: Mapping[str, Any],
+    name: str,
+    items: Sequence[bytes],
+    removed: list[dict[str, Any]],
 ) -> bytes:
     return b'%b,"%b":[%b],"removed":%b}' % (
-        orjson.dumps(told)[:-1],
+        orjson.dumps(event_position)[:-1],
         name.encode(),
         b",".join(items),
-        orjson.dumps(gone),
+        orjson.dumps(removed),
     )
 
 

@@ -5,12 +5,12 @@
 """
 
 from oriel.app.reads.catalog import Lag, StoreCatalog, StoreView, position_of
-from oriel.app.reads.columns import left_out_columns, without_columns
+from oriel.app.reads.columns import excluded_columns, without_columns
 from oriel.app.reads.histories import LogDigests
 from oriel.app.reads.hot_reads import HotReads, route
 from oriel.app.reads.page_contents import VARY, content_of
 from oriel.app.reads.pages import ReadPage, ReadRequest
-from oriel.app.reads.sharding import key_of_target, refuse_keys_of_others
+from oriel.app.reads.sharding import key_of_target, require_own_keys
 from oriel.app.reads.snapshot_reads import COLD_READS
 from oriel.app.reads.steps import read_page_at, refuse_wrong_kind
 from oriel.app.reads.table_reads import TableReads, is_as_of
@@ -27,13 +27,13 @@ __all__ = [
     "StoreView",
     "TableReads",
     "content_of",
+    "excluded_columns",
     "is_as_of",
     "key_of_target",
-    "left_out_columns",
     "position_of",
     "read_page_at",
-    "refuse_keys_of_others",
     "refuse_wrong_kind",
+    "require_own_keys",
     "route",
     "without_columns",
 ]

@@ -25,9 +25,9 @@ from oriel.storage import (
     errors,
     is_object,
 )
-from oriel.storage.delta import LOG_FOLDER, DeltaLog
-from oriel.storage.files import Stamp
-from oriel.storage.index import IndexFolder, IndexReader, IndexSnapshot, IndexState
+from oriel.storage.delta import LOG_DIRECTORY, DeltaLog
+from oriel.storage.files import FileIdentity
+from oriel.storage.index import IndexDirectory, IndexReader, IndexSnapshot, IndexState
 from oriel.storage.tailer import has_entries
 
 #: Seconds for which a store's table is assumed to exist.
@@ -82,38 +82,44 @@ class StoreView:
         self._is_remote = is_object(layout.root)
         self.log = DeltaLog(layout.table(name))
         self.history = StoreHistory(self.log)
-        self._index_folder = IndexFolder(layout.index(name))
+        self._index_folder = IndexDirectory(layout.index(name))
         # The directory that shows that the store exists. The tailer creates one index per table.
-        self._sign = self._index_folder.path if self._is_remote else self.log.table / LOG_FOLDER
+        self._existence_directory = (
+            self._index_folder.path if self._is_remote else self.log.table / LOG_DIRECTORY
+        )
         self._reader = IndexReader(self._index_folder)
         self._frame: VersionFrame | None = None
-        self._table_seen_at = 0.0
+        self._table_checked_at = 0.0
         self._lag = Lag(0, 0)
         self._lag_of = -1
-        self._lag_seen_at = 0.0
+        self._lag_checked_at = 0.0
         #: Identity of the first log entry when it was last read, and the result of the read.
-        self._first_stamp: Stamp | None = None
+        self._first_identity: FileIdentity | None = None
         self._is_foreign = False
 
     def is_known(self) -> bool:
         """Return whether the store has a table. The result is cached for a second."""
         now = time.monotonic()
-        if now - self._table_seen_at < _TABLE_SECONDS:
+        if now - self._table_checked_at < _TABLE_SECONDS:
             return True
         try:
             # A table can be unavailable for a while. Its index serves requests until the tailer
             # removes the index.
-            is_there = self._sign.is_dir() if self._is_remote else has_entries(self._sign)
-            if not is_there and not self._reader.is_there():
+            exists = (
+                self._existence_directory.is_dir()
+                if self._is_remote
+                else has_entries(self._existence_directory)
+            )
+            if not exists and not self._reader.exists():
                 return False
         except OSError:
             # The table cannot be checked. If it has an index, it is a store, and its readers get
             # the error. Any other table must not fail requests for other stores.
             return self._index_folder.path.is_dir()
-        self._table_seen_at = now
+        self._table_checked_at = now
         return True
 
-    def is_foreign(self) -> bool:
+    def is_not_a_store(self) -> bool:
         """Return whether the table is not a store, because another program created it.
 
         Such a table has no definition. If its first log entry is damaged or deleted, a table counts
@@ -122,14 +128,14 @@ class StoreView:
         if self._frame is not None or self._is_remote:
             return False
         stamp = self.log.stamp(0)
-        if stamp != self._first_stamp:
+        if stamp != self._first_identity:
             try:
                 first = None if stamp is None else self.log.read(0)
             except (errors.CorruptLog, IsADirectoryError):
                 first = None
             metadata = None if first is None else first.metadata
             self._is_foreign = metadata is not None and metadata.definition_json is None
-            self._first_stamp = stamp
+            self._first_identity = stamp
         return self._is_foreign
 
     def snapshot(self) -> IndexSnapshot:
@@ -162,9 +168,9 @@ class StoreView:
         if self._is_remote:
             return None
         now = time.monotonic()
-        if self._lag_of != version or now - self._lag_seen_at >= _LAG_SECONDS:
+        if self._lag_of != version or now - self._lag_checked_at >= _LAG_SECONDS:
             self._lag = _lag(self.log, version)
-            self._lag_of, self._lag_seen_at = version, now
+            self._lag_of, self._lag_checked_at = version, now
         return self._lag
 
     def committed_ms(self, version: int) -> int | None:
@@ -263,7 +269,7 @@ class StoreCatalog:
         view = self._views.get(name)
         if view is None or not view.is_known():
             view = self._find(name)
-        if view is not None and view.is_foreign():
+        if view is not None and view.is_not_a_store():
             message = (
                 f"table {name!r} is not a store, because it has no table property {STORE_PROPERTY}."
             )
@@ -277,15 +283,15 @@ class StoreCatalog:
     def has(self, name: str) -> bool:
         """Return whether a store with this name exists."""
         view = self._find(name)
-        return view is not None and not view.is_foreign()
+        return view is not None and not view.is_not_a_store()
 
     def names(self) -> list[str]:
         """Return the sorted names of all stores."""
-        return [view.name for view in self._views_of_tables() if not view.is_foreign()]
+        return [view.name for view in self._views_of_tables() if not view.is_not_a_store()]
 
-    def foreign_names(self) -> list[str]:
+    def names_of_other_tables(self) -> list[str]:
         """Return the sorted names of tables in the directory of stores that are not stores."""
-        return [view.name for view in self._views_of_tables() if view.is_foreign()]
+        return [view.name for view in self._views_of_tables() if view.is_not_a_store()]
 
     def stop_waiting(self) -> None:
         """End all waits for a position. The gate rejects new waits."""

@@ -8,7 +8,7 @@ from oriel.app.contract import InvalidParameter
 from oriel.storage import StoreDefinition
 
 
-def left_out_columns(
+def excluded_columns(
     store: str, definition: StoreDefinition, chosen: Collection[str] | None
 ) -> frozenset[str]:
     """Return the aggregates to remove if a request selects these columns.
@@ -32,13 +32,13 @@ def left_out_columns(
     return frozenset(known.difference(chosen))
 
 
-def without_columns(items: list[bytes], left_out: Collection[str]) -> list[bytes]:
-    """Return JSON items without the aggregates in ``left_out``."""
-    if not left_out:
+def without_columns(items: list[bytes], excluded: Collection[str]) -> list[bytes]:
+    """Return JSON items without the aggregates in ``excluded``."""
+    if not excluded:
         return items
     return [
         orjson.dumps(
-            {name: value for name, value in orjson.loads(item).items() if name not in left_out}
+            {name: value for name, value in orjson.loads(item).items() if name not in excluded}
         )
         for item in items
     ]

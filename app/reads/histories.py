@@ -7,19 +7,19 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from oriel.app.contract import InvalidParameter, place_of_cursor
+from oriel.app.contract import InvalidParameter, version_of_cursor
 from oriel.storage import HistoryLost, Place, is_object
 from oriel.storage.delta import DeltaLog
-from oriel.storage.files import Stamp
+from oriel.storage.files import FileIdentity
 from oriel.storage.index import IndexState
 
 #: The number of cached digests. Clients that follow a store need the newest ones.
-_KEPT_MAX = 4096
+_CACHE_MAX = 4096
 #: Seconds for which an object is assumed to be unchanged, because each check needs a request.
 _OBJECT_SECONDS = 1.0
 
 #: The version in the entity tag of a page with a cursor.
-_PLACE_OF_TAG = re.compile(rb"\+(\d{1,18})-([0-9a-f]{1,8})-([0-9a-f]{1,8})")
+_VERSION_OF_TAG = re.compile(rb"\+(\d{1,18})-([0-9a-f]{1,8})-([0-9a-f]{1,8})")
 #: The most tags of one request whose versions are checked.
 _TAGS_MAX = 8
 #: Parameters that name a version, and their values if they name none.
@@ -33,7 +33,7 @@ class LogDigests:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[Path, int], tuple[Stamp, str]] = {}
+        self._kept: dict[tuple[Path, int], tuple[FileIdentity, str]] = {}
 
     def digest(self, log: DeltaLog, version: int) -> str:
         """Return the digest of a version's entry, "" if the log does not have it."""
@@ -47,14 +47,14 @@ class LogDigests:
             self.keep(log, version, stamp, kept)
         return kept
 
-    def kept(self, log: DeltaLog, version: int, stamp: Stamp) -> str | None:
+    def kept(self, log: DeltaLog, version: int, stamp: FileIdentity) -> str | None:
         """Return the cached digest of an entry, None if its file has changed since the read."""
-        of_stamp, digest = self._kept.get((log.table, version), (None, ""))
-        return digest if of_stamp == stamp else None
+        cached_identity, digest = self._kept.get((log.table, version), (None, ""))
+        return digest if cached_identity == stamp else None
 
-    def keep(self, log: DeltaLog, version: int, stamp: Stamp, digest: str) -> None:
+    def keep(self, log: DeltaLog, version: int, stamp: FileIdentity, digest: str) -> None:
         """Cache a digest. The caller must determine ``stamp`` before it reads the entry."""
-        if len(self._kept) >= _KEPT_MAX:
+        if len(self._kept) >= _CACHE_MAX:
             self._kept.clear()
         # A torn entry is written again, perhaps within the resolution of the file's time.
         if digest:
@@ -81,7 +81,7 @@ class StoreHistory:
         # An entry can be long, so a thread reads it.
         return await asyncio.to_thread(self._digests.digest, self._log, version)
 
-    async def why_lost(self, place: Place, state: IndexState) -> str | None:
+    async def lost_reason(self, place: Place, state: IndexState) -> str | None:
         """Return why a version is not in the store's history, None if it is.
 
         ``state`` is the version of the index, which can be older than ``place``.
@@ -106,8 +106,8 @@ class StoreHistory:
             HistoryLost: The log shows that the version is not in the store's history.
             InvalidParameter: The request has a history without its version.
         """
-        for place in _places(query, state):
-            reason = await self.why_lost(place, state)
+        for place in _versions_of_request(query, state):
+            reason = await self.lost_reason(place, state)
             if reason is not None:
                 message = (
                     f"store {self._log.table.name!r}: {reason}, so the request belongs to a lost "
@@ -119,9 +119,9 @@ class StoreHistory:
     async def known_tags(self, tags: bytes, state: IndexState) -> list[bytes]:
         """Return the versions in entity tags of pages that are in the store's history."""
         known = []
-        for match in list(_PLACE_OF_TAG.finditer(tags))[:_TAGS_MAX]:
+        for match in list(_VERSION_OF_TAG.finditer(tags))[:_TAGS_MAX]:
             place = Place(int(match[1]), match[2].decode(), match[3].decode())
-            if await self.why_lost(place, state) is None:
+            if await self.lost_reason(place, state) is None:
                 known.append(match[0])
         return known
 
@@ -138,16 +138,16 @@ class StoreHistory:
         if now - seen_at < _OBJECT_SECONDS:
             return digest
         digest = await asyncio.to_thread(self._digests.digest, self._log, version)
-        if len(self._seen) >= _KEPT_MAX:
+        if len(self._seen) >= _CACHE_MAX:
             self._seen.clear()
         self._seen[version] = now, digest
         return digest
 
 
-def _places(query: Mapping[str, Any], state: IndexState) -> Iterator[Place]:
+def _versions_of_request(query: Mapping[str, Any], state: IndexState) -> Iterator[Place]:
     """Yield the versions of a request, with their history."""
     if query.get("cursor") is not None:
-        place = place_of_cursor(query["cursor"], state.table_id)
+        place = version_of_cursor(query["cursor"], state.table_id)
         if place is not None:
             yield place
     if query["history"] is None:

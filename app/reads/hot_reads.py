@@ -22,7 +22,7 @@ from oriel.app.contract import (
 )
 from oriel.app.guards import Gate
 from oriel.app.reads.catalog import Lag, StoreCatalog, VersionFrame
-from oriel.app.reads.page_contents import VARY, is_made_on_the_loop, page_content
+from oriel.app.reads.page_contents import VARY, is_converted_on_loop, page_content
 from oriel.app.reads.pages import HotRead, ReadPage, ReadRequest
 from oriel.app.reads.snapshot_reads import HOT_READS
 from oriel.app.reads.steps import read_page_at
@@ -105,8 +105,8 @@ class HotReads:
         places = []
         if tags and page.next_cursor is not None:
             places = await view.history.known_tags(tags, state)
-        asked = _Asked(request, media, tags, places)
-        if is_made_on_the_loop(request, page, media):
+        asked = _NegotiatedRequest(request, media, tags, places)
+        if is_converted_on_loop(request, page, media):
             return _serialise(frame, lag, asked, page, scope)
         # The page is a copy. The snapshot, which is not thread-safe, is already closed.
         with self._gate.long_read(always=True):
@@ -126,7 +126,7 @@ def _read_path(read: HotRead, rest: bytes) -> tuple[Any, ...]:
     return tuple(p.read(part) for p, part in zip(parameters, parts, strict=True))
 
 
-class _Asked(NamedTuple):
+class _NegotiatedRequest(NamedTuple):
     """A request and its negotiated response.
 
     Attributes:
@@ -143,7 +143,7 @@ class _Asked(NamedTuple):
 
 
 def _serialise(
-    frame: VersionFrame, lag: Lag | None, asked: _Asked, page: ReadPage, scope: Scope
+    frame: VersionFrame, lag: Lag | None, asked: _NegotiatedRequest, page: ReadPage, scope: Scope
 ) -> Answer:
     """Return the response with a page and its entity tag.
 
@@ -169,7 +169,7 @@ def _serialise(
     tag = known or own
     headers = [
         (b"etag", b"W/" + tag),
-        _KEEP if _is_settled(frame.state, request, page) else _REVALIDATE,
+        _KEEP if _is_immutable(frame.state, request, page) else _REVALIDATE,
         *frame.position,
         VARY,
     ]
@@ -181,7 +181,7 @@ def _serialise(
     return Answer(200, [*content.headers, *headers], content.body)
 
 
-def _is_settled(state: IndexState, request: ReadRequest, page: ReadPage) -> bool:
+def _is_immutable(state: IndexState, request: ReadRequest, page: ReadPage) -> bool:
     """Return whether no record can change the page any more.
 
     Then, all its windows are final, and no new window can be in its range. A new window ends at

@@ -16,7 +16,7 @@ VARY = (b"vary", b"Accept")
 _JSON = (b"content-type", b"application/json")
 
 #: A thread converts larger pages to other formats, so that other requests do not wait.
-_ITEMS_ON_THE_LOOP_MAX = 200
+_LOOP_ITEMS_MAX = 200
 
 
 class PageContent(NamedTuple):
@@ -26,10 +26,10 @@ class PageContent(NamedTuple):
     body: bytes
 
 
-def is_made_on_the_loop(request: ReadRequest, page: ReadPage, media: MediaType) -> bool:
+def is_converted_on_loop(request: ReadRequest, page: ReadPage, media: MediaType) -> bool:
     """Return whether the conversion of a page is so short that it needs no thread."""
-    is_kept_form = media is MediaType.JSON and request.query["times"] != ISO_TIMES
-    return is_kept_form or len(page.items) <= _ITEMS_ON_THE_LOOP_MAX
+    is_index_json = media is MediaType.JSON and request.query["times"] != ISO_TIMES
+    return is_index_json or len(page.items) <= _LOOP_ITEMS_MAX
 
 
 async def content_of(
@@ -37,7 +37,7 @@ async def content_of(
 ) -> PageContent:
     """Return ``page_content``, computed in a thread if the page is long."""
     joined = b",".join(page.items)
-    if is_made_on_the_loop(request, page, media):
+    if is_converted_on_loop(request, page, media):
         return page_content(frame, request, page, joined, media)
     return await asyncio.to_thread(page_content, frame, request, page, joined, media)
 
@@ -53,8 +53,8 @@ def page_content(
     if media is not MediaType.JSON:
         definition = _chosen_columns(frame.state.definition, request)
         body = windows_body(media, page.items, definition, iso_times=is_iso)
-        form = page_headers(media, len(page.items), page.next_cursor)
-        return PageContent([*form, (b"content-length", b"%d" % len(body))], body)
+        format_headers = page_headers(media, len(page.items), page.next_cursor)
+        return PageContent([*format_headers, (b"content-length", b"%d" % len(body))], body)
     if is_iso:
         definition = _chosen_columns(frame.state.definition, request)
         joined = b",".join(items_with_iso_times(page.items, definition))

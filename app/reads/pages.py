@@ -15,7 +15,7 @@ from oriel.app.contract import (
     PageCursors,
     PathParameter,
 )
-from oriel.app.reads.columns import left_out_columns, without_columns
+from oriel.app.reads.columns import excluded_columns, without_columns
 from oriel.storage import (
     LATEST_MS,
     ScanPage,
@@ -165,14 +165,14 @@ def page_of_range(
     if budget is None:
         budget = whole_budget(query["limit"])
         cursor = query["cursor"]
-        after = cursors.read_place(cursor) if is_of_keys else cursors.read_window(cursor)
+        after = cursors.read_bytes(cursor) if is_of_keys else cursors.read_window(cursor)
     page_bounds = (budget.rows, after, query.get("final"), budget.bytes, budget.step)
-    items, place = read(range_type(*bounds, *page_bounds))
+    items, position = read(range_type(*bounds, *page_bounds))
     chosen = _with_columns(items, snapshot, request)
-    if place is None:
+    if position is None:
         return ReadPage(chosen)
-    write = cursors.after_place if is_of_keys else cursors.after_window
-    return ReadPage(chosen, write(place), rest_of(request, budget, items, place))
+    write = cursors.after_bytes if is_of_keys else cursors.after_window
+    return ReadPage(chosen, write(position), rest_of(request, budget, items, position))
 
 
 def whole_budget(limit: int) -> Budget:
@@ -181,7 +181,7 @@ def whole_budget(limit: int) -> Budget:
 
 
 def rest_of(
-    request: ReadRequest, budget: Budget, items: list[bytes], place: object
+    request: ReadRequest, budget: Budget, items: list[bytes], position: object
 ) -> ReadRequest | None:
     """Return the request that continues after a step, None if the budget of the page is used."""
     rows = budget.rows - len(items)
@@ -192,7 +192,7 @@ def rest_of(
     if size <= 0:
         return None
     left = Budget(rows, size, records, min(_STEP, records))
-    return request._replace(budget=left, after=place)
+    return request._replace(budget=left, after=position)
 
 
 def page_of_one(item: bytes, snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
@@ -205,7 +205,7 @@ def _with_columns(items: list[bytes], snapshot: IndexSnapshot, request: ReadRequ
     chosen = request.query["columns"]
     if chosen is None:
         return items
-    left_out = left_out_columns(request.store, snapshot.state.definition, chosen)
+    left_out = excluded_columns(request.store, snapshot.state.definition, chosen)
     return without_columns(items, left_out)
 
 
@@ -244,13 +244,13 @@ def page_of_listed(
         at, after = request.after
     bounds_ms = query.get("from_ms", 0), query.get("to_ms", LATEST_MS)
     items: list[bytes] = []
-    rows, size, looks = budget.rows, budget.bytes, budget.step
-    while at < len(keys) and rows > 0 and size > 0 and looks > 0:
-        page = fetch(WindowRange(keys[at], *bounds_ms, rows, after, None, size, looks))
+    rows, size, records_left = budget.rows, budget.bytes, budget.step
+    while at < len(keys) and rows > 0 and size > 0 and records_left > 0:
+        page = fetch(WindowRange(keys[at], *bounds_ms, rows, after, None, size, records_left))
         items += page.windows
         rows -= len(page.windows)
         size -= sum(map(len, page.windows))
-        looks -= 1 + len(page.windows)
+        records_left -= 1 + len(page.windows)
         after = page.next_after
         at += after is None
     chosen = _with_columns(items, snapshot, request)

@@ -7,7 +7,7 @@ from oriel.app.reads.hot_reads import Target
 from oriel.storage import Shard
 
 
-def refuse_keys_of_others(shard: Shard, keys: Iterable[str]) -> None:
+def require_own_keys(shard: Shard, keys: Iterable[str]) -> None:
     """Reject the keys of other shards, because the index cannot distinguish them from unknown keys.
 
     Raises:

@@ -108,21 +108,21 @@ class TableReads:
         # The time includes the wait for a thread.
         budget = ReadBudget(TABLE_READ_SECONDS)
 
-        def at_a_place() -> Answer:
+        def in_slot() -> Answer:
             try:
                 budget.check_time()
                 return work(budget)
             finally:
                 self._places.release()
 
-        under_way = asyncio.get_running_loop().run_in_executor(self._threads, at_a_place)
-        done, _ = await asyncio.wait([under_way], timeout=TABLE_READ_SECONDS)
+        running = asyncio.get_running_loop().run_in_executor(self._threads, in_slot)
+        done, _ = await asyncio.wait([running], timeout=TABLE_READ_SECONDS)
         if not done:
             # Retrieve the result, because no caller awaits it any more.
-            under_way.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+            running.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
             message = f"the table read must end within {TABLE_READ_SECONDS} s. Narrow the bounds."
             raise errors.TableReadTimeout(message)
-        return under_way.result()
+        return running.result()
 
     def close(self) -> None:
         """Accept no further read. Running reads end by their time limit."""

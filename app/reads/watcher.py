@@ -11,7 +11,7 @@ from oriel.storage import StoreNotReady
 from oriel.storage.index import IndexState
 
 #: Seconds between two polls while a request waits. The tailer has the same interval.
-LOOK_SECONDS = 0.01
+POLL_SECONDS = 0.01
 
 Condition = Callable[[IndexState], bool]
 
@@ -19,9 +19,9 @@ Condition = Callable[[IndexState], bool]
 class VersionWatcher:
     """Wakes requests that wait for a state of one store. It polls only while a request waits."""
 
-    def __init__(self, look: Callable[[], IndexState]) -> None:
-        """Create a watcher. ``look`` returns the newest state, or raises ``StoreNotReady``."""
-        self._look = look
+    def __init__(self, read_state: Callable[[], IndexState]) -> None:
+        """Watch a store. ``read_state`` returns the newest state, or raises ``StoreNotReady``."""
+        self._look = read_state
         self._waiting: dict[asyncio.Future[None], Condition] = {}
         self._seen: IndexState | None = None
         self._task: asyncio.Task[None] | None = None
@@ -31,25 +31,25 @@ class VersionWatcher:
     async def wait(self, is_reached: Condition, seconds: float) -> None:
         """Wait until a state meets the condition, ``wake_all`` is called, or time is up."""
         loop = asyncio.get_running_loop()
-        woken: asyncio.Future[None] = loop.create_future()
-        self._waiting[woken] = is_reached
+        waiter: asyncio.Future[None] = loop.create_future()
+        self._waiting[waiter] = is_reached
         if self._task is None or self._task.done():
             # The last state can be old, because no request waited meanwhile.
             self._seen = None
             self._task = loop.create_task(self._look_around())
         elif self._seen is not None and is_reached(self._seen) and self._has_reached(is_reached):
-            woken.set_result(None)
-        timer = loop.call_later(seconds, _wake, woken)
+            waiter.set_result(None)
+        timer = loop.call_later(seconds, _wake, waiter)
         try:
-            await woken
+            await waiter
         finally:
             timer.cancel()
-            self._waiting.pop(woken, None)
+            self._waiting.pop(waiter, None)
 
     def wake_all(self) -> None:
         """Wake all waiting requests, regardless of the state."""
-        for woken in self._waiting:
-            _wake(woken)
+        for waiter in self._waiting:
+            _wake(waiter)
 
     def _has_reached(self, is_reached: Condition) -> bool:
         # The last polled state can be older than the state that the caller knows.
@@ -68,12 +68,12 @@ class VersionWatcher:
             else:
                 if state is not self._seen:
                     self._seen = state
-                    for woken, is_reached in self._waiting.items():
+                    for waiter, is_reached in self._waiting.items():
                         if is_reached(state):
-                            _wake(woken)
-            await asyncio.sleep(LOOK_SECONDS)
+                            _wake(waiter)
+            await asyncio.sleep(POLL_SECONDS)
 
 
-def _wake(woken: "asyncio.Future[None]") -> None:
-    if not woken.done():
-        woken.set_result(None)
+def _wake(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_result(None)

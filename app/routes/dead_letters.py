@@ -7,17 +7,17 @@ from typing import Any
 import orjson
 from fastapi import APIRouter, Request, Response
 
-from oriel.app.contract import OPERATIONS, PageCursors, TableState, place_of_cursor
+from oriel.app.contract import OPERATIONS, PageCursors, TableState, version_of_cursor
 from oriel.app.reads import LogDigests, StoreCatalog
 from oriel.storage import HistoryLost, Place
 from oriel.storage.dead_letters import (
-    LetterPage,
-    LetterPlace,
-    LetterRange,
+    DeadLetterPage,
+    DeadLetterPosition,
+    DeadLetterRange,
     Replays,
     Selection,
-    letter_counts,
-    letter_page,
+    dead_letter_counts,
+    dead_letter_page,
     read_replays,
 )
 from oriel.storage.delta import DeltaLog
@@ -46,14 +46,14 @@ def dead_letter_routes(catalog: StoreCatalog) -> APIRouter:
         place = cursors.read_values(
             query["cursor"], int, str, int, int, str, str, int, last_max=_NUMBER_MAX
         )
-        after = None if place is None else LetterPlace(*place)
-        span = LetterRange(query["limit"], query["order"] == "newest", after)
+        after = None if place is None else DeadLetterPosition(*place)
+        span = DeadLetterRange(query["limit"], query["order"] == "newest", after)
         wanted = _selection(query)
 
-        def read(budget: ReadBudget) -> tuple[LetterPage, Replays, str]:
+        def read(budget: ReadBudget) -> tuple[DeadLetterPage, Replays, str]:
             replays = read_replays(catalog.layout)
-            page = letter_page(folder, wanted, span, budget, replays)
-            _refuse_lost(log, digests, query["cursor"])
+            page = dead_letter_page(folder, wanted, span, budget, replays)
+            _reject_lost_history(log, digests, query["cursor"])
             return page, replays, "" if page.version is None else digests.digest(log, page.version)
 
         page, replays, digest = await catalog.table_reads.run(read)
@@ -61,7 +61,7 @@ def dead_letter_routes(catalog: StoreCatalog) -> APIRouter:
         cursors = PageCursors("dead letters", state, *bounds)
         return _json({
             "version": page.version,
-            "letters": [_letter(row) | replays.marks(row) for row in page.letters.to_pylist()],
+            "letters": [_dead_letter(row) | replays.marks(row) for row in page.letters.to_pylist()],
             "next_cursor": cursors.after_values(page.next_after),
         })  # fmt: skip
 
@@ -69,7 +69,7 @@ def dead_letter_routes(catalog: StoreCatalog) -> APIRouter:
     async def count_dead_letters(request: Request) -> Response:
         wanted = _selection(_COUNT.query.read(request.scope["query_string"]))
         counts = await catalog.table_reads.run(
-            lambda budget: letter_counts(folder, wanted, budget, read_replays(catalog.layout))
+            lambda budget: dead_letter_counts(folder, wanted, budget, read_replays(catalog.layout))
         )
         return _json({
             "version": counts.version,
@@ -81,13 +81,13 @@ def dead_letter_routes(catalog: StoreCatalog) -> APIRouter:
     return router
 
 
-def _refuse_lost(log: DeltaLog, digests: LogDigests, cursor: str | None) -> None:
+def _reject_lost_history(log: DeltaLog, digests: LogDigests, cursor: str | None) -> None:
     """Reject the cursor of a version that the table does not have.
 
     Raises:
         HistoryLost: A restore replaced the version, or its log entry was deleted.
     """
-    place = None if cursor is None else place_of_cursor(cursor, "")
+    place = None if cursor is None else version_of_cursor(cursor, "")
     if place is None or Place.of(place.version, "", digests.digest(log, place.version)) == place:
         return
     message = (
@@ -111,7 +111,7 @@ def _selection(query: Mapping[str, Any]) -> Selection:
     )
 
 
-def _letter(row: Mapping[str, Any]) -> dict[str, Any]:
+def _dead_letter(row: Mapping[str, Any]) -> dict[str, Any]:
     same = ("topic", "partition", "offset", "reason", "detail", "revision", "timestamp_ms")
     headers = row["headers"]
     return {

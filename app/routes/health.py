@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from oriel.app.contract import OPERATIONS
 from oriel.app.reads import StoreCatalog
 from oriel.storage import DataLayout, disk_problem, is_object
-from oriel.storage.index import IndexFolder, damage, is_unverified
+from oriel.storage.index import IndexDirectory, are_reads_blocked, damage
 from oriel.storage.monitoring import pipeline_overviews, run_status_files, stopped_text
 from oriel.storage.tailer import StatusFile, TailerStatus, stores_with_tables
 
@@ -31,21 +31,21 @@ def health_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
     async def readiness(request: Request) -> Response:
         _READINESS.query.read(request.scope["query_string"])
         # The catalog belongs to the event loop.
-        foreign = set(catalog.foreign_names())
+        foreign = set(catalog.names_of_other_tables())
         # A thread, because this reads files of every store.
-        answer = await run_in_threadpool(
+        report = await run_in_threadpool(
             lambda: _readiness(catalog.layout, status_file.read(), foreign)
         )
-        status = 200 if answer["ready"] else 503
-        return Response(orjson.dumps(answer), status, media_type="application/json")
+        status = 200 if report["ready"] else 503
+        return Response(orjson.dumps(report), status, media_type="application/json")
 
     @router.get(_FRESHNESS.path)
     async def freshness(request: Request) -> Response:
         _FRESHNESS.query.read(request.scope["query_string"])
         # A thread, because this reads a file of each pipeline.
-        answer = await run_in_threadpool(lambda: _freshness(catalog.layout, status_file.read()))
-        status = 200 if answer["fresh"] else 503
-        return Response(orjson.dumps(answer), status, media_type="application/json")
+        report = await run_in_threadpool(lambda: _freshness(catalog.layout, status_file.read()))
+        status = 200 if report["fresh"] else 503
+        return Response(orjson.dumps(report), status, media_type="application/json")
 
     return router
 
@@ -114,7 +114,7 @@ def store_problem(layout: DataLayout, name: str, tailer: TailerStatus) -> str | 
     status = tailer.stores.get(name)
     if status is not None and status.problem is not None:
         return status.problem
-    folder = IndexFolder(layout.index(name))
+    folder = IndexDirectory(layout.index(name))
     try:
         generation = folder.current()
         damaged = None if generation is None else damage(generation)
@@ -124,7 +124,7 @@ def store_problem(layout: DataLayout, name: str, tailer: TailerStatus) -> str | 
         problem = f"the index of store {name!r} is being built"
     elif damaged is not None:
         problem = f"the index is damaged ({damaged}) and is being rebuilt"
-    elif is_unverified(generation):
+    elif are_reads_blocked(generation):
         # The status can be from a tailer before its restart.
         problem = f"the index of store {name!r} is being verified"
     elif status is None:

@@ -21,7 +21,7 @@ from oriel.app.reads import (
     StoreCatalog,
     content_of,
     read_page_at,
-    refuse_keys_of_others,
+    require_own_keys,
 )
 from oriel.app.routes.stores import store_of
 from oriel.storage import KEY_BYTES_MAX
@@ -50,7 +50,7 @@ def _route(operation: Operation, catalog: StoreCatalog) -> Callable[[Request], A
         keys = await _keys_of(request)
         if (access := request.scope.get(ACCESS)) is not None:
             check_keys(access, map(_text, keys))
-        refuse_keys_of_others(catalog.layout.shard, map(_text, keys))
+        require_own_keys(catalog.layout.shard, map(_text, keys))
         # Keys as JSON values. The key type of the store decides which values are keys.
         wanted = ReadRequest(view.name, read, (keys,), query)
         state, page = await read_page_at(catalog, view, wanted)

@@ -10,12 +10,12 @@ from starlette.concurrency import run_in_threadpool
 
 from oriel.app.contract import OPERATIONS
 from oriel.app.reads import StoreCatalog
-from oriel.app.telemetry import Measures
+from oriel.app.telemetry import Metrics
 from oriel.storage import DataLayout, StoreNotReady
 from oriel.storage.monitoring import CONTENT_TYPE, metrics_text, overview
 
 
-def metrics_routes(catalog: StoreCatalog, measures: Measures, layout: DataLayout) -> APIRouter:
+def metrics_routes(catalog: StoreCatalog, measures: Metrics, layout: DataLayout) -> APIRouter:
     """Return the route for one data directory, its catalog and the numbers of the workers."""
     router = APIRouter()
 

@@ -27,14 +27,14 @@ def status_routes(catalog: StoreCatalog) -> APIRouter:
         _STATUS.query.read(request.scope["query_string"])
         access: Access | None = request.scope.get(ACCESS)
         # The catalog belongs to the event loop.
-        foreign = set(catalog.foreign_names())
+        foreign = set(catalog.names_of_other_tables())
 
         def is_shown(store: str) -> bool:
             if is_sink_name(store) or store in foreign:
                 return False
-            return access is None or access.reaches_store(store)
+            return access is None or access.grants_store(store)
 
-        sees_all = access is None or access.reaches_all_stores()
+        sees_all = access is None or access.grants_all_stores()
         # A thread, because this reads files of every store.
         seen = await run_in_threadpool(_status, catalog.layout, is_shown, sees_all=sees_all)
         return seen if sees_totals(request.scope) else _without_totals(seen)
@@ -109,9 +109,9 @@ def _store(layout: DataLayout, seen: Overview, store: StoreOverview) -> dict[str
 def _held_by(store: StoreOverview) -> dict[str, Any] | None:
     if store.held_by is None:
         return None
-    clock, partition = store.held_by
+    stream, partition = store.held_by
     # A topic that a store reads twice has two stream times, NAME and NAME#2.
-    topic = clock.partition("#")[0]
+    topic = stream.partition("#")[0]
     time_ms = next((one.stream_time_ms for one in store.partitions if one.holds_windows_open), -1)
     return {
         "topic": topic,

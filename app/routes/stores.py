@@ -29,7 +29,7 @@ _LIST, _DESCRIBE, _KEYS, _COUNT = (
     for name in ("listStores", "describeStore", "listKeys", "approximateNumEntries")
 )
 _FOREIGN = "this Delta table is not a store of Oriel"
-_UNHEARD_OF = StoreStatus("unknown", None, "the tailer has not reported this store yet")
+_UNREPORTED = StoreStatus("unknown", None, "the tailer has not reported this store yet")
 
 
 def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
@@ -42,12 +42,12 @@ def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
         access: Access | None = request.scope.get(ACCESS)
 
         def is_reached(name: str) -> bool:
-            return access is None or access.reaches_store(name)
+            return access is None or access.grants_store(name)
 
         totals = sees_totals(request.scope)
         names = filter(is_reached, catalog.names())
         stores = [_summary(catalog.view(name), totals=totals) for name in names]
-        foreign = filter(is_reached, catalog.foreign_names())
+        foreign = filter(is_reached, catalog.names_of_other_tables())
         others = [_not_ready(name, _FOREIGN) for name in foreign]
         return {"stores": sorted(stores + others, key=lambda summary: str(summary["store"]))}
 
@@ -55,7 +55,7 @@ def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
     async def describe_store(request: Request, response: Response) -> Any:
         _DESCRIBE.query.read(request.scope["query_string"])
         view = catalog.view(store_of(request))
-        status = status_file.read().stores.get(view.name, _UNHEARD_OF)
+        status = status_file.read().stores.get(view.name, _UNREPORTED)
         with view.snapshot() as snapshot:
             response.raw_headers += view.frame(snapshot.state).position
             return _detail(view, snapshot, status, totals=sees_totals(request.scope))
@@ -78,9 +78,9 @@ def _add_keys(router: APIRouter, catalog: StoreCatalog) -> None:
         if media is not MediaType.JSON:
             body = keys_body(media, keys)
             fields += page_headers(media, len(keys), page.next_cursor)
-            other_form = Response(body)
-            other_form.raw_headers = [*fields, (b"content-length", b"%d" % len(body))]
-            return other_form
+            other_format = Response(body)
+            other_format.raw_headers = [*fields, (b"content-length", b"%d" % len(body))]
+            return other_format
         response.raw_headers += fields
         return {
             "store": view.name,
@@ -132,7 +132,7 @@ def _summary(view: StoreView, *, totals: bool) -> dict[str, Any]:
         "problem": None,
         "window": asdict(state.definition.window),
         "aggregates": [asdict(aggregate) for aggregate in state.definition.aggregates],
-        **_reached(view, state, totals=totals),
+        **_position_fields(view, state, totals=totals),
         "windows": windows,
     }
 
@@ -161,7 +161,7 @@ def _detail(
     return {
         "store": view.name,
         "definition": asdict(state.definition),
-        **_reached(view, state, totals=totals),
+        **_position_fields(view, state, totals=totals),
         "earliest_start_ms": snapshot.earliest_ms if kind.expires_by_start else None,
         "earliest_end_ms": snapshot.earliest_ms if kind.expires_by_end else None,
         "index": {
@@ -172,7 +172,7 @@ def _detail(
     }
 
 
-def _reached(view: StoreView, state: IndexState, *, totals: bool) -> dict[str, Any]:
+def _position_fields(view: StoreView, state: IndexState, *, totals: bool) -> dict[str, Any]:
     """Return position and stream times of a store, and with ``totals`` its numbers of records."""
     record = state.record
     return {

@@ -89,8 +89,8 @@ def _with_rows(page: ChangePage, snapshot: IndexSnapshot) -> Iterator[dict[str, 
     kind = snapshot.state.definition.window.kind
     for change in page.changes:
         if kind.is_windowed:
-            clock_ms = change.end_ms if kind.expires_by_end else change.start_ms
-            if clock_ms < snapshot.earliest_ms:
+            expiry_time_ms = change.end_ms if kind.expires_by_end else change.start_ms
+            if expiry_time_ms < snapshot.earliest_ms:
                 continue
         row = _row(change, snapshot)
         yield {

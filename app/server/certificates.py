@@ -24,15 +24,15 @@ logger = logging.getLogger(__name__)
 
 #: Seconds between two checks of the files. A change is used if the next check finds no other one,
 #: because certificate and key are seldom replaced at the same instant.
-_LOOK_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
 _DIGEST_BYTES = hashlib.sha256().digest_size
 #: OpenSSL's results of a verification that are about time (x509_vfy.h).
 _NOT_YET_VALID, _EXPIRED = 9, 10
 
-_Stamp: TypeAlias = tuple[tuple[int, int, int] | None, ...]
+_Identity: TypeAlias = tuple[tuple[int, int, int] | None, ...]
 
 
-class BadCertificate(Exception):
+class InvalidCertificate(Exception):
     """Certificate and key cannot be used. The message names the files and the solution."""
 
 
@@ -68,7 +68,7 @@ class CertificateFiles:
 
     def follow(self) -> None:
         """Check the files if it is time, and share a new pair."""
-        if monotonic() - self._looked_at < _LOOK_SECONDS:
+        if monotonic() - self._looked_at < _CHECK_SECONDS:
             return
         self._looked_at = monotonic()
         last, self._last = self._last, self._stamp()
@@ -81,8 +81,8 @@ class CertificateFiles:
         try:
             pair = self._read()
             if problem := _problem_of_time(_context(pair, self._names), pair):
-                raise BadCertificate(f"{self._names}: {problem}")  # noqa: EM102, TRY301
-        except BadCertificate as error:
+                raise InvalidCertificate(f"{self._names}: {problem}")  # noqa: EM102, TRY301
+        except InvalidCertificate as error:
             logger.error("%s. The previous certificate stays in use", error)  # noqa: TRY400
         else:
             self._share(pair)
@@ -92,8 +92,8 @@ class CertificateFiles:
     def _names(self) -> str:
         return f"TLS certificate {self._certificate} with key {self._key}"
 
-    def _stamp(self) -> _Stamp:
-        return tuple(map(_stamp_of, (self._certificate, self._key)))
+    def _stamp(self) -> _Identity:
+        return tuple(map(_identity, (self._certificate, self._key)))
 
     def _read(self) -> _Pair:
         try:
@@ -103,7 +103,7 @@ class CertificateFiles:
                 f"{self._names}: cannot read {error.filename}: {error.strerror}. Let the user of "
                 "the service read this file, or use another one"
             )
-            raise BadCertificate(message) from error
+            raise InvalidCertificate(message) from error
 
     def _share(self, pair: _Pair) -> None:
         content = orjson.dumps([part.decode("latin-1") for part in pair])
@@ -154,7 +154,7 @@ def _context(pair: _Pair, names: str) -> ssl.SSLContext:
     def ask_for_password() -> NoReturn:
         # Without this, OpenSSL prompts on the terminal and waits.
         message = f"{names}: the key is encrypted. Decrypt it with `openssl pkey -in KEY -out NEW`"
-        raise BadCertificate(message)
+        raise InvalidCertificate(message)
 
     try:
         with _as_file(pair.certificate) as certificate, _as_file(pair.key) as key:
@@ -171,7 +171,7 @@ def _context(pair: _Pair, names: str) -> ssl.SSLContext:
                 f"{names}: the files are not a PEM certificate chain and its PEM key ({reason})"
             )
             message += ". Install both files of one renewal, the service's own certificate first"
-        raise BadCertificate(message) from error
+        raise InvalidCertificate(message) from error
     return context
 
 
@@ -202,7 +202,7 @@ def _problem_of_time(context: ssl.SSLContext, pair: _Pair) -> str | None:
     return None
 
 
-def _stamp_of(path: str) -> tuple[int, int, int] | None:
+def _identity(path: str) -> tuple[int, int, int] | None:
     try:
         status = Path(path).stat()
     except OSError:

@@ -11,11 +11,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from oriel.app.contract import LIMIT_FIELDS, Limits
-from oriel.app.guards import BadKeys, BadTokenFile, is_loopback, make_verifiers
-from oriel.app.server.certificates import BadCertificate, CertificateFiles
+from oriel.app.guards import InvalidKeys, InvalidTokenFile, is_loopback, make_verifiers
+from oriel.app.server.certificates import CertificateFiles, InvalidCertificate
 from oriel.app.server.settings import ServiceSettings
-from oriel.app.server.supervisor import AddressTaken, Supervisor
-from oriel.app.telemetry import is_traced, share_measures
+from oriel.app.server.supervisor import AddressInUse, Supervisor
+from oriel.app.telemetry import is_traced, share_metrics
 from oriel.storage import (
     ALL_KEYS,
     DataLayout,
@@ -23,9 +23,9 @@ from oriel.storage import (
     Shard,
     add_log_format,
     current_files,
-    data_folder,
     disk_problem,
     is_object,
+    parse_data_directory,
     say,
     set_up_console,
     uri,
@@ -45,14 +45,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     settings = _settings(options)
     certificate: CertificateFiles | None = None
-    problem = _why_not_secure(options, settings)
+    problem = _security_problem(options, settings)
     if problem is None and options.tls_cert is not None:
         try:
             certificate = CertificateFiles(options.tls_cert, options.tls_key)
-        except BadCertificate as error:
+        except InvalidCertificate as error:
             problem = str(error)
-    place = options.index or options.data
-    problem = problem or _why_unusable(options.data, place)
+    index_directory = options.index or options.data
+    problem = problem or _data_problem(options.data, index_directory)
     if problem is not None:
         say("error", problem, level="error")
         return 1
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say("error", line, level="error")
         return 1
     url = _url("https" if settings.is_tls else "http", options.host, listener)
-    end_measures = share_measures()
+    end_measures = share_metrics()
     try:
         return Supervisor(
             layout,
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.stale_after,
             [f"--settings={settings.to_json()}"],
         ).run(lambda: print(f"Oriel serves {uri(options.data)} at {url}", flush=True), certificate)
-    except AddressTaken as error:
+    except AddressInUse as error:
         line = f"{options.host}:{options.port}: cannot listen: {error}"
         say("error", line, level="error")
         return 1
@@ -88,22 +88,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         end_measures()
 
 
-def _why_unusable(data: Path, place: Path) -> str | None:
+def _data_problem(data: Path, index_directory: Path) -> str | None:
     """Return why the data directory, or the directory of the indexes, can't be used."""
-    if is_object(place):
+    if is_object(index_directory):
         return (
-            f"{uri(place)}: an object store cannot contain the indexes. Set --index to a local "
-            "directory"
+            f"{uri(index_directory)}: an object store cannot contain the indexes. Set --index to a "
+            "local directory"
         )
     try:
         current_files().reach(data)
-        _require_folder(data)
-        _require_rights(place)
+        _require_directory(data)
+        _require_permissions(index_directory)
     except ObjectStoreFailed as error:
         return str(error)
     except OSError as error:
-        told = f"{data}: cannot use the data directory: {error.strerror}"
-        return disk_problem(error, place) or told
+        default_problem = f"{data}: cannot use the data directory: {error.strerror}"
+        return disk_problem(error, index_directory) or default_problem
     return None
 
 
@@ -132,7 +132,7 @@ def _bound_socket(host: str, port: int) -> socket.socket:
     return bound
 
 
-def _require_folder(data: Path) -> None:
+def _require_directory(data: Path) -> None:
     """Raise OSError if the path exists and is not a directory."""
     if is_object(data):
         return
@@ -144,10 +144,10 @@ def _require_folder(data: Path) -> None:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(data))
 
 
-def _require_rights(place: Path) -> None:
+def _require_permissions(index_directory: Path) -> None:
     """Raise OSError if no index can be written to an existing directory."""
-    if place.is_dir() and not os.access(place, os.W_OK | os.X_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
+    if index_directory.is_dir() and not os.access(index_directory, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(index_directory))
 
 
 def _settings(options: argparse.Namespace) -> ServiceSettings:
@@ -166,7 +166,7 @@ def _settings(options: argparse.Namespace) -> ServiceSettings:
     )
 
 
-def _why_not_secure(options: argparse.Namespace, settings: ServiceSettings) -> str | None:
+def _security_problem(options: argparse.Namespace, settings: ServiceSettings) -> str | None:
     """Return what is wrong with tokens, None if nothing is wrong."""
     if is_traced() and find_spec("opentelemetry.instrumentation") is None:
         return (
@@ -175,7 +175,7 @@ def _why_not_secure(options: argparse.Namespace, settings: ServiceSettings) -> s
         )
     try:
         make_verifiers(settings.token_settings())
-    except (BadTokenFile, BadKeys) as error:
+    except (InvalidTokenFile, InvalidKeys) as error:
         return str(error)
     except ModuleNotFoundError as error:
         return f"{error.name} is not installed. Run pip install 'oriel[jwt]'"
@@ -196,7 +196,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "serve them when a pipeline writes them.",
     )
     parser.add_argument(
-        "--data", type=data_folder, required=True, metavar="DIR",
+        "--data", type=parse_data_directory, required=True, metavar="DIR",
         help="serve the tables of this data directory",
     )  # fmt: skip
     parser.add_argument(

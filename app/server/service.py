@@ -15,11 +15,11 @@ from oriel.app.contract import (
     RequestTooSlow,
     ShuttingDown,
     describe,
-    problem_answer,
+    problem_response,
 )
 from oriel.app.guards import (
     PROBE_PATHS,
-    WHOLE_ANSWER,
+    WHOLE_RESPONSE,
     AccessGuard,
     AllowedHosts,
     App,
@@ -37,7 +37,7 @@ from oriel.app.reads import (
     HotReads,
     StoreCatalog,
     key_of_target,
-    refuse_keys_of_others,
+    require_own_keys,
     route,
 )
 from oriel.app.routes import (
@@ -51,7 +51,7 @@ from oriel.app.routes import (
     table_routes,
 )
 from oriel.app.server.settings import ServiceSettings
-from oriel.app.telemetry import Measures, Observed, Work, is_traced, traced
+from oriel.app.telemetry import Metrics, Observed, Work, is_traced, traced
 from oriel.storage import ALL_KEYS, DataLayout, Shard, StorageError, UnknownStore
 from oriel.storage.tailer import StatusFile
 
@@ -85,8 +85,8 @@ class Service:
         self._shard = shard
         self.gate = Gate(settings.limits)
         self.catalog = StoreCatalog(layout, self.gate)
-        self.measures = Measures(self.catalog.has)
-        self.api = make_api(self, StatusFile(layout), layout, settings)
+        self.measures = Metrics(self.catalog.has)
+        self.api = create_api(self, StatusFile(layout), layout, settings)
         self._hot_reads = HotReads(self.catalog, self.gate)
         self._hosts = AllowedHosts(settings.allowed_hosts)
         verifiers = make_verifiers(settings.token_settings())
@@ -111,7 +111,7 @@ class Service:
             return
         if not self._is_plain:
             extensions = dict(scope.get("extensions", {}))
-            extensions.pop(WHOLE_ANSWER, None)
+            extensions.pop(WHOLE_RESPONSE, None)
             scope = {**scope, "extensions": extensions}
         await self._app(scope, receive, send)
 
@@ -122,7 +122,7 @@ class Service:
             if scope["method"] == "POST":
                 receive = await whole_body(receive)
                 await self.gate.begin_list()
-            await self._in_place(scope, receive, send)
+            await self._in_slot(scope, receive, send)
         except (ApiError, UnknownStore) as error:
             await _send_problem(error, scope, send)
         except asyncio.CancelledError:
@@ -142,7 +142,7 @@ class Service:
         if self._access is not None:
             self._access.check(scope, authorization)
 
-    async def _in_place(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _in_slot(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["raw_path"] in PROBE_PATHS:
             await self._serve(scope, receive, send)
             return
@@ -152,7 +152,7 @@ class Service:
         finally:
             self.gate.leave()
 
-    def say_work(self, connections: int) -> None:
+    def set_work_metrics(self, connections: int) -> None:
         """Set the metrics of the work in progress."""
         gate = self.gate
         self.measures.set_work(
@@ -175,7 +175,7 @@ class Service:
         try:
             if target is not None:
                 if not self._shard.is_all:  # the key is decoded once more for it
-                    refuse_keys_of_others(self._shard, key_of_target(target))
+                    require_own_keys(self._shard, key_of_target(target))
                 await self._hot_reads.serve(target, scope, send)
             elif (store := watched_store(scope["raw_path"])) is not None:
                 await self.streams.serve(store, scope, send)
@@ -185,7 +185,7 @@ class Service:
                 if scope["raw_path"] not in PROBE_PATHS:
                     # Probes use no slot of the gate.
                     bounded = _refusing(scope, self.gate.bounded(scope, send), send)
-                await self.gate.in_time(self.api, _cold_scope(scope), receive, _not_kept(bounded))
+                await self.gate.in_time(self.api, _cold_scope(scope), receive, _no_store(bounded))
         except RequestTooSlow as error:
             await _send_problem(error, scope, send)
         except Exception as error:
@@ -217,17 +217,17 @@ def _cold_scope(scope: Scope) -> Scope:
     return {**scope, "method": method, "path": scope["raw_path"].decode("latin-1")}
 
 
-def _not_kept(send: Send) -> Send:
+def _no_store(send: Send) -> Send:
     """Add ``no-store`` to responses without ``cache-control``, because they are outdated soon."""
 
-    async def say_it(message: Any) -> None:
+    async def send_no_store(message: Any) -> None:
         if message["type"] == "http.response.start":
             headers = list(message["headers"])
             if not any(name == b"cache-control" for name, _ in headers):
                 message = {**message, "headers": [*headers, (b"cache-control", b"no-store")]}
         await send(message)
 
-    return say_it
+    return send_no_store
 
 
 def _refusing(scope: Scope, bounded: Send, send: Send) -> Send:
@@ -246,13 +246,13 @@ def _refusing(scope: Scope, bounded: Send, send: Send) -> Send:
 
 
 async def _send_problem(error: Exception, scope: Scope, send: Send) -> None:
-    told = hide_other_stores(scope, error)
-    status, headers, body = problem_answer(told, scope["raw_path"].decode("latin-1"))
+    shown_error = hide_other_stores(scope, error)
+    status, headers, body = problem_response(shown_error, scope["raw_path"].decode("latin-1"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
-def make_api(
+def create_api(
     service: Service, status_file: StatusFile, layout: DataLayout, settings: ServiceSettings
 ) -> FastAPI:
     """Return the FastAPI application: cold routes, OpenAPI document and problem documents."""
@@ -282,16 +282,18 @@ def make_api(
     api.include_router(docs_routes())
     api.include_router(dashboard_routes())
     for error in (StorageError, ApiError, HTTPException, Exception):
-        api.add_exception_handler(error, _answer_problem)
+        api.add_exception_handler(error, _problem_response)
     # FastAPI does not have the hot reads. The records describe all operations in the same way.
     document = describe(settings.limits)
     api.openapi = lambda: document  # type: ignore[method-assign]
     return api
 
 
-async def _answer_problem(request: Request, error: Exception) -> Response:
-    told = hide_other_stores(dict(request.scope), error)
-    status, headers, body = problem_answer(told, request.scope["raw_path"].decode("latin-1"))
+async def _problem_response(request: Request, error: Exception) -> Response:
+    shown_error = hide_other_stores(dict(request.scope), error)
+    status, headers, body = problem_response(
+        shown_error, request.scope["raw_path"].decode("latin-1")
+    )
     response = Response(body, status)
     response.raw_headers = headers
     return response

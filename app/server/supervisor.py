@@ -23,17 +23,17 @@ from collections.abc import Callable, Sequence
 from oriel.app.server.certificates import CertificateFiles
 from oriel.storage import DataLayout, stop_on_signal
 from oriel.storage.index import (
-    IndexFolder,
+    IndexDirectory,
+    ended_in_read,
     is_open,
-    mark_suspect,
-    note_crash,
-    was_reading,
+    record_crash,
+    request_verification,
 )
 from oriel.storage.tailer import Heartbeat, StatusFile, require_verifications
 
 logger = logging.getLogger(__name__)
 
-_LOOK_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 #: Least seconds between two checks of the tailer's heartbeat.
 _HEARTBEAT_SECONDS = 1.0
 #: Least seconds between two starts of the same child.
@@ -44,12 +44,12 @@ _END_SECONDS = 8.0
 _HANGING_SECONDS = 15.0
 
 #: Exit code of a worker that cannot listen, because another service does.
-ADDRESS_TAKEN = 98
+ADDRESS_IN_USE = 98
 
-_MEMORY_FAULTS = (-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT)
+_MEMORY_ERRORS = (-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT)
 
 
-class AddressTaken(Exception):
+class AddressInUse(Exception):
     """Another service listens on the address. The message is from the system."""
 
 
@@ -65,7 +65,7 @@ class Child:
         self.ended_pid = 0
         self._start()
 
-    def revive(self) -> int | None:
+    def restart_if_ended(self) -> int | None:
         """Start the process again if it ended. Return its exit code, or None if it runs.
 
         A process that ends at once is restarted at most twice per second.
@@ -135,9 +135,9 @@ class HeartbeatWatch:
         heartbeat = self._status_file.heartbeat()
         if heartbeat != self._last:
             self._last, self._changed_at = heartbeat, now
-        stands_still = min(now - self._changed_at, tailer.running_seconds())
+        unchanged_seconds = min(now - self._changed_at, tailer.running_seconds())
         is_own = heartbeat is not None and heartbeat.pid == tailer.pid
-        return is_own and stands_still > self._hanging_seconds
+        return is_own and unchanged_seconds > self._hanging_seconds
 
 
 class Supervisor:
@@ -193,14 +193,14 @@ class Supervisor:
         tailer = self._start_tailer()
         children = [tailer, *map(self._start_worker, range(self._workers))]
         watch = HeartbeatWatch(StatusFile(self._layout))
-        is_address_taken = is_serving = False
-        while not stop.wait(_LOOK_SECONDS):
+        is_address_in_use = is_serving = False
+        while not stop.wait(_POLL_SECONDS):
             if not is_serving and self._listener.getsockopt(
                 socket.SOL_SOCKET, socket.SO_ACCEPTCONN
             ):
                 is_serving = True
                 when_serving()
-            if is_address_taken := ADDRESS_TAKEN in [child.exit_code for child in children]:
+            if is_address_in_use := ADDRESS_IN_USE in [child.exit_code for child in children]:
                 break
             if self._is_reload_wanted and is_in_terminal and not os.isatty(0):
                 # The terminal was closed, so the signal does not mean a new certificate.
@@ -210,11 +210,11 @@ class Supervisor:
                 logger.warning("process hangs, ending it: process=%s", tailer.name)
                 tailer.kill()
             for child in children:
-                if child.revive() in _MEMORY_FAULTS:
+                if child.restart_if_ended() in _MEMORY_ERRORS:
                     self._suspect_indexes(child, is_writer=child is tailer)
         self._end(children)
-        if is_address_taken:
-            raise AddressTaken(os.strerror(errno.EADDRINUSE))
+        if is_address_in_use:
+            raise AddressInUse(os.strerror(errno.EADDRINUSE))
         return 0
 
     def _end(self, children: Sequence[Child]) -> None:
@@ -269,7 +269,7 @@ class Supervisor:
     def _suspect_indexes(self, child: Child, *, is_writer: bool) -> None:
         try:
             folders = [path for path in self._layout.indexes.iterdir() if path.is_dir()]
-            generations = [IndexFolder(folder).current() for folder in folders]
+            generations = [IndexDirectory(folder).current() for folder in folders]
         except OSError:
             # The disk is unavailable. The tailer reports it.
             return
@@ -277,9 +277,9 @@ class Supervisor:
         used = [
             generation
             for generation in current
-            if (is_open(generation) if is_writer else was_reading(generation, child.ended_pid))
+            if (is_open(generation) if is_writer else ended_in_read(generation, child.ended_pid))
         ]
         for generation in used:
-            note_crash(generation, child.name)
+            record_crash(generation, child.name)
         for generation in () if used else current:
-            mark_suspect(generation, f"{child.name} crashed")
+            request_verification(generation, f"{child.name} crashed")

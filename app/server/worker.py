@@ -18,15 +18,15 @@ from oriel.app.guards import Connections, protocol_of
 from oriel.app.server.certificates import ServedCertificate
 from oriel.app.server.service import Service
 from oriel.app.server.settings import ServiceSettings
-from oriel.app.server.supervisor import ADDRESS_TAKEN
+from oriel.app.server.supervisor import ADDRESS_IN_USE
 from oriel.app.telemetry import forget_dead_workers
 from oriel.storage import (
     ALL_KEYS,
     DataLayout,
     Shard,
     add_log_format,
-    data_folder,
     end_with_parent,
+    parse_data_directory,
     set_up_console,
 )
 
@@ -84,7 +84,7 @@ class _Server(uvicorn.Server):
                 if error.errno != errno.EADDRINUSE:
                     raise
                 # Another service was starting with the same address, and listened first.
-                self.exit_code, self.should_exit = ADDRESS_TAKEN, True
+                self.exit_code, self.should_exit = ADDRESS_IN_USE, True
                 await self.lifespan.shutdown()
                 return
             server = await loop.create_server(make, sock=listener, backlog=_BACKLOG, **more)
@@ -92,12 +92,12 @@ class _Server(uvicorn.Server):
         self.started = True
 
     async def main_loop(self) -> None:
-        looking = self._connections.look_around(self._each_second)
-        self._looking = asyncio.create_task(looking)
+        deadline_checks = self._connections.close_late_connections(self._each_second)
+        self._looking = asyncio.create_task(deadline_checks)
         await super().main_loop()
 
     def _each_second(self, connections: int) -> None:
-        self._service.say_work(connections)
+        self._service.set_work_metrics(connections)
         self._service.follow_tokens()
         if self._certificate is not None:
             self._certificate.follow()
@@ -147,7 +147,7 @@ def serve(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one worker. Only the supervisor calls this."""
     parser = argparse.ArgumentParser(prog="python -m oriel.app.server.worker", description=__doc__)
-    parser.add_argument("--data", type=data_folder, required=True)
+    parser.add_argument("--data", type=parse_data_directory, required=True)
     parser.add_argument("--index", type=Path)
     parser.add_argument("--shard", type=Shard.parse, default=ALL_KEYS)
     parser.add_argument("--parent-pid", type=int, required=True)

@@ -24,8 +24,8 @@ from oriel.app.contract import OPERATIONS
 STORES_MAX = 200
 
 #: The variable with which prometheus_client finds the directory.
-_FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
-_FOLDER_PREFIX = "oriel-metrics-"
+_DIRECTORY_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+_DIRECTORY_PREFIX = "oriel-metrics-"
 
 _BUCKETS_SECONDS = (
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
@@ -80,7 +80,7 @@ class _Tally:
         self._seconds = 0.0
 
 
-class Measures:
+class Metrics:
     """The metrics of one worker."""
 
     def __init__(self, is_store: Callable[[str], bool]) -> None:
@@ -156,7 +156,7 @@ class Measures:
 
         The method reads files and can run in a thread. ``flush`` cannot.
         """
-        folder = os.environ.get(_FOLDER_VARIABLE)
+        folder = os.environ.get(_DIRECTORY_VARIABLE)
         if folder is None:
             return generate_latest(self._registry)
         registry = CollectorRegistry()
@@ -177,21 +177,21 @@ class Measures:
         return operation, name
 
 
-def share_measures() -> Callable[[], None]:
+def share_metrics() -> Callable[[], None]:
     """Share the numbers of the workers that this process starts. Return a function that ends it.
 
     This also deletes the directories of killed services.
     """
     place = Path(tempfile.gettempdir())
-    for left in place.glob(f"{_FOLDER_PREFIX}*"):
-        owner = left.name.removeprefix(_FOLDER_PREFIX).partition("-")[0]
+    for left in place.glob(f"{_DIRECTORY_PREFIX}*"):
+        owner = left.name.removeprefix(_DIRECTORY_PREFIX).partition("-")[0]
         if owner.isdecimal() and not _runs(int(owner)):
             shutil.rmtree(left, ignore_errors=True)
-    folder = tempfile.mkdtemp(prefix=f"{_FOLDER_PREFIX}{os.getpid()}-")
-    os.environ[_FOLDER_VARIABLE] = folder
+    folder = tempfile.mkdtemp(prefix=f"{_DIRECTORY_PREFIX}{os.getpid()}-")
+    os.environ[_DIRECTORY_VARIABLE] = folder
 
     def end() -> None:
-        del os.environ[_FOLDER_VARIABLE]
+        del os.environ[_DIRECTORY_VARIABLE]
         shutil.rmtree(folder, ignore_errors=True)
 
     return end
@@ -199,7 +199,7 @@ def share_measures() -> Callable[[], None]:
 
 def forget_dead_workers(environment: Mapping[str, str] = os.environ) -> None:
     """Remove the work in progress of workers that have ended. Their counts stay."""
-    folder = environment.get(_FOLDER_VARIABLE)
+    folder = environment.get(_DIRECTORY_VARIABLE)
     if folder is None:
         return
     for file in Path(folder).glob("gauge_live*.db"):

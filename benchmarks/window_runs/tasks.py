@@ -28,13 +28,13 @@ from oriel.pipeline.language import Store, arrow_schema
 from oriel.pipeline.plan import (
     KEY_GROUP,
     BatchPlan,
-    ClockPlan,
-    assemble,
+    StreamTimePlan,
+    plan_engine,
 )
 from oriel.pipeline.spark import WORKER_ENVIRONMENT
 from oriel.pipeline.tasks import (
     Counters,
-    FolderFiles,
+    DirectoryFiles,
     Output,
     Received,
     Reports,
@@ -47,7 +47,7 @@ from oriel.pipeline.windows import (
     NO_STREAM_TIME_MS,
     Aggregate,
     NoWindows,
-    StreamClock,
+    StreamTimes,
     Windows,
 )
 
@@ -321,18 +321,18 @@ def _first_plan(case: Case, folder: Path, *, sync: bool) -> BatchPlan:
         batch=0,
         tasks=TASKS,
         key_groups=_KEY_GROUPS,
-        assembly=assemble(store_of(case), [arrow_schema(_VALUE)]),
-        clock_plans=(ClockPlan(_TOPIC, _TOPIC, 0),),
+        assembly=plan_engine(store_of(case), [arrow_schema(_VALUE)]),
+        stream_time_plans=(StreamTimePlan(_TOPIC, _TOPIC, 0),),
         clocks={_TOPIC: dict.fromkeys(range(_PARTITIONS), NO_STREAM_TIME_MS)},
         close_ms=NEVER_CLOSED_MS,
         segments={},
-        files=FolderFiles(folder / "table", folder / "state", folder / "dead", sync),
+        files=DirectoryFiles(folder / "table", folder / "state", folder / "dead", sync),
     )
 
 
 def _next_plan(plan: BatchPlan, report: StoreReport, upstream: Reports) -> BatchPlan:
     """The plan of the next batch; what it does not need is removed, as the driver does."""
-    assert isinstance(plan.files, FolderFiles)
+    assert isinstance(plan.files, DirectoryFiles)
     for path in plan.files.state.iterdir():
         if path.name not in report.segments:
             path.unlink()
@@ -342,7 +342,7 @@ def _next_plan(plan: BatchPlan, report: StoreReport, upstream: Reports) -> Batch
     return replace(
         plan,
         batch=plan.batch + 1,
-        clocks=upstream.clocks_after(plan.clocks),
+        clocks=upstream.stream_times_after(plan.clocks),
         close_ms=report.close_ms,
         segments={**others, report.task: report.segments},
     )
@@ -368,7 +368,7 @@ class _Records:
         disorder_ms = random.integers(load.disorder_ms, size=load.batch, endpoint=True)
         time_ms = _EPOCH_MS + place // load.keys * 1000 - disorder_ms
         partition = (key // TASKS % _PARTITIONS).astype(np.int32)
-        clock = StreamClock(plan.clocks[_TOPIC])
+        clock = StreamTimes(plan.clocks[_TOPIC])
         close_ms = clock.advance(partition, time_ms) - plan.windows.close_delay_ms
         is_late = plan.assembly.engine.is_late(time_ms, close_ms)
         own = np.flatnonzero((key % TASKS == self._task) & ~is_late)
@@ -389,7 +389,7 @@ class _Records:
         }
         counted = Counters(input=load.batch, late=int(is_late.sum()))
         report = StreamReport(_TOPIC, clock.stream_time_ms, counted)
-        return _rows(columns, len(own), plan.arriving_schema), Reports([report])
+        return _rows(columns, len(own), plan.input_schema), Reports([report])
 
 
 def _rows(columns: dict[str, Any], length: int, schema: pa.Schema) -> pa.RecordBatch:

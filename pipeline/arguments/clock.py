@@ -4,7 +4,9 @@ import argparse
 from collections.abc import Callable
 
 
-def add_clock_options(parser: argparse.ArgumentParser, duration_ms: Callable[[str], int]) -> None:
+def add_stream_time_options(
+    parser: argparse.ArgumentParser, duration_ms: Callable[[str], int]
+) -> None:
     """Add the options. ``duration_ms`` reads a time with its unit."""
 
     def duration_or_off(text: str) -> int | None:

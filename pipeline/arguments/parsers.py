@@ -3,10 +3,10 @@
 import argparse
 from pathlib import Path
 
-from oriel.pipeline.arguments.clock import add_clock_options
+from oriel.pipeline.arguments.clock import add_stream_time_options
 from oriel.pipeline.arguments.kafka import add_kafka_arguments
-from oriel.pipeline.arguments.upkeep import add_upkeep_options
-from oriel.storage import add_log_format, data_folder
+from oriel.pipeline.arguments.upkeep import add_maintenance_options
+from oriel.storage import add_log_format, parse_data_directory
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -78,7 +78,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         "http://registry:8081. Set its user and password in ORIEL_SCHEMA_REGISTRY_USER_INFO",
     )  # fmt: skip
     parser.add_argument(
-        "--data", type=data_folder, required=True, metavar="DIR",
+        "--data", type=parse_data_directory, required=True, metavar="DIR",
         help="write tables and checkpoints into this data directory, or into s3://BUCKET/PREFIX",
     )  # fmt: skip
     parser.add_argument(
@@ -97,8 +97,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add_kafka_arguments(parser, _positive, _duration_ms)
     _add_spark_options(parser)
-    add_clock_options(parser, _duration_ms)
-    add_upkeep_options(parser, _duration_ms, _positive)
+    add_stream_time_options(parser, _duration_ms)
+    add_maintenance_options(parser, _duration_ms, _positive)
     add_log_format(parser)
     parser.add_argument(
         "--logs", type=Path, metavar="DIR",

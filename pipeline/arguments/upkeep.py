@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable
 
 
-def add_upkeep_options(
+def add_maintenance_options(
     parser: argparse.ArgumentParser,
     duration_ms: Callable[[str], int],
     positive: Callable[[str], int],

@@ -1,14 +1,15 @@
 """Row-wise steps that Arrow runs, in a Python task or in the driver.
 
 Input: decoded records or join results as Arrow tables. Output: the rows for the stream-time
-assigner, the same as from ``oriel.pipeline.rows.RowSteps``. The function ``arrow_steps`` returns
-steps that only select columns. Steps whose expressions Spark has read are in ``RowSteps.arrow``, as
-a ``Program``. The available functions are in ``FUNCTIONS``. Steps after an aggregation only run
-here (``AggregatedSteps``, ``UpdateSteps``). This package does not import Spark.
+assigner, the same as from ``oriel.pipeline.rows.RowSteps``. The function ``selecting_steps``
+returns steps that only select columns. Steps whose expressions Spark has read are in
+``RowSteps.arrow``, as a ``Program``. The available functions are in ``FUNCTIONS``. Steps after an
+aggregation only run here (``AggregatedSteps``, ``UpdateSteps``). This package does not import
+Spark.
 """
 
 from oriel.pipeline.arrow_steps.aggregated import AggregatedSteps, UpdateSteps
-from oriel.pipeline.arrow_steps.choosing import arrow_steps
+from oriel.pipeline.arrow_steps.choosing import selecting_steps
 from oriel.pipeline.arrow_steps.expressions import (
     Call,
     ColumnRef,
@@ -44,6 +45,6 @@ __all__ = [
     "StepsOutput",
     "TypedKeys",
     "UpdateSteps",
-    "arrow_steps",
     "evaluate",
+    "selecting_steps",
 ]

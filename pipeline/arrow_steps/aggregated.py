@@ -14,7 +14,7 @@ from oriel.pipeline.windows import (
     STATUS_COLUMNS,
     WINDOW_COLUMNS,
     coded_keys,
-    heads,
+    run_starts,
     widened,
 )
 
@@ -50,20 +50,20 @@ class AggregatedSteps:
         """
         rows = Rows.aggregated(changes, changes["deleted"])
         rows.run(self.program)
-        stands = rows.in_use
+        exists = rows.in_use
         values = {
             name: rows.in_use_only(rows.columns[self.program.outputs[name]]).cast(of_type)
             for name, of_type in self.types.items()
         }
         status = {
             "timestamp_ms": changes["timestamp_ms"],
-            "final": pc.and_(changes["final"], stands),
-            "deleted": pc.invert(stands),
+            "final": pc.and_(changes["final"], exists),
+            "deleted": pc.invert(exists),
         }
         windows = {name: changes[name] for name in WINDOW_COLUMNS}
         written = pa.table(windows | values | {name: status[name] for name in STATUS_COLUMNS})
         if self.final_only:
-            written = written.filter(pc.or_(stands, changes["deleted"]))
+            written = written.filter(pc.or_(exists, changes["deleted"]))
         return written
 
 
@@ -106,31 +106,31 @@ class UpdateSteps:
                 columns of the table.
         """
         both = pa.concat_tables([before, updates.select(before.column_names)])
-        is_gone = np.zeros(len(both), dtype=np.bool_)
-        is_gone[len(before) :] = np.asarray(updates[NULL_VALUE.name])
-        rows = Rows.aggregated(both, pa.array(is_gone))
+        is_deleted = np.zeros(len(both), dtype=np.bool_)
+        is_deleted[len(before) :] = np.asarray(updates[NULL_VALUE.name])
+        rows = Rows.aggregated(both, pa.array(is_deleted))
         rows.run(self.program)
-        stands = np.asarray(rows.in_use)
-        is_told = np.arange(len(both)) >= len(before)
+        exists = np.asarray(rows.in_use)
+        is_emitted = np.arange(len(both)) >= len(before)
         if self.filters:
             (key_code,), _ = coded_keys(both["key"])
             # Two sessions of a key can start at the same time, if one is closed for the records of
             # the other. So the end of the window also identifies a row.
-            places = [key_code]
+            row_identity = [key_code]
             if self.windowed:
-                places += [np.asarray(both[name]) for name in WINDOW_COLUMNS[1:]]
-            order = np.lexsort((np.arange(len(both)), *places))
-            stood = np.append(False, stands[order])[:-1]
-            stood &= ~heads(*(place[order] for place in places))
-            is_told[order] &= stands[order] | stood
-        told = pa.array(np.flatnonzero(is_told))
-        own = updates.take(pc.subtract(told, len(before)))
+                row_identity += [np.asarray(both[name]) for name in WINDOW_COLUMNS[1:]]
+            order = np.lexsort((np.arange(len(both)), *row_identity))
+            existed = np.append(False, exists[order])[:-1]
+            existed &= ~run_starts(*(place[order] for place in row_identity))
+            is_emitted[order] &= exists[order] | existed
+        emitted = pa.array(np.flatnonzero(is_emitted))
+        emitted_updates = updates.take(pc.subtract(emitted, len(before)))
         columns = {
-            **{name: own[name] for name in own.column_names},
+            **{name: emitted_updates[name] for name in emitted_updates.column_names},
             **{
-                name: rows.in_use_only(rows.columns[self.program.outputs[name]]).take(told)
+                name: rows.in_use_only(rows.columns[self.program.outputs[name]]).take(emitted)
                 for name in self.types
             },
-            NULL_VALUE.name: pa.array(~stands[np.asarray(told)]),
+            NULL_VALUE.name: pa.array(~exists[np.asarray(emitted)]),
         }
         return pa.table([columns[name] for name in schema.names], schema)

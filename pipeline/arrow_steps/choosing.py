@@ -10,14 +10,14 @@ from oriel.pipeline.arrow_steps.steps import ArrowSteps, Compute, Program, Progr
 from oriel.pipeline.arrow_steps.typed_keys import TypedKeys
 from oriel.pipeline.hops import joined_values
 from oriel.pipeline.language import (
-    SCOPE,
+    SCOPE_COLUMNS,
     AggregatedRows,
     ForeignKey,
     Input,
     MapValues,
     Source,
     arrow_schema,
-    refuse_taken,
+    reject_scope_names,
 )
 from oriel.pipeline.windows import FOREIGN_KEY
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"(?!(?:null|true|false)$)[a-z_][a-z_0-9]*", re.IGNORECASE)
 
 
-def arrow_steps(origin: Input | AggregatedRows, read: Source | pa.Schema) -> ArrowSteps | None:
+def selecting_steps(origin: Input | AggregatedRows, read: Source | pa.Schema) -> ArrowSteps | None:
     """Return the steps of an input that only select columns, or None if Spark must read them.
 
     The steps are after the decoded records of a source, the results of a join, or an aggregation.
@@ -36,7 +36,7 @@ def arrow_steps(origin: Input | AggregatedRows, read: Source | pa.Schema) -> Arr
     Raises:
         InvalidTopology: The schema of the source is invalid, or a column has a reserved name.
     """
-    values = _values_in_front(origin, read)
+    values = _input_values(origin, read)
     names = list(values.names)
     key: Expression = ColumnRef("key")
     computed: tuple[ProgramStep, ...] = ()
@@ -70,7 +70,7 @@ def arrow_steps(origin: Input | AggregatedRows, read: Source | pa.Schema) -> Arr
     return ArrowSteps(values, program, typed_keys, joined=joined)
 
 
-def _values_in_front(origin: Input | AggregatedRows, read: Source | pa.Schema) -> pa.Schema:
+def _input_values(origin: Input | AggregatedRows, read: Source | pa.Schema) -> pa.Schema:
     """Return the value columns that the first step reads.
 
     Raises:
@@ -78,11 +78,11 @@ def _values_in_front(origin: Input | AggregatedRows, read: Source | pa.Schema) -
     """
     if isinstance(read, Source):
         values = arrow_schema(read.columns)
-        refuse_taken(str(read), values.names)
+        reject_scope_names(str(read), values.names)
         return values
     if isinstance(origin, AggregatedRows):
         values = pa.schema([field for field in read if field.name not in origin.scope])
-        refuse_taken("the aggregation", values.names)
+        reject_scope_names("the aggregation", values.names)
         return values
     return joined_values(read)
 
@@ -105,9 +105,9 @@ def _key(
         return None
     if part == "key":
         return key
-    if part not in (*SCOPE, *names):
+    if part not in (*SCOPE_COLUMNS, *names):
         return None
-    is_plain = part in SCOPE or (
+    is_plain = part in SCOPE_COLUMNS or (
         pa.types.is_string(values.field(part).type) or pa.types.is_integer(values.field(part).type)
     )
     return Call("cast", (ColumnRef(part),), {"to": pa.string()}) if is_plain else None

@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 #: A column or a scalar.
 Operand = Any
 
-_TEXT = pa.string()
+_STRING = pa.string()
 #: The type of the result of ``split`` in Spark.
-_PARTS = pa.list_(pa.field("element", _TEXT, nullable=False))
+_SPLIT_TYPE = pa.list_(pa.field("element", _STRING, nullable=False))
 
 
 def _equal(left: Operand, right: Operand) -> Operand:
@@ -149,8 +149,8 @@ def _saturated(value: Operand, to: pa.DataType) -> Operand:
     # 2**63 - 1 is not a double, and the next greater double does not fit.
     is_over = pc.greater_equal(value, float(greatest + 1))
     is_under = pc.less(value, float(least))
-    out = pc.or_(pc.or_(is_over, is_under), pc.is_nan(value))
-    fitting = pc.cast(pc.if_else(out, 0.0, value), to, safe=False)
+    is_out_of_range = pc.or_(pc.or_(is_over, is_under), pc.is_nan(value))
+    fitting = pc.cast(pc.if_else(is_out_of_range, 0.0, value), to, safe=False)
     fitting = pc.if_else(is_over, pa.scalar(greatest, to), fitting)
     return pc.if_else(is_under, pa.scalar(least, to), fitting)
 
@@ -169,13 +169,13 @@ def _is_nan(value: Operand) -> Operand:
 
 def _concat(*texts: Operand) -> Operand:
     """Return the concatenated strings, null if any string is null."""
-    return pc.binary_join_element_wise(*texts, pa.scalar("", _TEXT))
+    return pc.binary_join_element_wise(*texts, pa.scalar("", _STRING))
 
 
 def _concat_with(*texts: Operand, separator: str) -> Operand:
     """Return the strings with a separator between them, without nulls."""
     # Arrow's own option to skip nulls loses the rows that have only nulls.
-    result, between = pc.fill_null(texts[0], ""), pa.scalar(separator, _TEXT)
+    result, between = pc.fill_null(texts[0], ""), pa.scalar(separator, _STRING)
     has_text = pc.is_valid(texts[0])
     for text in texts[1:]:
         with_text = pc.if_else(has_text, _concat(result, between, text), text)
@@ -219,10 +219,10 @@ def _trim_right(text: Operand) -> Operand:
 
 
 def _split(text: Operand, *, pattern: str) -> Operand:
-    return pc.split_pattern(text, pattern).cast(_PARTS)
+    return pc.split_pattern(text, pattern).cast(_SPLIT_TYPE)
 
 
-def in_one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+def as_one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Return a column as one array."""
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
@@ -234,7 +234,7 @@ def _array(*values: Operand, has_nulls: bool) -> Operand:
     """
     length = next(len(value) for value in values if not isinstance(value, pa.Scalar))
     columns = [
-        pa.repeat(value, length) if isinstance(value, pa.Scalar) else in_one(value)
+        pa.repeat(value, length) if isinstance(value, pa.Scalar) else as_one_array(value)
         for value in values
     ]
     # The concatenated columns have all first values, then all second values. So two adjacent values

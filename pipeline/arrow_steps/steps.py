@@ -17,21 +17,21 @@ from oriel.pipeline.arrow_steps.expressions import (
     column_names,
     evaluate,
 )
-from oriel.pipeline.arrow_steps.functions import Operand, in_one
+from oriel.pipeline.arrow_steps.functions import Operand, as_one_array
 from oriel.pipeline.arrow_steps.typed_keys import TypedKeys
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.hops import (
-    BESIDE_RESULT,
     FIRST_ELEMENT,
     MESSAGE,
     RAW,
     REASON,
+    RESULT_EXTRA_FIELDS,
     STEPPED_FIELDS,
     StepsOutput,
     joined_values,
 )
 from oriel.pipeline.language import (
-    SCOPE,
+    SCOPE_COLUMNS,
 )
 from oriel.pipeline.windows import NULL_VALUE
 from oriel.storage import KEY_BYTES_MAX
@@ -111,10 +111,10 @@ class Program:
                 steps.append(step)
         return Program(tuple(reversed(steps)), outputs, self.key)
 
-    def read_from(self, place: int) -> set[str]:
-        """Return the columns that the outputs, the key, or a step from index ``place`` reads."""
-        behind = {*self.outputs.values(), *column_names(self.key)}
-        return behind.union(*map(_read_by, self.steps[place:]))
+    def columns_read_from(self, index: int) -> set[str]:
+        """Return the columns that the outputs, the key, or a step from index ``index`` reads."""
+        needed_after = {*self.outputs.values(), *column_names(self.key)}
+        return needed_after.union(*map(_read_by, self.steps[index:]))
 
 
 class ArrowSteps:
@@ -155,8 +155,8 @@ class ArrowSteps:
         """Return the rows for the stream-time assigner, in the order of ``records``.
 
         A record has one row, or one row per element. The columns are ``STEPPED_FIELDS`` and the
-        chosen values. Join results also have ``BESIDE_RESULT``, and flattened records also have
-        ``FIRST_ELEMENT``.
+        chosen values. Join results also have ``RESULT_EXTRA_FIELDS``, and flattened records also
+        have ``FIRST_ELEMENT``.
         """
         rows = Rows.of(records, joined=self._joined)
         rows.run(self._selected)
@@ -171,9 +171,9 @@ class ArrowSteps:
         if self._joined:
             # A deleted row of a join is not an invalid record. If the next operator cannot use it,
             # the row is filtered out.
-            gone = pc.and_(pc.and_(rows.in_use, rows.null_value), pc.is_valid(reason))
-            reason = pc.if_else(gone, pa.scalar(None, pa.string()), reason)
-            keep = pc.and_not(keep, gone)
+            is_deleted = pc.and_(pc.and_(rows.in_use, rows.null_value), pc.is_valid(reason))
+            reason = pc.if_else(is_deleted, pa.scalar(None, pa.string()), reason)
+            keep = pc.and_not(keep, is_deleted)
         raw, message = self._bytes(rows, pc.is_valid(reason))
         computed = {
             MESSAGE.name: message,
@@ -183,7 +183,7 @@ class ArrowSteps:
             "raw": raw,
             "key": key,
         }
-        fields = [*STEPPED_FIELDS, *(BESIDE_RESULT if self._joined else ())]
+        fields = [*STEPPED_FIELDS, *(RESULT_EXTRA_FIELDS if self._joined else ())]
         if rows.elements is not None:
             computed[FIRST_ELEMENT.name] = rows.elements.is_first
             fields.append(FIRST_ELEMENT)
@@ -198,7 +198,7 @@ class ArrowSteps:
         deletes = any(isinstance(step, Delete) for step in self._selected.steps)
         if (self._joined or deletes) and pc.any(rows.null_value).as_py():
             has_value = pc.invert(rows.null_value)
-            values = {name: _in_use(has_value, column) for name, column in values.items()}
+            values = {name: _where(has_value, column) for name, column in values.items()}
         return pa.table(stepped | values)
 
     def _checked_key(
@@ -207,7 +207,7 @@ class ArrowSteps:
         """Return the valid keys, and why rows are invalid, also for other reasons than the key."""
         reason = pc.if_else(pc.and_(in_use, pc.is_null(key)), Reason.NULL_KEY.value, reason)
         if self._typed_keys is not None:
-            texts = in_one(key)
+            texts = as_one_array(key)
             key = self._typed_keys.typed(texts)
             is_unfit = pc.and_(pc.is_valid(texts), pc.is_null(key))
             reason = pc.if_else(pc.and_(in_use, is_unfit), Reason.UNFIT_KEY.value, reason)
@@ -217,21 +217,21 @@ class ArrowSteps:
         reason = pc.if_else(pc.and_(in_use, is_too_long), Reason.KEY_TOO_LONG.value, reason)
         return key, reason
 
-    def _bytes(self, rows: "Rows", is_bad: Operand) -> tuple[Operand, Operand]:
+    def _bytes(self, rows: "Rows", is_invalid: Operand) -> tuple[Operand, Operand]:
         """Return the raw bytes and the messages of rows, if a later operator needs them."""
-        length, has_bad = len(is_bad), pc.any(is_bad).as_py()
+        length, has_invalid = len(is_invalid), pc.any(is_invalid).as_py()
         if self._joined:
             raw = pa.repeat(pa.scalar(b"", RAW.type), length)
-        elif has_bad or self._output.keeps_raw:
+        elif has_invalid or self._output.keeps_raw:
             raw = rows.of_records(RAW.name)
         else:
             # No row needs its bytes, so they are not copied for each element.
             raw = pa.nulls(length, RAW.type)
-        if self._joined or not has_bad:
+        if self._joined or not has_invalid:
             message = pa.nulls(length, MESSAGE.type)
         else:
-            message = _in_use(is_bad, rows.of_records(MESSAGE.name))
-        return raw if self._output.keeps_raw else _in_use(is_bad, raw), message
+            message = _where(is_invalid, rows.of_records(MESSAGE.name))
+        return raw if self._output.keeps_raw else _where(is_invalid, raw), message
 
 
 @dataclass
@@ -268,23 +268,23 @@ class Rows:
         else:
             columns = _unpacked(records["value"])
             reason, null_value = records["reason"], pc.is_null(records["value"])
-        columns |= {name: records[name] for name in SCOPE}
+        columns |= {name: records[name] for name in SCOPE_COLUMNS}
         keep = pa.array(np.ones(len(records), dtype=np.bool_))
         return cls(records, columns, reason, null_value, keep, pc.is_null(reason))
 
     @classmethod
-    def aggregated(cls, rows: pa.Table, is_gone: Operand) -> "Rows":
-        """Return the rows of an aggregation. Removed rows (``is_gone``) have a null value."""
+    def aggregated(cls, rows: pa.Table, is_deleted: Operand) -> "Rows":
+        """Return the rows of an aggregation. Removed rows (``is_deleted``) have a null value."""
         columns = {name: rows[name] for name in rows.column_names}
-        stands = pc.invert(is_gone)
+        exists = pc.invert(is_deleted)
         reason = pa.nulls(len(rows), pa.string())
-        return cls(rows, columns, reason, is_gone, stands, stands)
+        return cls(rows, columns, reason, is_deleted, exists, exists)
 
     def run(self, program: Program) -> None:
         """Run the steps of a program."""
-        for place, step in enumerate(program.steps):
+        for index, step in enumerate(program.steps):
             if isinstance(step, Explode):
-                self._explode(step, program.read_from(place + 1))
+                self._explode(step, program.columns_read_from(index + 1))
             elif isinstance(step, Compute):
                 column = evaluate(step.expression, self.columns)
                 self.columns[step.name] = self.in_use_only(column)
@@ -292,8 +292,8 @@ class Rows:
                 deleted = pc.and_(self.in_use, evaluate(step.condition, self.columns))
                 self.null_value = pc.or_(self.null_value, deleted)
                 has_value = pc.invert(self.null_value)
-                for name in self.columns.keys() - {*SCOPE, step.key}:
-                    self.columns[name] = _in_use(has_value, self.columns[name])
+                for name in self.columns.keys() - {*SCOPE_COLUMNS, step.key}:
+                    self.columns[name] = _where(has_value, self.columns[name])
             else:
                 # As in SQL's WHERE, a null condition counts as false.
                 holds = pc.fill_null(evaluate(step.condition, self.columns), fill_value=False)
@@ -301,7 +301,7 @@ class Rows:
 
     def in_use_only(self, column: Operand) -> Operand:
         """Return ``column`` for rows in use, and null for all other rows."""
-        return _in_use(self.in_use, column)
+        return _where(self.in_use, column)
 
     def of_records(self, name: str) -> Operand:
         """Return a column of the records, for each row."""
@@ -311,7 +311,7 @@ class Rows:
     def _explode(self, step: Explode, read: set[str]) -> None:
         """Replace rows by their elements. The columns in ``read`` are repeated for each element."""
         # After the filter of a table, a step can compute an array for a deleted row.
-        lists = _in_use(pc.invert(self.null_value), self.columns[step.elements])
+        lists = _where(pc.invert(self.null_value), self.columns[step.elements])
         elements = _Elements.of(lists)
         has_any = pc.or_(pc.invert(self.in_use), elements.has_any)
         self.keep = elements.spread(pc.and_(self.keep, has_any))
@@ -349,12 +349,12 @@ class _Elements:
         lengths = np.asarray(pc.fill_null(pc.list_value_length(lists), 0), dtype=np.int64)
         rows = np.maximum(lengths, 1)
         row_of = np.repeat(np.arange(len(rows)), rows)
-        place = np.arange(len(row_of)) - (np.cumsum(rows) - rows)[row_of]
+        index = np.arange(len(row_of)) - (np.cumsum(rows) - rows)[row_of]
         is_none = lengths[row_of] == 0
         number = pa.array(np.cumsum(~is_none) - 1, mask=is_none)
         return cls(
             pa.array(row_of),
-            pa.array(place == 0, mask=is_none),
+            pa.array(index == 0, mask=is_none),
             pc.list_flatten(lists).take(number),
             pa.array(lengths > 0),
         )
@@ -371,7 +371,7 @@ class _Elements:
         return column.take(self.row_of)
 
 
-def _in_use(mask: Operand, column: Operand) -> Operand:
+def _where(mask: Operand, column: Operand) -> Operand:
     """Return a column or a constant where ``mask`` is true, and null elsewhere."""
     if pc.all(mask).as_py() and not isinstance(column, pa.Scalar):
         return column

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.language import Input
-from oriel.storage import TEXT, CompositeKeys, UnfitKey, key_type
+from oriel.storage import TEXT, CompositeKeys, InvalidKey, key_type
 
 #: A component in a string of joined columns, after a bar. In components, a backslash escapes bars
 #: and backslashes.
-_PART = re.compile(r"\|((?:[^\\|]|\\.)*)", re.DOTALL)
+_COMPONENT = re.compile(r"\|((?:[^\\|]|\\.)*)", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
@@ -38,19 +38,19 @@ class TypedKeys:
             return None
         return cls(origin.key_type.name, len(origin.key_columns) > 1)
 
-    def typed(self, texts: pa.Array) -> pa.Array:
+    def typed(self, strings: pa.Array) -> pa.Array:
         """Return the key of each string, null if it is not a valid key."""
         of_type = key_type(self.type_name)
         if not (self.is_joined and isinstance(of_type, CompositeKeys)):
-            return pc.if_else(of_type.fitting(texts), texts, pa.scalar(None, pa.string()))
-        coded = texts.dictionary_encode()
+            return pc.if_else(of_type.fitting(strings), strings, pa.scalar(None, pa.string()))
+        coded = strings.dictionary_encode()
         keys = [_composite(text, of_type) for text in coded.dictionary.to_pylist()]
         return pa.array(keys, pa.string()).take(coded.indices)
 
 
 def _composite(joined: str, of_type: CompositeKeys) -> str | None:
-    parts = [_ESCAPED.sub(r"\1", part) for part in _PART.findall(f"|{joined}")]
+    parts = [_ESCAPED.sub(r"\1", part) for part in _COMPONENT.findall(f"|{joined}")]
     try:
-        return of_type.of_texts(parts)
-    except UnfitKey:
+        return of_type.of_strings(parts)
+    except InvalidKey:
         return None

@@ -9,65 +9,65 @@ if they do not fit. ``Maintenance`` compacts the tables while batches run.
 
 from oriel.pipeline.commit.checkpoint import (
     Checkpoint,
-    DecidedBatch,
-    decided_up_to,
-    refuse_running,
+    NewestPrepared,
+    check_not_running,
+    newest_prepared,
 )
-from oriel.pipeline.commit.differences import define, differences, refuse_changes
-from oriel.pipeline.commit.log_identity import settle_log
+from oriel.pipeline.commit.differences import differences, refuse_changes, store_definition
+from oriel.pipeline.commit.log_identity import check_log
 from oriel.pipeline.commit.maintenance import Maintenance
-from oriel.pipeline.commit.mend import Mend
-from oriel.pipeline.commit.pipeline_names import refuse_new_pipeline, refuse_other_pipelines
+from oriel.pipeline.commit.mend import StreamTimeOverride
+from oriel.pipeline.commit.pipeline_names import check_pipeline_exists, check_store_owners
 from oriel.pipeline.commit.rescale import rescale
-from oriel.pipeline.commit.resumption import Resumption
+from oriel.pipeline.commit.resumption import RecoveryPoint
 from oriel.pipeline.commit.sink_topic import (
     SINK_FILE,
     Publish,
     SinkDefinition,
     SinkTopic,
-    note_published,
+    mark_published,
     sink_differences,
 )
-from oriel.pipeline.commit.store_batch import StoreBatches, last_batch, prepared_batch
+from oriel.pipeline.commit.store_batch import StoreBatches, prepared_batch, topology_recovery_point
 from oriel.pipeline.commit.store_tables import StoreTables
 from oriel.pipeline.commit.switch import (
     Replacement,
     add_dead_letters,
-    as_version,
-    remove_left,
-    stores_left,
+    as_committed_batch,
+    remove_old_generations,
+    removed_stores,
 )
 from oriel.pipeline.commit.versions import StateVersions
 
 __all__ = [
     "SINK_FILE",
     "Checkpoint",
-    "DecidedBatch",
     "Maintenance",
-    "Mend",
+    "NewestPrepared",
     "Publish",
+    "RecoveryPoint",
     "Replacement",
-    "Resumption",
     "SinkDefinition",
     "SinkTopic",
     "StateVersions",
     "StoreBatches",
     "StoreTables",
+    "StreamTimeOverride",
     "add_dead_letters",
-    "as_version",
-    "decided_up_to",
-    "define",
+    "as_committed_batch",
+    "check_log",
+    "check_not_running",
+    "check_pipeline_exists",
+    "check_store_owners",
     "differences",
-    "last_batch",
-    "note_published",
+    "mark_published",
+    "newest_prepared",
     "prepared_batch",
     "refuse_changes",
-    "refuse_new_pipeline",
-    "refuse_other_pipelines",
-    "refuse_running",
-    "remove_left",
+    "remove_old_generations",
+    "removed_stores",
     "rescale",
-    "settle_log",
     "sink_differences",
-    "stores_left",
+    "store_definition",
+    "topology_recovery_point",
 ]

@@ -32,15 +32,15 @@ import orjson
 
 from oriel.pipeline.commit.epochs import EPOCHS_KEPT, Epoch
 from oriel.pipeline.commit.resumption import (
-    Resumption,
+    RecoveryPoint,
+    copy_first_offsets,
     end_offsets,
-    keep_first_offsets,
     note_first_offsets,
     write_spark_log,
 )
 from oriel.pipeline.commit.versions import StateVersions
 from oriel.pipeline.errors import AlreadyRunning, CheckpointError
-from oriel.pipeline.plan import ClockNotes, PreparedBatch
+from oriel.pipeline.plan import PreparedBatch, StreamTimeNotes
 from oriel.storage import (
     Offsets,
     current_files,
@@ -51,7 +51,7 @@ from oriel.storage import (
 
 #: How long a start waits for a process that is ending, and how often it checks.
 LOCK_WAIT_SECONDS = 5.0
-_LOCK_LOOK_SECONDS = 0.1
+_LOCK_POLL_SECONDS = 0.1
 
 _FIRST_OFFSETS = "first-offsets"
 
@@ -90,7 +90,7 @@ class Checkpoint:
             _locked(folder / "lock", lock_wait_s) if is_local else nullcontext()
         )
         #: The number of topics while first offsets must still be copied, otherwise 0.
-        self._topics_to_note = 0
+        self._topics_to_save = 0
         try:
             self.application = self._application_id()
             self._epoch = Epoch(folder / "epochs", sync=sync)
@@ -123,7 +123,7 @@ class Checkpoint:
             application=self.application,
         )
 
-    def prepare_spark(self, topics: Sequence[str], resumption: Resumption | None) -> None:
+    def prepare_spark(self, topics: Sequence[str], resumption: RecoveryPoint | None) -> None:
         """Write Spark's directory of this epoch, and delete the directories of much earlier epochs.
 
         The directories of the last epochs stay. So the Spark of a suspended process continues in
@@ -144,11 +144,11 @@ class Checkpoint:
         files.delete_folder(self.spark)
         write_spark_log(self.spark, self.application, topics, resumption)
         if resumption is None and is_object(self.folder):
-            keep_first_offsets(self.spark, self.folder / _FIRST_OFFSETS)
+            copy_first_offsets(self.spark, self.folder / _FIRST_OFFSETS)
         elif resumption is None and earlier:
             last = earlier[-1]
-            keep_first_offsets(self.spark, self._spark / last if last.isdecimal() else self._spark)
-        self._topics_to_note = len(topics) if resumption is None and is_object(self.folder) else 0
+            copy_first_offsets(self.spark, self._spark / last if last.isdecimal() else self._spark)
+        self._topics_to_save = len(topics) if resumption is None and is_object(self.folder) else 0
         for name in earlier:
             if name.isdecimal() and int(name) > self._epoch.number - EPOCHS_KEPT:
                 continue
@@ -163,9 +163,9 @@ class Checkpoint:
         Call it repeatedly while the query runs. It copies only if the checkpoint is in an object
         store. Otherwise the next start finds Spark's directory.
         """
-        if self._topics_to_note:
+        if self._topics_to_save:
             noted = note_first_offsets(self.spark, self.folder / _FIRST_OFFSETS)
-            self._topics_to_note = 0 if noted >= self._topics_to_note else self._topics_to_note
+            self._topics_to_save = 0 if noted >= self._topics_to_save else self._topics_to_save
 
     def end_offsets(self, batch: int) -> Offsets:
         """Return where batch ``batch`` ends in each partition, from Spark's offset log.
@@ -218,7 +218,7 @@ class Checkpoint:
             raise CheckpointError(message) from error
 
 
-def refuse_running(folder: Path) -> None:
+def check_not_running(folder: Path) -> None:
     """Check, before Spark starts, that no process of this machine runs the pipeline of ``folder``.
 
     Raises:
@@ -244,7 +244,7 @@ def _locked(path: Path, wait_s: float) -> IO[str]:
             break
         except BlockingIOError as error:
             if time.monotonic() < until:
-                time.sleep(_LOCK_LOOK_SECONDS)
+                time.sleep(_LOCK_POLL_SECONDS)
                 continue
             file.seek(0)
             holder = file.read() or "another process"
@@ -261,7 +261,7 @@ def _locked(path: Path, wait_s: float) -> IO[str]:
     return file
 
 
-class DecidedBatch(NamedTuple):
+class NewestPrepared(NamedTuple):
     """The newest batch that a pipeline has prepared.
 
     Attributes:
@@ -272,10 +272,10 @@ class DecidedBatch(NamedTuple):
 
     batch: int
     ends: Offsets
-    clock_notes: ClockNotes
+    clock_notes: StreamTimeNotes
 
 
-def decided_up_to(checkpoint: Path, stores: Iterable[str]) -> DecidedBatch | None:
+def newest_prepared(checkpoint: Path, stores: Iterable[str]) -> NewestPrepared | None:
     """Return the newest batch that any store of ``stores`` has prepared, None before the first.
 
     If the stores of the newest batch do not read a topic, its end is from an earlier batch.
@@ -288,7 +288,7 @@ def decided_up_to(checkpoint: Path, stores: Iterable[str]) -> DecidedBatch | Non
             continue
         versions = StateVersions(checkpoint / "state" / name, sync=False)
         # A damaged version is written again, so its batch is not prepared.
-        prepared = versions.last_decided()
+        prepared = versions.last_prepared()
         known += [prepared] if prepared is not None else []
     if not known:
         return None
@@ -296,4 +296,4 @@ def decided_up_to(checkpoint: Path, stores: Iterable[str]) -> DecidedBatch | Non
     known.sort(key=lambda version: version.record.batch)
     for prepared in known:
         ends |= prepared.record.offsets
-    return DecidedBatch(known[-1].record.batch, ends, known[-1].clock_notes)
+    return NewestPrepared(known[-1].record.batch, ends, known[-1].clock_notes)

@@ -33,7 +33,7 @@ from oriel.storage import (
 from oriel.storage.delta import delta_type
 
 #: What cannot change as long as the content of a table exists, and what messages call it.
-FIXED = {
+FIXED_FIELDS = {
     "topic": "topic",
     "sources": "source",
     "steps": "chain of steps",
@@ -45,10 +45,10 @@ FIXED = {
     "emit": "emission",
 }
 #: For these fields, the table overrides the topology and the command line.
-_OF_TABLE = ("key_groups", "generation")
+_RECORDED_FIELDS = ("key_groups", "generation")
 
 
-def define(
+def store_definition(
     store: Store, aggregates: Mapping[str, Any], application: str, key_groups: int
 ) -> StoreDefinition:
     """Return the definition of ``store`` for its table.
@@ -69,7 +69,7 @@ def define(
             advance_ms if windows.kind == "hopping" else None,
         ),
         aggregates=tuple(
-            AggregateSpec(name, calls.get(name, _made_by(store)), delta_type(column_type))
+            AggregateSpec(name, calls.get(name, _computed_by(store)), delta_type(column_type))
             for name, column_type in aggregates.items()
         ),
         key_groups=key_groups,
@@ -96,7 +96,7 @@ def settled(recorded: StoreDefinition, defined: StoreDefinition) -> StoreDefinit
     refuse_foreign(recorded, defined)
     if found := differences(recorded, defined):
         refuse_changes({defined.name: found})
-    return as_table_knows(recorded, defined)
+    return with_recorded_values(recorded, defined)
 
 
 def refuse_changes(
@@ -132,9 +132,9 @@ def refuse_changes(
     raise IncompatibleStore("\n".join(lines) + f".{' ' if len(lines) == 1 else chr(10)}{action}")
 
 
-def as_table_knows(recorded: StoreDefinition, defined: StoreDefinition) -> StoreDefinition:
+def with_recorded_values(recorded: StoreDefinition, defined: StoreDefinition) -> StoreDefinition:
     """Return ``defined`` with the key groups and the generation of the table."""
-    return replace(defined, **{name: getattr(recorded, name) for name in _OF_TABLE})
+    return replace(defined, **{name: getattr(recorded, name) for name in _RECORDED_FIELDS})
 
 
 def refuse_foreign(recorded: StoreDefinition, defined: StoreDefinition) -> None:
@@ -158,7 +158,7 @@ def differences(recorded: StoreDefinition, defined: StoreDefinition) -> list[str
 
     A field that an older format of the definition lacks is not a difference.
     """
-    return differences_in(FIXED, recorded, defined)
+    return differences_in(FIXED_FIELDS, recorded, defined)
 
 
 def differences_in(titles: Mapping[str, str], recorded: object, defined: object) -> list[str]:
@@ -168,12 +168,12 @@ def differences_in(titles: Mapping[str, str], recorded: object, defined: object)
         before, now = getattr(recorded, name), getattr(defined, name)
         if before is not None and before != now:
             found.append(
-                f"its {title} was {_written(before)}, but the topology says {_written(now)}"
+                f"its {title} was {_displayed(before)}, but the topology says {_displayed(now)}"
             )
     return found
 
 
-def _made_by(store: Store) -> str:
+def _computed_by(store: Store) -> str:
     """Describe for users how columns without a declarative aggregate are computed."""
     if isinstance(store.aggregation, Functions):
         return store.aggregation.step
@@ -182,7 +182,7 @@ def _made_by(store: Store) -> str:
     return "the table's own column"
 
 
-def _written(value: Any) -> str:
+def _displayed(value: Any) -> str:
     if not isinstance(value, tuple):
         return str(value)
     return "; ".join(map(str, value)) or "none"

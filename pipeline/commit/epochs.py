@@ -42,15 +42,15 @@ class Epoch:
             }
         )
         while True:
-            taken = self._taken()
-            self.number = max(taken, default=0) + 1
+            epochs = self._taken()
+            self.number = max(epochs, default=0) + 1
             try:
                 files.create(self._path(self.number), content, sync=sync)
                 break
             except FileExistsError:
                 # Another process started at the same time. This process becomes the later one.
                 continue
-        for number in taken:
+        for number in epochs:
             # The newest file is never deleted, so numbers only increase.
             if number <= self.number - EPOCHS_KEPT:
                 files.delete(self._path(number))
@@ -73,9 +73,9 @@ class Epoch:
 
     def _holder(self, number: int) -> str:
         try:
-            taken: dict[str, Any] = orjson.loads(current_files().read(self._path(number)))
-            who = f"process {taken['process']} on {taken['host']}"
-            return f"{who} took over this pipeline at {taken['started']} (epoch {number})"
+            epochs: dict[str, Any] = orjson.loads(current_files().read(self._path(number)))
+            who = f"process {epochs['process']} on {epochs['host']}"
+            return f"{who} took over this pipeline at {epochs['started']} (epoch {number})"
         except (OSError, ValueError, KeyError, TypeError):
             # Without syncs, a power loss can leave the name without the content.
             return f"another process took over this pipeline (epoch {number})"

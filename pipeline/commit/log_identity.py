@@ -13,7 +13,7 @@ from oriel.pipeline.errors import CheckpointError
 from oriel.storage import current_files, replace_file, with_digest, without_digest
 
 
-def settle_log(checkpoint: Path, identity: Mapping[str, str], *, sync: bool) -> None:
+def check_log(checkpoint: Path, identity: Mapping[str, str], *, sync: bool) -> None:
     """Record the identity of the log that the pipeline reads.
 
     A checkpoint without a batch accepts every log, because it has no offsets. A checkpoint of an
@@ -35,7 +35,7 @@ def settle_log(checkpoint: Path, identity: Mapping[str, str], *, sync: bool) -> 
     except ValueError as error:
         message = f"{path} is damaged ({error}). Remove the file if the log is still the same log"
         raise CheckpointError(message) from error
-    if _has_decided(checkpoint / "state"):
+    if _has_prepared(checkpoint / "state"):
         for part in sorted(recorded.keys() & identity.keys()):
             if recorded[part] != identity[part]:
                 message = (
@@ -49,7 +49,7 @@ def settle_log(checkpoint: Path, identity: Mapping[str, str], *, sync: bool) -> 
         replace_file(path, with_digest(content) if identity else content, sync=sync)
 
 
-def _has_decided(state: Path) -> bool:
+def _has_prepared(state: Path) -> bool:
     """Return True if any store has prepared a batch."""
     files = current_files()
     return any(

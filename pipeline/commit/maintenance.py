@@ -18,18 +18,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from oriel.pipeline.errors import Fenced
-from oriel.storage.delta import TableUpkeep
+from oriel.storage.delta import TableMaintenance
 
 logger = logging.getLogger(__name__)
 
 #: The tables are checked after this many batches, at the latest after this many seconds.
-_BATCHES = 16
-_SECONDS = 60.0
+_BATCHES_BETWEEN_CHECKS = 16
+_SECONDS_BETWEEN_CHECKS = 60.0
 #: The first pause after an error, and the longest.
 _RETRY_SECONDS = 5.0
 _RETRY_SECONDS_MAX = 600.0
 #: A run that ends leaves merges of more bytes to the next run.
-_LAST_SIZE_MOST = 1 << 28
+_LAST_MERGE_BYTES_MAX = 1 << 28
 
 
 class _Stopped(Exception):
@@ -37,7 +37,7 @@ class _Stopped(Exception):
 
 
 @dataclass
-class _Kept:
+class _MaintainedTable:
     """A table under maintenance.
 
     Attributes:
@@ -47,7 +47,7 @@ class _Kept:
         due: The earliest time of the next attempt, in seconds of ``time.monotonic``.
     """
 
-    upkeep: TableUpkeep
+    upkeep: TableMaintenance
     committed: Callable[[], Mapping[str, int]]
     errors: int = 0
     due: float = 0.0
@@ -58,10 +58,10 @@ class Maintenance:
 
     def __init__(
         self,
-        stores: Mapping[str, TableUpkeep],
-        dead_letters: TableUpkeep,
+        stores: Mapping[str, TableMaintenance],
+        dead_letters: TableMaintenance,
         committed: Mapping[str, int],
-        refuse: Callable[[], None] = lambda: None,
+        check_epoch: Callable[[], None] = lambda: None,
     ) -> None:
         """Maintain the tables of ``stores`` and the dead-letter table.
 
@@ -69,16 +69,19 @@ class Maintenance:
             stores: The maintenance of each store's table, by store.
             dead_letters: The maintenance of the dead-letter table.
             committed: The last batch in each store's table.
-            refuse: Raises if this process must not write any more. It is called before each commit
-                and each removal.
+            check_epoch: Raises if this process must not write any more. It is called before each
+                commit and each removal.
         """
         self._committed = dict(committed)
         self._tables = [
-            *(_Kept(upkeep, _of_store(self._committed, name)) for name, upkeep in stores.items()),
+            *(
+                _MaintainedTable(upkeep, _of_store(self._committed, name))
+                for name, upkeep in stores.items()
+            ),
             # Other pipelines also write dead letters, and this run does not know their batches.
-            _Kept(dead_letters, lambda: self._committed),
+            _MaintainedTable(dead_letters, lambda: self._committed),
         ]
-        self._refuse = refuse
+        self._refuse = check_epoch
         self._wake = threading.Condition()
         #: Batches since the last check of the tables began.
         self._batches = 0
@@ -96,7 +99,7 @@ class Maintenance:
             for store in self._committed:
                 self._committed[store] = batch
             self._batches += 1
-            if self._batches >= _BATCHES:
+            if self._batches >= _BATCHES_BETWEEN_CHECKS:
                 self._wake.notify()
 
     def close(self, *, finish: bool) -> None:
@@ -110,7 +113,7 @@ class Maintenance:
             return
         with suppress(_Stopped):
             for table in self._tables:
-                while self._step(table, lambda: None, size_most=_LAST_SIZE_MOST):
+                while self._step(table, lambda: None, max_merge_bytes=_LAST_MERGE_BYTES_MAX):
                     pass
 
     def _run(self) -> None:
@@ -121,20 +124,23 @@ class Maintenance:
             while True:
                 self._look(self._tables)
                 with self._wake:
-                    self._wake.wait_for(self._is_due, _SECONDS)
+                    self._wake.wait_for(self._is_due, _SECONDS_BETWEEN_CHECKS)
                     self._batches = 0
-                self._refuse_stopped()
+                self._raise_if_stopped()
 
     def _is_due(self) -> bool:
-        return self._stops or self._batches >= _BATCHES
+        return self._stops or self._batches >= _BATCHES_BETWEEN_CHECKS
 
-    def _look(self, tables: Sequence[_Kept]) -> None:
+    def _look(self, tables: Sequence[_MaintainedTable]) -> None:
         for table in tables:
-            while time.monotonic() >= table.due and self._step(table, self._between):
-                self._refuse_stopped()
+            while time.monotonic() >= table.due and self._step(table, self._merge_small):
+                self._raise_if_stopped()
 
     def _step(
-        self, table: _Kept, between: Callable[[], None], size_most: int | None = None
+        self,
+        table: _MaintainedTable,
+        between: Callable[[], None],
+        max_merge_bytes: int | None = None,
     ) -> bool:
         """Do one piece of work for a table. Return False if no work is due or the work failed."""
         try:
@@ -142,7 +148,9 @@ class Maintenance:
             # batches, so the step does not remove a file that the table uses.
             with self._wake:
                 committed = dict(table.committed())
-            does_more = table.upkeep.step(committed, self._refuse, between, size_most=size_most)
+            has_more = table.upkeep.step(
+                committed, self._refuse, between, merge_bytes_max=max_merge_bytes
+            )
         except _Stopped:
             raise
         except Fenced as fenced:
@@ -152,11 +160,11 @@ class Maintenance:
             self._failed(table, error)
             return False
         table.errors = 0
-        return does_more
+        return has_more
 
-    def _between(self) -> None:
+    def _merge_small(self) -> None:
         """Merge new small files of all tables, between the files of a large merge."""
-        self._refuse_stopped()
+        self._raise_if_stopped()
         for table in self._tables:
             if time.monotonic() < table.due:
                 continue
@@ -167,11 +175,11 @@ class Maintenance:
             except Exception as error:  # noqa: BLE001 - see the module's text
                 self._failed(table, error)
 
-    def _refuse_stopped(self) -> None:
+    def _raise_if_stopped(self) -> None:
         if self._stops:
             raise _Stopped
 
-    def _failed(self, table: _Kept, error: Exception) -> None:
+    def _failed(self, table: _MaintainedTable, error: Exception) -> None:
         self.failures += 1
         table.errors += 1
         pause = min(_RETRY_SECONDS * 2 ** (table.errors - 1), _RETRY_SECONDS_MAX)

@@ -17,7 +17,7 @@ from oriel.storage import Offsets, current_files, replace_file, with_digest, wit
 
 
 @dataclass(frozen=True)
-class Mend:
+class StreamTimeOverride:
     """The values that override the stream times of a version.
 
     Attributes:
@@ -40,25 +40,25 @@ class Mend:
             close_ms=self.close_ms,
             observed_ms=self.observed_ms,
         )
-        held_by = _held_by(prepared, self.stream_time_ms)
+        held_by = _waits_for(prepared, self.stream_time_ms)
         notes = replace(prepared.clock_notes, mended=self.acts, held_by=held_by)
         return replace(prepared, record=record, clock_notes=notes)
 
-    def write(self, folder: Path, batch: int) -> None:
-        """Write the values next to version ``batch`` in ``folder``, and force the file to disk."""
-        replace_file(_path(folder, batch), with_digest(orjson.dumps(asdict(self))), sync=True)
+    def write(self, directory: Path, batch: int) -> None:
+        """Write the values next to version ``batch`` in ``directory``, and sync the file."""
+        replace_file(_path(directory, batch), with_digest(orjson.dumps(asdict(self))), sync=True)
 
 
-def mended(folder: Path, batch: int, prepared: PreparedBatch) -> PreparedBatch:
+def mended(directory: Path, batch: int, prepared: PreparedBatch) -> PreparedBatch:
     """Return version ``batch`` with the stream times that were set after it was prepared.
 
     Raises:
         CheckpointError: the file with these stream times is damaged.
     """
-    path = _path(folder, batch)
+    path = _path(directory, batch)
     try:
         content = without_digest(current_files().read(path))
-        return Mend(**orjson.loads(content)).applied(prepared)
+        return StreamTimeOverride(**orjson.loads(content)).applied(prepared)
     except FileNotFoundError:
         return prepared
     except (TypeError, ValueError) as error:
@@ -69,25 +69,25 @@ def mended(folder: Path, batch: int, prepared: PreparedBatch) -> PreparedBatch:
         raise CheckpointError(message) from error
 
 
-def _held_by(prepared: PreparedBatch, clocks: Offsets) -> tuple[str, int] | None:
+def _waits_for(prepared: PreparedBatch, stream_times_ms: Offsets) -> tuple[str, int] | None:
     """Return the stream and partition that keep windows from becoming final.
 
     Each stream closes windows with its own delay, which a version does not contain. If a partition
     of another stream was set back, the result is therefore None until the next batch.
     """
     notes, before = prepared.clock_notes, prepared.record.stream_time_ms
-    moved = [
+    set_back = [
         (name, int(partition))
-        for name, partitions in clocks.items()
+        for name, partitions in stream_times_ms.items()
         for partition, time_ms in partitions.items()
         if time_ms < before[name][partition] and int(partition) not in notes.idle.get(name, ())
     ]
     if notes.held_by is None or notes.held_by[1] == NO_PARTITION:
         return notes.held_by
-    if [name for name, _ in moved if name != notes.held_by[0]]:
+    if [name for name, _ in set_back if name != notes.held_by[0]]:
         return None
-    return min([notes.held_by, *moved], key=lambda one: clocks[one[0]][str(one[1])])
+    return min([notes.held_by, *set_back], key=lambda one: stream_times_ms[one[0]][str(one[1])])
 
 
-def _path(folder: Path, batch: int) -> Path:
-    return folder / f"clock-{batch:012d}.json"
+def _path(directory: Path, batch: int) -> Path:
+    return directory / f"clock-{batch:012d}.json"

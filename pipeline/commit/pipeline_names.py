@@ -26,7 +26,7 @@ def pipelines(layout: DataLayout) -> dict[str, str]:
     return found
 
 
-def refuse_other_pipelines(layout: DataLayout, name: str, stores: Iterable[str]) -> None:
+def check_store_owners(layout: DataLayout, name: str, stores: Iterable[str]) -> None:
     """Check, before a new pipeline writes anything, that no other pipeline writes its stores.
 
     Raises:
@@ -57,7 +57,7 @@ def refuse_other_pipelines(layout: DataLayout, name: str, stores: Iterable[str])
         raise ForeignCheckpoint(message)
 
 
-def refuse_new_pipeline(layout: DataLayout, name: str, store: str) -> None:
+def check_pipeline_exists(layout: DataLayout, name: str, store: str) -> None:
     """Check that a pipeline has run before one of its stores is rebuilt.
 
     Raises:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from oriel.pipeline.commit.checkpoint import Checkpoint
 from oriel.pipeline.commit.pipeline_names import pipelines
-from oriel.pipeline.commit.switch import remove_left
+from oriel.pipeline.commit.switch import remove_old_generations
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.plan import PreparedBatch, Segments
 from oriel.pipeline.state import write_regrouped
@@ -78,15 +78,15 @@ def _rescaled(
     }
     for batch, version in found.items():
         # The directory of the generation is new, so its own name must also be on disk.
-        new.decide(batch, _of_no_tasks(version, key_groups, names), [new.folder.parent])
+        new.decide(batch, _without_task_assignment(version, key_groups, names), [new.folder.parent])
     schema = store_schema({}, windowed=rescaled.window.is_windowed)
     table = open_table(layout.table(store), schema, {}, sync=sync)
     table.set_property(STORE_PROPERTY, rescaled.to_json())
-    remove_left(layout, checkpoint, rescaled)
+    remove_old_generations(layout, checkpoint, rescaled)
     return rescaled
 
 
-def _of_no_tasks(
+def _without_task_assignment(
     version: PreparedBatch, key_groups: int, names: Mapping[str, str]
 ) -> PreparedBatch:
     """Return a version with the files ``names``, for a number of tasks that no run can have.
@@ -95,12 +95,12 @@ def _of_no_tasks(
     each task of the next batch reads all files and uses the rows of its own keys.
     """
 
-    def padded(segments: Segments) -> Segments:
+    def reassigned(segments: Segments) -> Segments:
         tasks = max(len(segments), key_groups + 1) if segments else 0
         return {task: [names[name] for name in segments.get(task, [])] for task in range(tasks)}
 
-    joins = {number: padded(segments) for number, segments in version.join_segments.items()}
-    return replace(version, segments=padded(version.segments), join_segments=joins)
+    joins = {number: reassigned(segments) for number, segments in version.join_segments.items()}
+    return replace(version, segments=reassigned(version.segments), join_segments=joins)
 
 
 def _checkpoint_of(layout: DataLayout, definition: StoreDefinition) -> Path:

@@ -28,7 +28,7 @@ _VERSION = "v1"
 
 
 @dataclass(frozen=True)
-class Resumption:
+class RecoveryPoint:
     """The recovery point of a topology: the last batch that any of its stores has prepared.
 
     Attributes:
@@ -49,26 +49,26 @@ class Resumption:
 
 
 def write_spark_log(
-    folder: Path, application: str, topics: Sequence[str], resumption: Resumption | None
+    folder: Path, application: str, topics: Sequence[str], recovery_point: RecoveryPoint | None
 ) -> None:
     """Create the directory from which Spark resumes. Its sources are ``topics`` in this order."""
     folder.mkdir(parents=True)
     (folder / "metadata").write_text(json.dumps({"id": application}))
-    if resumption is None:
+    if recovery_point is None:
         return
-    batch = resumption.batch
+    batch = recovery_point.batch
     offsets, commits = folder / _OFFSETS, folder / _COMMITS
     offsets.mkdir()
     commits.mkdir()
     if batch:
         # Spark also reads the entry before its newest one, to know where the newest batch starts.
-        (offsets / str(batch - 1)).write_text(_entry(topics, resumption.starts, 0))
-    (offsets / str(batch)).write_text(_entry(topics, resumption.ends, resumption.time_ms))
-    if resumption.is_done:
+        (offsets / str(batch - 1)).write_text(_entry(topics, recovery_point.starts, 0))
+    (offsets / str(batch)).write_text(_entry(topics, recovery_point.ends, recovery_point.time_ms))
+    if recovery_point.is_done:
         (commits / str(batch)).write_text(f'{_VERSION}\n{{"nextBatchWatermarkMs":0}}')
 
 
-def keep_first_offsets(folder: Path, older: Path) -> None:
+def copy_first_offsets(folder: Path, older: Path) -> None:
     """Copy the offsets at which the sources of an earlier epoch started, if they are readable.
 
     They matter until a batch is prepared. Without them, a topic that is read from its end would
@@ -83,20 +83,20 @@ def keep_first_offsets(folder: Path, older: Path) -> None:
         copied.write_bytes(content)
 
 
-def note_first_offsets(folder: Path, place: Path) -> int:
-    """Copy the offsets at which sources started to ``place``, as far as Spark has written them.
+def note_first_offsets(folder: Path, target: Path) -> int:
+    """Copy the offsets at which sources started to ``target``, as far as Spark has written them.
 
     A file that exists stays, because it is from an earlier start, and Spark uses it.
 
     Returns:
         The number of sources whose offsets Spark has written.
     """
-    noted = _first_offsets(folder)
-    for name, content in noted:
+    saved = _first_offsets(folder)
+    for name, content in saved:
         with suppress(FileExistsError):
-            noted_content = content + f"\n{digest(content)}".encode()
-            create_file(place / name, noted_content, sync=True)
-    return len(noted)
+            sealed_content = content + f"\n{digest(content)}".encode()
+            create_file(target / name, sealed_content, sync=True)
+    return len(saved)
 
 
 def _first_offsets(folder: Path) -> list[tuple[str, bytes]]:

@@ -21,7 +21,7 @@ import orjson
 
 from oriel.pipeline.commit.checkpoint import Checkpoint
 from oriel.pipeline.commit.differences import differences_in, refuse_changes
-from oriel.pipeline.commit.store_tables import LetterTable
+from oriel.pipeline.commit.store_tables import DeadLetterTable
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.language import Store, source_texts, step_texts
 from oriel.pipeline.plan import PreparedBatch
@@ -37,7 +37,7 @@ from oriel.storage import (
 )
 
 SINK_FILE = "sink.json"
-_NOTE = "published-"
+_PUBLISHED_PREFIX = "published-"
 #: What cannot change as long as the state exists, and what messages call it.
 _FIXED = {"sources": "source", "steps": "chain of steps", "joins": "chain of joins"}
 
@@ -103,8 +103,8 @@ class SinkDefinition:
             path = states / (f"{name}@{generation}" if generation else name) / SINK_FILE
             try:
                 fields = orjson.loads(without_digest(files.read(path)))
-                texts = {each: tuple(fields[each]) for each in ("sources", "steps")}
-                return cls(**{**fields, **texts})
+                strings = {each: tuple(fields[each]) for each in ("sources", "steps")}
+                return cls(**{**fields, **strings})
             except FileNotFoundError:
                 # A rebuild was killed before it wrote the definition.
                 continue
@@ -118,7 +118,7 @@ class SinkDefinition:
         create_file(folder / SINK_FILE, with_digest(orjson.dumps(asdict(self))), sync=sync)
 
 
-class SinkTopic(LetterTable):
+class SinkTopic(DeadLetterTable):
     """The output topic of one sink. Its batches use it as those of a store use ``StoreTables``."""
 
     #: The class with which the tasks of the sink read and write files.
@@ -143,13 +143,13 @@ class SinkTopic(LetterTable):
         self._sync = sync
         recorded = SinkDefinition.recorded(checkpoint.folder, defined.name)
         #: The definition of the topology, with the key groups and generation of the checkpoint.
-        self.definition = defined if recorded is None else _settled(recorded, defined)
+        self.definition = defined if recorded is None else _reconciled(recorded, defined)
         versions = checkpoint.versions(self.definition.state_name)
         #: The directory of the files that are published.
         self.table_folder = versions.folder
         if recorded is None:
             defined.write(versions.folder, sync=sync)
-        noted = _notes(versions.folder)
+        noted = _published_batches(versions.folder)
         # A batch is prepared only after the previous batch is published (see the module's
         # docstring).
         self._recorded = max(versions.newest() - 1, *noted, -1)
@@ -166,7 +166,7 @@ class SinkTopic(LetterTable):
         Raises:
             CheckpointError: the file of the record is damaged.
         """
-        path = self._note(self._recorded)
+        path = self._published_path(self._recorded)
         try:
             return CommitRecord.from_json(without_digest(current_files().read(path)))
         except FileNotFoundError:
@@ -179,33 +179,37 @@ class SinkTopic(LetterTable):
         """Publish the records of the batch, and note that they are published."""
         if prepared.changed:
             self._publish(self.table_folder, prepared)
-        note_published(self.table_folder, prepared, sync=self._sync)
+        mark_published(self.table_folder, prepared, sync=self._sync)
         self._forget(self._recorded)
         self._recorded = batch
 
     def _forget(self, batch: int) -> None:
-        current_files().delete(self._note(batch))
+        current_files().delete(self._published_path(batch))
 
-    def _note(self, batch: int) -> Path:
-        return _note_path(self.table_folder, batch)
+    def _published_path(self, batch: int) -> Path:
+        return _published_path_in(self.table_folder, batch)
 
 
-def note_published(folder: Path, prepared: PreparedBatch, *, sync: bool) -> None:
+def mark_published(folder: Path, prepared: PreparedBatch, *, sync: bool) -> None:
     """Note in the directory ``folder`` of the state that the batch is published."""
     # A file is never replaced, so a note of a process that was suspended does no harm.
     with suppress(FileExistsError):
         content = with_digest(prepared.record.to_json().encode())
-        create_file(_note_path(folder, prepared.record.batch), content, sync=sync)
+        create_file(_published_path_in(folder, prepared.record.batch), content, sync=sync)
 
 
-def _notes(folder: Path) -> list[int]:
+def _published_batches(folder: Path) -> list[int]:
     """Return the batches that are noted as published, in ascending order."""
     names = (name.removesuffix(".json") for name in current_files().names(folder))
-    return sorted(int(name.removeprefix(_NOTE)) for name in names if name.startswith(_NOTE))
+    return sorted(
+        int(name.removeprefix(_PUBLISHED_PREFIX))
+        for name in names
+        if name.startswith(_PUBLISHED_PREFIX)
+    )
 
 
-def _note_path(folder: Path, batch: int) -> Path:
-    return folder / f"{_NOTE}{batch:012d}.json"
+def _published_path_in(folder: Path, batch: int) -> Path:
+    return folder / f"{_PUBLISHED_PREFIX}{batch:012d}.json"
 
 
 def sink_differences(recorded: SinkDefinition, defined: SinkDefinition) -> list[str]:
@@ -213,7 +217,7 @@ def sink_differences(recorded: SinkDefinition, defined: SinkDefinition) -> list[
     return differences_in(_FIXED, recorded, defined)
 
 
-def _settled(recorded: SinkDefinition, defined: SinkDefinition) -> SinkDefinition:
+def _reconciled(recorded: SinkDefinition, defined: SinkDefinition) -> SinkDefinition:
     """Return the definition to run with. See ``differences.settled``."""
     if found := sink_differences(recorded, defined):
         refuse_changes({defined.name: found})

@@ -30,7 +30,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from shlex import quote
 
-from oriel.pipeline.commit.resumption import Resumption
+from oriel.pipeline.commit.resumption import RecoveryPoint
 from oriel.pipeline.commit.sink_topic import SinkTopic
 from oriel.pipeline.commit.store_tables import StoreTables
 from oriel.pipeline.commit.versions import StateVersions
@@ -38,14 +38,14 @@ from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.hops import ReadBlocks
 from oriel.pipeline.language import of_topics
 from oriel.pipeline.plan import (
-    NO_CLOCK_NOTES,
+    NO_STREAM_TIME_NOTES,
     NO_WALL_CLOCK,
     BatchPlan,
-    ClockNotes,
     JoinPlan,
     PreparedBatch,
     Segments,
     StorePlans,
+    StreamTimeNotes,
     WallClock,
 )
 from oriel.pipeline.tasks import Counters, Reports, StoreWork, count_batch
@@ -73,7 +73,7 @@ def prepared_batch(
     Raises:
         RecordsMiscounted: a record was lost or used twice in the tasks.
     """
-    clocks = reports.clocks_after(plan.clocks)
+    clocks = reports.stream_times_after(plan.clocks)
     counted = count_batch(plan.store, plan.batch, reports.counters)
     totals = previous.record.counters if previous else {}
     has_results = any(plan.origins) and bool(reports.stores)
@@ -81,7 +81,7 @@ def prepared_batch(
         batch=plan.batch,
         offsets={
             topic: ends.get(topic, {})
-            for topic in (*(clock.topic for clock in plan.clock_plans), *plan.topics_in_front)
+            for topic in (*(clock.topic for clock in plan.stream_time_plans), *plan.upstream_topics)
         },
         stream_time_ms={
             name: {str(p): time_ms for p, time_ms in sorted(partitions.items())}
@@ -97,35 +97,40 @@ def prepared_batch(
             NOTHING_OBSERVED_MS,
         ),
     )
-    stream_letters = [file for report in reports.streams for file in report.dead_letters]
+    stream_dead_letters = [file for report in reports.streams for file in report.dead_letters]
     return PreparedBatch(
         record=record,
         segments={report.task: report.segments for report in reports.stores} or plan.segments,
         join_segments={join.number: _segments(join, reports) for join in joins},
         files=[file for report in reports.stores for file in report.files],
-        dead_letters=[*stream_letters, *(file for r in reports.stores for file in r.dead_letters)],
+        dead_letters=[
+            *stream_dead_letters,
+            *(file for r in reports.stores for file in r.dead_letters),
+        ],
         changed=sum(report.changed for report in reports.stores),
         open_records=sum(report.open_records for report in reports.stores)
         + sum(report.open_records for report in reports.joins),
-        clock_notes=_clock_notes(plan, reports, previous),
+        clock_notes=_time_notes(plan, reports, previous),
     )
 
 
-def _clock_notes(plan: BatchPlan, reports: Reports, previous: PreparedBatch | None) -> ClockNotes:
+def _time_notes(
+    plan: BatchPlan, reports: Reports, previous: PreparedBatch | None
+) -> StreamTimeNotes:
     """Return the notes of the batch about stream times."""
-    before = previous.clock_notes if previous else NO_CLOCK_NOTES
-    spoke = reports.spoke()
-    idle = plan.idle(spoke)
+    before = previous.clock_notes if previous else NO_STREAM_TIME_NOTES
+    active_partitions = reports.partitions_with_records()
+    idle = plan.idle(active_partitions)
     # Without windows, no partition keeps a window from becoming final.
     is_windowed = plan.windows.kind != "none"
-    clocks = reports.clocks_after(plan.clocks)
-    times_ms = plan.close_times(clocks, spoke) if is_windowed else {}
-    return ClockNotes(
+    clocks = reports.stream_times_after(plan.clocks)
+    times_ms = plan.close_times(clocks, active_partitions) if is_windowed else {}
+    return StreamTimeNotes(
         now_ms=plan.wall_clock.now_ms,
         max_ahead_ms=plan.wall_clock.settings.max_ahead_ms,
         heard_ms={
             name: {
-                str(p): plan.wall_clock.now_ms if p in spoke.get(name, ()) else heard_ms
+                str(p): plan.wall_clock.now_ms if p in active_partitions.get(name, ()) else heard_ms
                 for p, heard_ms in sorted(partitions.items())
             }
             for name, partitions in plan.heard_ms.items()
@@ -176,16 +181,16 @@ class StoreBatches:
         self._files = tables.task_files(
             tables.table_folder,
             versions.folder,
-            tables.dead_letters_folder,
+            tables.dead_letters_directory,
             versions.sync,
             on_cluster,
         )
         plans.select_columns(key_groups)
         self._last: tuple[int, PreparedBatch] | None = None
         #: The current batch, if an earlier run of the pipeline has prepared it.
-        self._decided: PreparedBatch | None = None
+        self._prepared: PreparedBatch | None = None
 
-    def decided_notes(self, batch: int) -> ClockNotes | None:
+    def prepared_notes(self, batch: int) -> StreamTimeNotes | None:
         """Return the notes of batch ``batch`` if an earlier run has prepared it, otherwise None.
 
         The other stores use its wall-clock time and bound for this batch.
@@ -193,7 +198,7 @@ class StoreBatches:
         decided = self._versions.decided(batch) if self._last is None else None
         return None if decided is None else decided.clock_notes
 
-    def recover(self) -> Resumption | None:
+    def recover(self) -> RecoveryPoint | None:
         """Return the last batch that this store has prepared or committed, None before the first.
 
         A version that a power loss has damaged is written again, from the version before it. If the
@@ -205,7 +210,7 @@ class StoreBatches:
             ForeignCheckpoint: the batch of the table is not the batch of the checkpoint.
         """
         recorded, batch = self._tables.recorded_batch(), self._versions.newest()
-        self._refuse_other_history(recorded)
+        self._check_history(recorded)
         prepared = self._versions.decided(batch)
         if prepared is None and batch > 0:
             batch -= 1
@@ -218,7 +223,7 @@ class StoreBatches:
         if recorded == batch + 1:
             record = self._tables.newest_record()
             if record is not None and record.batch == recorded:
-                return Resumption(recorded, ends, record.offsets, is_done=False)
+                return RecoveryPoint(recorded, ends, record.offsets, is_done=False)
         if prepared is None:
             return None
         before = self._versions.decided(batch - 1)
@@ -226,13 +231,13 @@ class StoreBatches:
             # The dead-letter table can also have lost its newest entry, and no later batch checks
             # it.
             self._versions.check_epoch()
-            self._refuse_missing(before.dead_letters, self._tables.dead_letters_folder, batch - 1)
+            self._check_files(before.dead_letters, self._tables.dead_letters_directory, batch - 1)
             self._tables.commit_dead_letters(before.dead_letters, batch - 1)
         is_done = recorded == batch and (
             not prepared.dead_letters or self._tables.dead_letters_batch() >= batch
         )
         starts = {} if before is None else before.record.offsets
-        return Resumption(batch, starts, ends, is_done, prepared.clock_notes.now_ms)
+        return RecoveryPoint(batch, starts, ends, is_done, prepared.clock_notes.now_ms)
 
     def begin(
         self, batch: int, ends: Offsets, wall_clock: WallClock = NO_WALL_CLOCK
@@ -247,10 +252,10 @@ class StoreBatches:
         """
         self._versions.check_epoch()
         recorded = self._tables.recorded_batch()
-        self._decided = self._versions.decided(batch) if self._last is None else None
-        self._refuse_foreign(batch, recorded)
-        if self._decided is not None:
-            self._refuse_taken(self._decided, ends)
+        self._prepared = self._versions.decided(batch) if self._last is None else None
+        self._check_table_batch(batch, recorded)
+        if self._prepared is not None:
+            self._check_prepared(self._prepared, ends)
             return None
         # Until the batch is prepared, nothing refers to the files of its tasks.
         previous = self._previous(batch)
@@ -279,8 +284,8 @@ class StoreBatches:
         """
         previous = self._previous(batch)
         if computed is None:
-            assert self._decided is not None
-            prepared = self._decided
+            assert self._prepared is not None
+            prepared = self._prepared
         else:
             work, reports = computed
             computed_batch = prepared_batch(work.plan, work.joins, reports, previous, ends)
@@ -288,18 +293,18 @@ class StoreBatches:
             # Decision 0003: from here on, the batch is prepared. After a crash, it is committed as
             # the file says and not computed again. So the rows of the table and the state of the
             # next batch are from the same computation.
-            tables = [self._tables.table_folder, self._tables.dead_letters_folder]
-            folders = tables if computed_batch.dead_letters else tables[:1]
-            prepared = self._versions.decide(batch, computed_batch, folders)
+            tables = [self._tables.table_folder, self._tables.dead_letters_directory]
+            directories = tables if computed_batch.dead_letters else tables[:1]
+            prepared = self._versions.decide(batch, computed_batch, directories)
             if prepared is not computed_batch:
-                self._refuse_taken(prepared, ends)
+                self._check_prepared(prepared, ends)
         # An entry is created and never replaced. If the process is suspended after this check, the
         # tables reject a batch that a successor has committed (decision 0031).
         self._versions.check_epoch()
         if self._tables.recorded_batch() < batch:
             # A vacuum of another program can have deleted files that no version of the table names
             # yet. Nobody could read the table after the commit.
-            self._refuse_missing(prepared.files, self._tables.table_folder, batch)
+            self._check_files(prepared.files, self._tables.table_folder, batch)
             self._tables.commit(prepared, batch)
         # A crash can occur between the commits, so the dead-letter table shows whether it has the
         # batch.
@@ -307,7 +312,7 @@ class StoreBatches:
         self._tables.commit_dead_letters(prepared.dead_letters, batch)
         # Spark offers this batch again until its commit log has it, but never an older batch.
         replayable = [version for version in (previous, prepared) if version is not None]
-        self._versions.forget_before(batch - 1, replayable)
+        self._versions.remove_before(batch - 1, replayable)
         self._last = (batch, prepared)
         return prepared
 
@@ -324,7 +329,7 @@ class StoreBatches:
         """Return the last batch in the store's table, -1 before the first."""
         return self._tables.recorded_batch()
 
-    def _refuse_taken(self, decided: PreparedBatch, ends: Offsets) -> None:
+    def _check_prepared(self, decided: PreparedBatch, ends: Offsets) -> None:
         """Check that a batch that another process or an earlier run has prepared can be committed.
 
         It must have the records that Spark offers as this batch. A start writes Spark's offset log
@@ -343,11 +348,11 @@ class StoreBatches:
             raise CheckpointError(message)
         batch = decided.record.batch
         if self._tables.recorded_batch() < batch:
-            self._refuse_missing(decided.files, self._tables.table_folder, batch)
+            self._check_files(decided.files, self._tables.table_folder, batch)
         if self._tables.dead_letters_batch() < batch:
-            self._refuse_missing(decided.dead_letters, self._tables.dead_letters_folder, batch)
+            self._check_files(decided.dead_letters, self._tables.dead_letters_directory, batch)
 
-    def _refuse_missing(self, files: Sequence[AddedFile], folder: Path, batch: int) -> None:
+    def _check_files(self, files: Sequence[AddedFile], folder: Path, batch: int) -> None:
         """Check that the files exist that a prepared batch adds to a table."""
         missing = [file.path for file in files if not current_files().exists(folder / file.path)]
         if missing:
@@ -358,7 +363,7 @@ class StoreBatches:
             )
             raise ForeignCheckpoint(message)
 
-    def _refuse_other_history(self, recorded: int) -> None:
+    def _check_history(self, recorded: int) -> None:
         """Check that batch ``recorded`` has the same records in the checkpoint and in the table.
 
         If one of the two was restored and the pipeline ran again, their batches can have the same
@@ -378,9 +383,9 @@ class StoreBatches:
         )
         raise ForeignCheckpoint(message)
 
-    def _refuse_foreign(self, batch: int, recorded: int) -> None:
+    def _check_table_batch(self, batch: int, recorded: int) -> None:
         """Check that the table is at the previous batch, or already has this batch."""
-        if batch > 0 and self._decided is None and self._previous(batch) is None:
+        if batch > 0 and self._prepared is None and self._previous(batch) is None:
             # A damaged version has its own message.
             self._versions.load(batch - 1)
             message = (
@@ -412,7 +417,7 @@ class StoreBatches:
         return self._versions.decided(batch - 1)
 
 
-def last_batch(stores: Iterable[StoreBatches]) -> Resumption | None:
+def topology_recovery_point(stores: Iterable[StoreBatches]) -> RecoveryPoint | None:
     """Return the recovery point of a topology, None before the first batch.
 
     It is at the last batch of any store. If the stores of a topic do not have this batch yet, the
@@ -436,4 +441,4 @@ def last_batch(stores: Iterable[StoreBatches]) -> Resumption | None:
     # A start is unknown if the version before the batch is damaged. It is then replaced by the end,
     # because a store that has prepared the batch does not read its records again.
     time_ms = max(resumption.time_ms for resumption in known if resumption.batch == batch)
-    return Resumption(batch, ends | starts if batch else {}, ends, is_done, time_ms)
+    return RecoveryPoint(batch, ends | starts if batch else {}, ends, is_done, time_ms)

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from oriel.pipeline.commit.differences import settled
 from oriel.pipeline.plan import PreparedBatch
-from oriel.pipeline.tasks import FolderFiles
+from oriel.pipeline.tasks import DirectoryFiles
 from oriel.storage import (
     COMMIT_INFO_KEY,
     STORE_PROPERTY,
@@ -26,13 +26,13 @@ from oriel.storage.delta import (
 )
 
 
-class LetterTable:
+class DeadLetterTable:
     """The dead-letter table, for the dead letters of one store or sink."""
 
     def __init__(self, layout: DataLayout, application: str, name: str, *, sync: bool) -> None:
         """Open the dead-letter table for store or sink ``name``. Create a missing table."""
-        self.dead_letters_folder = layout.dead_letters
-        self._dead_letters = open_dead_letters(self.dead_letters_folder, sync=sync)
+        self.dead_letters_directory = layout.dead_letters
+        self._dead_letters = open_dead_letters(self.dead_letters_directory, sync=sync)
         self._dead_letter_id = f"{application}/{name}"
 
     def commit_dead_letters(self, files: Sequence[AddedFile], batch: int) -> None:
@@ -48,11 +48,11 @@ class LetterTable:
         return -1 if recorded is None else recorded
 
 
-class StoreTables(LetterTable):
+class StoreTables(DeadLetterTable):
     """The tables of one store, opened for one application."""
 
     #: The class with which the tasks of the store read and write files.
-    task_files = FolderFiles
+    task_files = DirectoryFiles
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class StoreTables(LetterTable):
         properties = {STORE_PROPERTY: definition.to_json()}
         schema = store_schema(aggregates, windowed=definition.window.is_windowed)
         self._table = open_table(self.table_folder, schema, properties, sync=sync)
-        self.definition = _settled(self._table, definition)
+        self.definition = _reconciled(self._table, definition)
         super().__init__(layout, definition.application, definition.name, sync=sync)
 
     def recorded_batch(self) -> int:
@@ -97,7 +97,7 @@ def open_dead_letters(folder: Path, *, sync: bool) -> Table:
     return table
 
 
-def _settled(table: Table, defined: StoreDefinition) -> StoreDefinition:
+def _reconciled(table: Table, defined: StoreDefinition) -> StoreDefinition:
     """Return the definition to run with, and write it to the table if it differs."""
     definition = settled(recorded_definition(table, defined.name), defined)
     if definition.to_json() != table.properties[STORE_PROPERTY]:

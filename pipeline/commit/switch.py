@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from oriel.pipeline.commit.checkpoint import Checkpoint
-from oriel.pipeline.commit.differences import as_table_knows, refuse_foreign
+from oriel.pipeline.commit.differences import refuse_foreign, with_recorded_values
 from oriel.pipeline.commit.sink_topic import SinkDefinition
 from oriel.pipeline.commit.store_tables import open_dead_letters, recorded_definition
 from oriel.pipeline.commit.versions import StateVersions
@@ -26,7 +26,7 @@ from oriel.storage import (
     DataLayout,
     StoreDefinition,
     current_files,
-    sync_folders,
+    sync_directories,
 )
 from oriel.storage.delta import (
     DEAD_LETTER_SCHEMA,
@@ -39,7 +39,7 @@ from oriel.storage.delta import (
 )
 
 #: The columns that identify a dead letter.
-_LETTER = ["topic", "partition", "offset", "store", "reason"]
+_DEAD_LETTER_ID = ["topic", "partition", "offset", "store", "reason"]
 
 
 class Replacement:
@@ -72,13 +72,13 @@ class Replacement:
         refuse_foreign(recorded, defined)
         #: The definition that the table has after the switch.
         self.definition = replace(
-            as_table_knows(recorded, defined), generation=recorded.generation + 1
+            with_recorded_values(recorded, defined), generation=recorded.generation + 1
         )
         # Delete files of a process that was killed before its switch.
         current_files().delete_folder(checkpoint.versions(self.definition.state_name).folder)
         self.versions: StateVersions = checkpoint.versions(self.definition.state_name)
 
-    def take_state(self, folder: Path, prepared: PreparedBatch) -> None:
+    def add_state(self, folder: Path, prepared: PreparedBatch) -> None:
         """Copy the state files of ``prepared`` from ``folder``, and write its state version."""
         for name in prepared.state_files:
             current_files().copy(folder / name, self.versions.folder / name, sync=self._sync)
@@ -94,7 +94,7 @@ class Replacement:
     def switch_to(self, files: Sequence[AddedFile], prepared: PreparedBatch) -> int:
         """Replace the rows and the generation of the table in one commit. Return its version."""
         if self._sync:
-            sync_folders([self.table_folder])
+            sync_directories([self.table_folder])
         return replace_rows(
             self.table_folder,
             TableContent(files, self._schema, {STORE_PROPERTY: self.definition.to_json()}),
@@ -109,38 +109,42 @@ def add_dead_letters(
     layout: DataLayout, application: str, store: str, folder: Path, batch: int, *, sync: bool
 ) -> None:
     """Commit the dead letters of the table in ``folder`` that the table of the layout lacks."""
-    if not len(open_with_files(folder).to_pyarrow_dataset().head(1, columns=_LETTER)):
+    if not len(open_with_files(folder).to_pyarrow_dataset().head(1, columns=_DEAD_LETTER_ID)):
         return
     open_dead_letters(folder, sync=sync)
     found = open_with_files(folder).to_pyarrow_table()
-    known_folder = layout.dead_letters
-    table = open_dead_letters(known_folder, sync=sync)
-    known = open_with_files(known_folder).to_pyarrow_dataset().to_table(columns=_LETTER)
-    places = _letter_places(known).group_by(_LETTER).aggregate([])
+    target_directory = layout.dead_letters
+    table = open_dead_letters(target_directory, sync=sync)
+    known = open_with_files(target_directory).to_pyarrow_dataset().to_table(columns=_DEAD_LETTER_ID)
+    known_ids = _dead_letter_ids(known).group_by(_DEAD_LETTER_ID).aggregate([])
     # A join does not keep the order of rows.
-    numbered = _letter_places(found).append_column("row", pa.array(range(len(found))))
-    new = numbered.join(places, _LETTER, join_type="left anti")["row"].combine_chunks().sort()
+    numbered = _dead_letter_ids(found).append_column("row", pa.array(range(len(found))))
+    new = (
+        numbered.join(known_ids, _DEAD_LETTER_ID, join_type="left anti")["row"]
+        .combine_chunks()
+        .sort()
+    )
     if not len(new):
         return
-    letters = found.take(new).drop_columns(["revision"])
-    revisions = pa.repeat(pa.scalar(batch, pa.int64()), len(letters))
-    letters = letters.append_column("revision", revisions)
-    letters = letters.select(DEAD_LETTER_SCHEMA.names).cast(DEAD_LETTER_SCHEMA)
-    file = write_file(known_folder, letters, f"dead-{store[:128]}-{batch:012d}", sync=sync)
+    dead_letters = found.take(new).drop_columns(["revision"])
+    revisions = pa.repeat(pa.scalar(batch, pa.int64()), len(dead_letters))
+    dead_letters = dead_letters.append_column("revision", revisions)
+    dead_letters = dead_letters.select(DEAD_LETTER_SCHEMA.names).cast(DEAD_LETTER_SCHEMA)
+    file = write_file(target_directory, dead_letters, f"dead-{store[:128]}-{batch:012d}", sync=sync)
     if sync:
-        sync_folders([known_folder])
+        sync_directories([target_directory])
     application = f"{application}/{store}/rebuild"
     recorded = table.recorded_batch(application)
     table.commit([file], application, 0 if recorded is None else recorded + 1, {})
 
 
-def as_version(computed: PreparedBatch, batch: int) -> PreparedBatch:
+def as_committed_batch(computed: PreparedBatch, batch: int) -> PreparedBatch:
     """Return the last batch of a rebuild as batch ``batch``, without files to commit."""
     record = replace(computed.record, batch=batch)
     return replace(computed, record=record, files=[], dead_letters=[])
 
 
-def remove_left(
+def remove_old_generations(
     layout: DataLayout, checkpoint: Checkpoint, definition: StoreDefinition | SinkDefinition
 ) -> None:
     """Remove the files that a switch leaves: earlier generations, and the directory of the rebuild.
@@ -154,18 +158,18 @@ def remove_left(
     current_files().delete_folder(layout.rebuild(definition.name))
 
 
-def stores_left(checkpoint: Checkpoint, stores: Iterable[str]) -> list[str]:
+def removed_stores(checkpoint: Checkpoint, stores: Iterable[str]) -> list[str]:
     """Return the stores with a state in ``checkpoint`` that are not in ``stores``."""
     found = current_files().names(checkpoint.folder / "state")
     names = {name.partition("@")[0] for name in found}
     return sorted(names.difference(stores))
 
 
-def _letter_places(letters: pa.Table) -> pa.Table:
+def _dead_letter_ids(dead_letters: pa.Table) -> pa.Table:
     """Return the columns that identify dead letters. A null store becomes an empty string.
 
     A dead letter of all stores has a null store.
     """
-    places = letters.select(_LETTER)
-    number = places.schema.get_field_index("store")
-    return places.set_column(number, "store", places["store"].fill_null(""))
+    known_ids = dead_letters.select(_DEAD_LETTER_ID)
+    number = known_ids.schema.get_field_index("store")
+    return known_ids.set_column(number, "store", known_ids["store"].fill_null(""))

@@ -17,8 +17,8 @@ from oriel.pipeline.plan import PreparedBatch
 from oriel.storage import (
     create_file,
     current_files,
+    sync_directories,
     sync_folder,
-    sync_folders,
     with_digest,
     without_digest,
 )
@@ -29,7 +29,7 @@ _VERSION = re.compile(r"(?P<batch>\d+)(?:\.\d+)?\.json")
 _SEGMENT = re.compile(r"(?:(?P<batch>\d{12,})-)?.*\.arrow")
 
 
-def _unfenced() -> None:
+def _without_epoch() -> None:
     """Do nothing, because versions outside a checkpoint have one writer."""
 
 
@@ -41,7 +41,7 @@ class StateVersions:
         folder: Path,
         *,
         sync: bool,
-        check_epoch: Callable[[], None] = _unfenced,
+        check_epoch: Callable[[], None] = _without_epoch,
         application: str | None = None,
     ) -> None:
         """Use the directory ``folder``. Create it if it does not exist.
@@ -84,7 +84,7 @@ class StateVersions:
         versions = filter(None, map(_VERSION.fullmatch, names))
         return max((int(version["batch"]) for version in versions), default=-1)
 
-    def last_decided(self) -> PreparedBatch | None:
+    def last_prepared(self) -> PreparedBatch | None:
         """Return the last prepared batch that is intact: the newest or the previous one."""
         newest = self.newest()
         return self.decided(newest) or self.decided(newest - 1)
@@ -107,7 +107,7 @@ class StateVersions:
         """
         self.check_epoch()
         if self.sync:
-            sync_folders([self.folder, *folders])
+            sync_directories([self.folder, *folders])
         while True:
             there, _, attempt = self._read(batch)
             if there is not None:
@@ -119,7 +119,7 @@ class StateVersions:
                 continue
             return prepared
 
-    def forget_before(self, batch: int, keep: Iterable[PreparedBatch]) -> None:
+    def remove_before(self, batch: int, keep: Iterable[PreparedBatch]) -> None:
         """Remove versions below ``batch``, and segments that no version of ``keep`` names.
 
         ``keep`` has the last versions, and files of later batches stay. So the removal is harmless
@@ -137,15 +137,15 @@ class StateVersions:
         self.check_epoch()
         versions = list(keep)
         last = max((version.record.batch for version in versions), default=batch)
-        named = {name for version in versions for name in version.state_files}
-        named |= {self.path(version.record.batch).name for version in versions}
-        left = self._left
-        if left is None:
-            left = set(current_files().names(self.folder))
-        needed = {name for name in left if _may_be_needed(name, batch, last)}
-        for name in left - named - needed:
+        referenced = {name for version in versions for name in version.state_files}
+        referenced |= {self.path(version.record.batch).name for version in versions}
+        files = self._left
+        if files is None:
+            files = set(current_files().names(self.folder))
+        needed = {name for name in files if _may_be_needed(name, batch, last)}
+        for name in files - referenced - needed:
             current_files().delete(self.folder / name)
-        self._left = named | needed
+        self._left = referenced | needed
 
     def _read(self, batch: int) -> tuple[PreparedBatch | None, CheckpointError | None, int]:
         """Return the version of a batch, the error of a damaged version, and the next attempt.

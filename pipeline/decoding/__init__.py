@@ -8,6 +8,6 @@ driver process and the test driver share this package.
 
 from oriel.pipeline.decoding.blocks import BlockDecoder, event_log_decoder, kafka_decoder
 from oriel.pipeline.decoding.formats import SchemaRegistry
-from oriel.pipeline.decoding.times import refuse_ahead
+from oriel.pipeline.decoding.times import reject_ahead
 
-__all__ = ["BlockDecoder", "SchemaRegistry", "event_log_decoder", "kafka_decoder", "refuse_ahead"]
+__all__ = ["BlockDecoder", "SchemaRegistry", "event_log_decoder", "kafka_decoder", "reject_ahead"]

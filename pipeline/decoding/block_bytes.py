@@ -26,7 +26,7 @@ class BlockBytes:
         self.starts = ends[:-1] - ends[0]
         self.ends = ends[1:] - ends[0]
 
-    def lines_of(self, positions: Ints) -> Ints:
+    def line_indexes(self, positions: Ints) -> Ints:
         """Return the index of the line that contains the byte at each of ``positions``."""
-        numbers: Ints = np.searchsorted(self.ends, positions, side="right")
-        return numbers
+        indexes: Ints = np.searchsorted(self.ends, positions, side="right")
+        return indexes

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.decoding.faults import Faults, WrongType
+from oriel.pipeline.decoding.faults import RowErrors, WrongType
 from oriel.pipeline.decoding.formats import SchemaRegistry, value_reader
 from oriel.pipeline.decoding.headers import header_columns
 from oriel.pipeline.decoding.json_lines import (
@@ -27,7 +27,7 @@ from oriel.pipeline.decoding.json_lines import (
     suspicious_lines,
 )
 from oriel.pipeline.decoding.keys import read_keys
-from oriel.pipeline.decoding.times import field_times_ms, judge_times, message_times_ms
+from oriel.pipeline.decoding.times import check_times, field_times_ms, message_times_ms
 from oriel.pipeline.decoding.values import ValueReader
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.hops import MESSAGE, decoded_schema
@@ -39,10 +39,10 @@ _BLOCK_BYTES = 1 << 20
 #: The first block of a batch is small. It shows whether the batch has invalid lines.
 _FIRST_BLOCK_BYTES = 1 << 15
 #: A block with at most this many lines and bytes is parsed line by line.
-_FEW_LINES = 32
-_FEW_BYTES = 1 << 13
+_MAX_LINES_ONE_BY_ONE = 32
+_MAX_BYTES_ONE_BY_ONE = 1 << 13
 
-_NOTHING = pa.scalar(b"", pa.binary())
+_NO_BYTES = pa.scalar(b"", pa.binary())
 
 
 @dataclass(frozen=True)
@@ -80,52 +80,58 @@ class BlockDecoder:
                 and ``ingested`` if ``consumed`` needs them.
         """
         decoded = []
-        careful = False
+        expects_rejections = False
         for block in _blocks(raw):
-            table, careful = self._decoded(block, careful=careful)
+            table, expects_rejections = self._decoded(block, expects_rejections=expects_rejections)
             decoded.append(table)
         return pa.concat_tables(decoded) if decoded else self.schema.empty_table()
 
-    def _decoded(self, block: pa.RecordBatch, *, careful: bool) -> tuple[pa.Table, bool]:
+    def _decoded(self, block: pa.RecordBatch, *, expects_rejections: bool) -> tuple[pa.Table, bool]:
         """Return the records of a block, and whether Arrow's reader rejected a line."""
         texts = block["raw"]
-        faults, refused = Faults(len(texts)), False
+        row_errors, refused = RowErrors(len(texts)), False
         if not self.has_envelope:
             # Only the first error of a row counts. As in Spark's decoder, the key is checked first.
-            key, time_ms, headers = self._of_message(block, faults)
+            key, time_ms, headers = self._message_fields(block, row_errors)
             message = _message(block, time_ms)
         if self.values is not None:
-            value = self.values.read(texts, faults)
+            value = self.values.read(texts, row_errors)
         else:
-            text_field = "key" if self.has_envelope else None
-            value, refused = _read(texts, self.line_type, text_field, faults, careful=careful)
+            string_field = "key" if self.has_envelope else None
+            value, refused = _read(
+                texts,
+                self.line_type,
+                string_field,
+                row_errors,
+                expects_rejections=expects_rejections,
+            )
         if self.has_envelope:
             if value.null_count:  # JSON's null is not an object
-                faults.set(np.asarray(value.is_null()), Reason.WRONG_TYPE)
+                row_errors.set(np.asarray(value.is_null()), Reason.WRONG_TYPE)
             key, time_ms, headers, value = self._opened(value)
             message = pa.nulls(len(texts), MESSAGE.type)
-        count, timestamp = faults.count, self.consumed.timestamp
+        count, timestamp = row_errors.count, self.consumed.timestamp
         if isinstance(timestamp, FieldTimestamp):
-            time_ms = field_times_ms(timestamp, value, time_ms, faults)
-        judge_times(time_ms, faults, timestamp)
+            time_ms = field_times_ms(timestamp, value, time_ms, row_errors)
+        check_times(time_ms, row_errors, timestamp)
         if headers:
             fields, mask = list(self.schema.field("value").type), value.is_null()
             value = pa.StructArray.from_arrays([*value.flatten(), *headers], None, fields, mask)
-        if faults.count > count or not self.has_envelope:
-            bad = pa.array(faults.bad)
+        if row_errors.count > count or not self.has_envelope:
+            invalid = pa.array(row_errors.invalid)
             key, time_ms, value = (
-                pc.if_else(bad, pa.scalar(None, column.type), column)
+                pc.if_else(invalid, pa.scalar(None, column.type), column)
                 for column in (key, time_ms, value)
             )
         decoded = {
             "partition": block["partition"],
             "offset": block["offset"],
-            "raw": pc.coalesce(texts, _NOTHING) if texts.null_count else texts,
+            "raw": pc.coalesce(texts, _NO_BYTES) if texts.null_count else texts,
             MESSAGE.name: message,
             "key": key,
             "timestamp_ms": time_ms,
             "value": value,
-            "reason": faults.reasons(),
+            "reason": row_errors.reasons(),
         }
         return pa.table(decoded, schema=self.schema), refused
 
@@ -150,29 +156,31 @@ class BlockDecoder:
         )
         headers = []
         if self.consumed.headers:
-            of_lines = pc.struct_field(rows, "headers")
-            headers = [pc.struct_field(of_lines, name) for name in self.consumed.headers]
+            line_headers = pc.struct_field(rows, "headers")
+            headers = [pc.struct_field(line_headers, name) for name in self.consumed.headers]
         return key, time_ms, headers, value
 
-    def _of_message(
-        self, block: pa.RecordBatch, faults: Faults
+    def _message_fields(
+        self, block: pa.RecordBatch, row_errors: RowErrors
     ) -> tuple[pa.Array, pa.Array, list[pa.Array]]:
         """Return the key, time and headers of Kafka messages."""
         consumed = self.consumed
-        key = read_keys(consumed.key_serde.name, block["key"], faults)
-        clock = "ingested" if consumed.timestamp == "ingestion" else "timestamp"
+        key = read_keys(consumed.key_serde.name, block["key"], row_errors)
+        time_column = "ingested" if consumed.timestamp == "ingestion" else "timestamp"
         headers = header_columns(block["headers"], consumed.headers) if consumed.headers else []
-        return key, message_times_ms(block[clock]), headers
+        return key, message_times_ms(block[time_column]), headers
 
 
 def _message(block: pa.RecordBatch, time_ms: pa.Array) -> pa.StructArray:
     """Return the column ``MESSAGE``: key, time and headers of each message, for dead letters."""
     key, _, headers = MESSAGE.type
-    given = block["headers"].cast(headers.type) if "headers" in block.schema.names else None
+    headers_column = (
+        block["headers"].cast(headers.type) if "headers" in block.schema.names else None
+    )
     columns = [
         block["key"].cast(key.type),
         time_ms,
-        pa.nulls(len(block), headers.type) if given is None else given,
+        pa.nulls(len(block), headers.type) if headers_column is None else headers_column,
     ]
     return pa.StructArray.from_arrays(columns, fields=list(MESSAGE.type))
 
@@ -252,8 +260,8 @@ def _is_readable(value_type: pa.StructType) -> bool:
 
 def _types_in(column_type: pa.DataType) -> Iterator[pa.DataType]:
     yield column_type
-    for number in range(column_type.num_fields):
-        yield from _types_in(column_type.field(number).type)
+    for index in range(column_type.num_fields):
+        yield from _types_in(column_type.field(index).type)
 
 
 def _blocks(raw: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -265,8 +273,8 @@ def _blocks(raw: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     ends = np.cumsum(np.asarray(lengths), dtype=np.int64)
     start, size = 0, _FIRST_BLOCK_BYTES
     while start < len(ends):
-        begun = ends[start - 1] if start else 0
-        end = max(start + 1, int(np.searchsorted(ends, begun + size, side="right")))
+        start_byte = ends[start - 1] if start else 0
+        end = max(start + 1, int(np.searchsorted(ends, start_byte + size, side="right")))
         yield raw[start:end]
         start, size = end, _BLOCK_BYTES
 
@@ -274,10 +282,10 @@ def _blocks(raw: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 def _read(
     texts: pa.BinaryArray,
     row_type: pa.StructType,
-    text_field: str | None,
-    faults: Faults,
+    string_field: str | None,
+    row_errors: RowErrors,
     *,
-    careful: bool,
+    expects_rejections: bool,
 ) -> tuple[pa.StructArray, bool]:
     """Return the rows of ``texts``, and whether Arrow's reader rejected a line.
 
@@ -286,56 +294,58 @@ def _read(
     Args:
         texts: JSON texts.
         row_type: The type of the rows.
-        text_field: See ``decode_line``.
-        faults: The reasons of invalid rows, which this function adds to.
-        careful: See ``BlockReader.read``.
+        string_field: See ``decode_line``.
+        row_errors: The reasons of invalid rows, which this function adds to.
+        expects_rejections: See ``BlockReader.read``.
     """
-    are_few = len(texts) <= _FEW_LINES and texts.nbytes <= _FEW_BYTES
+    are_few = len(texts) <= _MAX_LINES_ONE_BY_ONE and texts.nbytes <= _MAX_BYTES_ONE_BY_ONE
     # Arrow's reader does not support maps.
     if are_few or any(map(pa.types.is_map, _types_in(row_type))):
-        found = _read_slowly(texts, range(len(texts)), row_type, text_field, faults)
+        found = _read_slowly(texts, range(len(texts)), row_type, string_field, row_errors)
         return pa.array(list(found.values()), row_type), False
-    no_text = np.asarray(texts.is_null())
-    lines = texts.fill_null(b"") if no_text.any() else texts
+    is_null = np.asarray(texts.is_null())
+    lines = texts.fill_null(b"") if is_null.any() else texts
     has_floats = any(map(pa.types.is_floating, _types_in(row_type)))
     suspicious = suspicious_lines(lines, has_floats=has_floats)
-    rows, unread = BlockReader(row_type).read(lines, suspicious, careful=careful)
+    rows, unread = BlockReader(row_type).read(
+        lines, suspicious, expects_rejections=expects_rejections
+    )
     refused = bool((unread & ~suspicious).any())
     if has_floats and (infinite := infinite_rows(rows)).any():
         # JSON has no infinity. Arrow's reader rounds a number that is out of range to infinity.
         rows = pc.if_else(pa.array(infinite), pa.scalar(None, row_type), rows)
         unread = unread | infinite
-    slow = np.flatnonzero(unread & ~no_text)
-    found = _read_slowly(texts, slow.tolist(), row_type, text_field, faults)
-    good = slow[[found[number] is not None for number in slow.tolist()]]
-    if len(good):
+    slow = np.flatnonzero(unread & ~is_null)
+    found = _read_slowly(texts, slow.tolist(), row_type, string_field, row_errors)
+    valid = slow[[found[index] is not None for index in slow.tolist()]]
+    if len(valid):
         order = np.arange(len(texts))
-        order[good] = len(texts) + np.arange(len(good))
-        read_slowly = pa.array([found[number] for number in good.tolist()], row_type)
+        order[valid] = len(texts) + np.arange(len(valid))
+        read_slowly = pa.array([found[index] for index in valid.tolist()], row_type)
         rows = pa.concat_arrays([rows, read_slowly]).take(pa.array(order))
     return rows, refused
 
 
 def _read_slowly(
     texts: pa.BinaryArray,
-    numbers: Iterable[int],
+    indexes: Iterable[int],
     row_type: pa.StructType,
-    text_field: str | None,
-    faults: Faults,
+    string_field: str | None,
+    row_errors: RowErrors,
 ) -> dict[int, dict[str, Any] | None]:
     """Return index -> row for lines that are parsed one by one, None for null and invalid lines.
 
     An invalid line sets the reason of its row.
     """
     found = {}
-    for number in numbers:
-        line = texts[number].as_py()
-        row = None if line is None else decode_line(line, row_type, text_field)
+    for index in indexes:
+        line = texts[index].as_py()
+        row = None if line is None else decode_line(line, row_type, string_field)
         if isinstance(row, WrongType):
-            faults.set_one(number, Reason.WRONG_TYPE, row.detail)
+            row_errors.set_one(index, Reason.WRONG_TYPE, row.detail)
             row = None
         elif isinstance(row, Reason):
-            faults.set_one(number, row)
+            row_errors.set_one(index, row)
             row = None
-        found[number] = row
+        found[index] = row
     return found

@@ -16,10 +16,10 @@ _CODES = {reason: code for code, reason in enumerate(_REASONS)}
 _NAMES = pa.array([reason and reason.value for reason in _REASONS], pa.string())
 
 #: A detail has at most this many characters of a value or a type.
-_SHOWN = 60
+_MAX_DETAIL_CHARS = 60
 
 
-class Faults:
+class RowErrors:
     """The reasons of the invalid rows of a block. The first reason of a row counts."""
 
     def __init__(self, length: int) -> None:
@@ -38,7 +38,7 @@ class Faults:
                 self._details[row] = detail
 
     @property
-    def bad(self) -> Flags:
+    def invalid(self) -> Flags:
         """Return which rows are invalid."""
         flags: Flags = self._codes != 0
         return flags
@@ -70,21 +70,21 @@ class WrongType(TypeError):
         path: The names of the fields around the value, the outermost first.
     """
 
-    def __init__(self, wanted: object, given: str) -> None:
+    def __init__(self, expected: object, given: str) -> None:
         """Describe a value that does not have its type.
 
         Args:
-            wanted: The type of the column, or a description of the values that it accepts.
+            expected: The type of the column, or a description of the values that it accepts.
             given: The value as text, or a description of it.
         """
-        super().__init__(wanted, given)
+        super().__init__(expected, given)
         self.path: list[str] = []
 
     @property
     def detail(self) -> str:
         """Return the path of the field, the expected type and the value, in one sentence."""
-        wanted, given = (_cut(text) for text in (type_name(self.args[0]), self.args[1]))
-        text = f"{'.'.join(self.path) or 'the whole value'}: {wanted} expected, not {given}"
+        expected, given = (_cut(text) for text in (type_name(self.args[0]), self.args[1]))
+        text = f"{'.'.join(self.path) or 'the whole value'}: {expected} expected, not {given}"
         # A rejected string can contain half of a surrogate pair, which UTF-8 cannot encode.
         return text.encode("utf-8", "backslashreplace").decode()
 
@@ -95,7 +95,7 @@ def out_of_range(column_type: pa.DataType, given: str) -> WrongType:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return text if len(text) <= _MAX_DETAIL_CHARS else f"{text[:_MAX_DETAIL_CHARS]}..."
 
 
 def type_name(column_type: pa.DataType | str) -> str:

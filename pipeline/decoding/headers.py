@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.decoding.values import valid_texts
+from oriel.pipeline.decoding.values import valid_strings
 
 
 def header_columns(headers: pa.ListArray, names: Iterable[str]) -> list[pa.StringArray]:
@@ -26,8 +26,8 @@ def header_columns(headers: pa.ListArray, names: Iterable[str]) -> list[pa.Strin
     columns = []
     for name in names:
         found = np.flatnonzero(np.asarray(pc.fill_null(pc.equal(keys, name), False)))  # noqa: FBT003
-        places = np.full(len(headers), -1)
+        indexes = np.full(len(headers), -1)
         # If an index is repeated, numpy assigns the last value.
-        places[rows[found]] = found
-        columns.append(valid_texts(values.take(pa.array(places, mask=places < 0))))
+        indexes[rows[found]] = found
+        columns.append(valid_strings(values.take(pa.array(indexes, mask=indexes < 0))))
     return columns

@@ -9,48 +9,50 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.decoding.faults import Faults, WrongType, out_of_range
+from oriel.pipeline.decoding.faults import RowErrors, WrongType, out_of_range
 from oriel.pipeline.decoding.values import numbers, texts
 
 
-def read_keys(serde: str, keys: pa.BinaryArray, faults: Faults) -> pa.StringArray:
+def read_keys(serde: str, keys: pa.BinaryArray, row_errors: RowErrors) -> pa.StringArray:
     """Return keys as strings, null for a null or invalid key. Numbers become decimal strings.
 
     An invalid key sets the reason of its row.
     """
     if serde == "string":
-        return texts(serde, keys, faults)
+        return texts(serde, keys, row_errors)
     if serde == "json":
-        return _json_texts(keys, faults)
-    return numbers(serde, keys, faults).cast(pa.string())
+        return _canonical_json_keys(keys, row_errors)
+    return numbers(serde, keys, row_errors).cast(pa.string())
 
 
-def _json_texts(keys: pa.BinaryArray, faults: Faults) -> pa.StringArray:
+def _canonical_json_keys(keys: pa.BinaryArray, row_errors: RowErrors) -> pa.StringArray:
     """Return JSON keys in one spelling: sorted names and no blanks.
 
     A JSON string loses its quotes, and JSON's null becomes a null key. Each distinct key is parsed
     once.
     """
     coded = pc.dictionary_encode(keys)
-    found = [_json_text(key) for key in coded.dictionary.to_pylist()]
-    spellings = pa.array(
+    found = [_canonical_json_key(key) for key in coded.dictionary.to_pylist()]
+    strings = pa.array(
         [None if isinstance(each, Reason | WrongType) else each for each in found], pa.string()
     )
     for index, wrong in enumerate(found):
         if isinstance(wrong, WrongType):
             rows = pc.fill_null(pc.equal(coded.indices, index), False)  # noqa: FBT003
             for row in np.flatnonzero(np.asarray(rows)).tolist():
-                faults.set_one(row, Reason.WRONG_TYPE, wrong.detail)
+                row_errors.set_one(row, Reason.WRONG_TYPE, wrong.detail)
     for reason in (Reason.NOT_UTF8, Reason.NOT_JSON):
-        is_bad = pa.array([each is reason for each in found], pa.bool_())
-        bad = pc.fill_null(is_bad.take(coded.indices), False)  # noqa: FBT003
-        faults.set(np.asarray(bad), reason)
-    return spellings.take(coded.indices)
+        is_invalid = pa.array([each is reason for each in found], pa.bool_())
+        invalid = pc.fill_null(is_invalid.take(coded.indices), False)  # noqa: FBT003
+        row_errors.set(np.asarray(invalid), reason)
+    return strings.take(coded.indices)
 
 
-def _json_text(key: bytes) -> str | Reason | WrongType | None:
+def _canonical_json_key(key: bytes) -> str | Reason | WrongType | None:
     try:
-        content = json.loads(key.decode(), parse_constant=_refuse, parse_float=_parse_float)
+        content = json.loads(
+            key.decode(), parse_constant=_reject_constant, parse_float=_parse_float
+        )
         if isinstance(content, str | None):
             text = content
         else:
@@ -81,5 +83,5 @@ def _parse_float(digits: str) -> float:
     return number
 
 
-def _refuse(name: str) -> NoReturn:
+def _reject_constant(name: str) -> NoReturn:
     raise ValueError(name)

@@ -7,19 +7,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.decoding.faults import Faults, WrongType
+from oriel.pipeline.decoding.faults import RowErrors, WrongType
 from oriel.pipeline.language import FieldTimestamp, Timestamp
 from oriel.pipeline.windows import MAX_TIMESTAMP_MS
 
 #: Columns that are null in an invalid record.
-_MEANING = ("key", "timestamp_ms", "value")
+_CLEARED_COLUMNS = ("key", "timestamp_ms", "value")
 
 #: The accepted form of ISO 8601: a date, a time with seconds and an optional fraction, and a zone.
 _ISO = (
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?"
     r"(Z|[+-][0-9]{2}:?[0-9]{2})$"
 )
-_BEYOND_MICROSECONDS = r"(\.[0-9]{6})[0-9]+"
+_EXCESS_DIGITS = r"(\.[0-9]{6})[0-9]+"
 _MICROSECONDS = pa.timestamp("us", "UTC")
 
 _MAX_INT64 = 2**63 - 1
@@ -33,7 +33,7 @@ def message_times_ms(timestamps: pa.Array) -> pa.Array:
 
 
 def field_times_ms(
-    timestamp: FieldTimestamp, rows: pa.StructArray, message_ms: pa.Array, faults: Faults
+    timestamp: FieldTimestamp, rows: pa.StructArray, message_ms: pa.Array, row_errors: RowErrors
 ) -> pa.Array:
     """Return the times in a column of ``rows``, in ms since 1970.
 
@@ -42,11 +42,11 @@ def field_times_ms(
     """
     column = pc.struct_field(rows, timestamp.column)
     read = _iso_times_ms if timestamp.unit == "iso" else _scaled_times_ms
-    times_ms = read(timestamp, column, faults)
+    times_ms = read(timestamp, column, row_errors)
     return pc.if_else(rows.is_null(), message_ms, times_ms)
 
 
-def judge_times(time_ms: pa.Int64Array, faults: Faults, timestamp: Timestamp) -> None:
+def check_times(time_ms: pa.Int64Array, row_errors: RowErrors, timestamp: Timestamp) -> None:
     """Set the reason of each record whose time is missing, negative or after the year 9999.
 
     If ``timestamp`` is a column, the detail contains the name of the column.
@@ -57,15 +57,15 @@ def judge_times(time_ms: pa.Int64Array, faults: Faults, timestamp: Timestamp) ->
         (values < 0, Reason.NEGATIVE_TIMESTAMP, "is negative"),
         (values > MAX_TIMESTAMP_MS, Reason.TIMESTAMP_TOO_LARGE, "is after the year 9999"),
     )
-    for fault, reason, text in cases:
+    for invalid, reason, text in cases:
         if isinstance(timestamp, FieldTimestamp):
-            for row in np.flatnonzero(fault).tolist():
-                faults.set_one(row, reason, f"the time column {timestamp.column} {text}")
+            for row in np.flatnonzero(invalid).tolist():
+                row_errors.set_one(row, reason, f"the time column {timestamp.column} {text}")
         else:
-            faults.set(fault, reason)
+            row_errors.set(invalid, reason)
 
 
-def _scaled_times_ms(timestamp: FieldTimestamp, column: pa.Array, _faults: Faults) -> pa.Array:
+def _scaled_times_ms(timestamp: FieldTimestamp, column: pa.Array, _faults: RowErrors) -> pa.Array:
     values = np.asarray(column.cast(pa.int64()).fill_null(0))
     if timestamp.unit == "s":
         # Values that would overflow 64 bits are clipped. They remain out of range.
@@ -76,20 +76,22 @@ def _scaled_times_ms(timestamp: FieldTimestamp, column: pa.Array, _faults: Fault
     return pa.array(values, mask=np.asarray(column.is_null()))
 
 
-def _iso_times_ms(timestamp: FieldTimestamp, column: pa.StringArray, faults: Faults) -> pa.Array:
-    shaped = pc.fill_null(pc.match_substring_regex(column, _ISO), False)  # noqa: FBT003
-    texts = pc.if_else(shaped, column, pa.scalar(None, pa.string()))
-    texts = pc.replace_substring_regex(texts, _BEYOND_MICROSECONDS, r"\1")
+def _iso_times_ms(
+    timestamp: FieldTimestamp, column: pa.StringArray, row_errors: RowErrors
+) -> pa.Array:
+    has_iso_form = pc.fill_null(pc.match_substring_regex(column, _ISO), False)  # noqa: FBT003
+    texts = pc.if_else(has_iso_form, column, pa.scalar(None, pa.string()))
+    texts = pc.replace_substring_regex(texts, _EXCESS_DIGITS, r"\1")
     try:
         times = texts.cast(_MICROSECONDS)
     except pa.ArrowInvalid:
         # A date or a time of day does not exist, for example February 30. This is rare.
         times = pa.array([_iso_time(text) for text in texts], _MICROSECONDS)
-    fault = np.asarray(pc.and_(times.is_null(), column.is_valid()))
-    for row in np.flatnonzero(fault).tolist():
+    invalid = np.asarray(pc.and_(times.is_null(), column.is_valid()))
+    for row in np.flatnonzero(invalid).tolist():
         wrong = WrongType("a time like 2026-03-01T12:00:00Z", json.dumps(column[row].as_py()))
         wrong.path.append(timestamp.column)
-        faults.set_one(row, Reason.INVALID_TIMESTAMP, wrong.detail)
+        row_errors.set_one(row, Reason.INVALID_TIMESTAMP, wrong.detail)
     return message_times_ms(times)
 
 
@@ -100,7 +102,7 @@ def _iso_time(text: pa.StringScalar) -> pa.TimestampScalar:
         return pa.scalar(None, _MICROSECONDS)
 
 
-def refuse_ahead(records: pa.Table, latest_ms: int | None) -> pa.Table:
+def reject_ahead(records: pa.Table, latest_ms: int | None) -> pa.Table:
     """Return decoded records. Records with a time after ``latest_ms`` become invalid.
 
     This check runs before all steps, so the records are invalid for every store (decision 0032).
@@ -114,10 +116,12 @@ def refuse_ahead(records: pa.Table, latest_ms: int | None) -> pa.Table:
     ahead = pc.fill_null(pc.greater(records["timestamp_ms"], latest_ms), fill_value=False)
     if not pc.any(ahead).as_py():
         return records
-    refused = {name: pa.scalar(None, records.schema.field(name).type) for name in _MEANING}
-    refused["reason"] = pa.scalar(Reason.TIMESTAMP_AHEAD.value)
+    null_values = {
+        name: pa.scalar(None, records.schema.field(name).type) for name in _CLEARED_COLUMNS
+    }
+    null_values["reason"] = pa.scalar(Reason.TIMESTAMP_AHEAD.value)
     columns = [
-        pc.if_else(ahead, refused[name], column) if name in refused else column
+        pc.if_else(ahead, null_values[name], column) if name in null_values else column
         for name, column in zip(records.column_names, records.columns, strict=True)
     ]
     return pa.table(columns, schema=records.schema)

@@ -82,14 +82,14 @@ def require_parameters(called: str, function: Callable[..., Any], given: Sequenc
     """
     try:
         # Oriel calls the wrapper, which can pass other arguments to the wrapped function.
-        takes = signature(function, follow_wrapped=False)
+        accepted = signature(function, follow_wrapped=False)
     except (TypeError, ValueError):
         return
     try:
-        takes.bind(*given)
+        accepted.bind(*given)
     except TypeError as error:
-        names = [each.replace(annotation=Parameter.empty) for each in takes.parameters.values()]
-        own = takes.replace(parameters=names, return_annotation=Signature.empty)
+        names = [each.replace(annotation=Parameter.empty) for each in accepted.parameters.values()]
+        own = accepted.replace(parameters=names, return_annotation=Signature.empty)
         message = (
             f"{called} is called with ({', '.join(given)}), but {short_name(function)} accepts "
             f"{own}"

@@ -151,30 +151,30 @@ def merged(streams: Sequence[Input], others: Sequence[Input]) -> tuple[Input, ..
     origins = list(streams)
     for other in others:
         for number, origin in enumerate(origins):
-            again = _merged_again(origin, other)
-            if again is not None:
-                origins[number] = again
+            merged_input = _merged_branches(origin, other)
+            if merged_input is not None:
+                origins[number] = merged_input
                 break
         else:
             origins.append(other)
     return tuple(origins)
 
 
-def _merged_again(one: Input, other: Input) -> Input | None:
+def _merged_branches(one: Input, other: Input) -> Input | None:
     """Return two branches of one stream as one input, or None if they cannot be merged."""
     if one.source != other.source or one.join is not other.join:
         return None
     # The steps before the split are the same objects. Spark columns cannot be compared by content.
     both = zip(one.steps, other.steps, strict=False)
-    parted = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], both))
-    left, right = (_chains(stream.steps[parted:]) for stream in (one, other))
-    if not (left and right and all(_are_apart(*pair) for pair in product(left, right))):
+    split_index = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], both))
+    left, right = (_chains(stream.steps[split_index:]) for stream in (one, other))
+    if not (left and right and all(_are_disjoint(*pair) for pair in product(left, right))):
         return None
     chains = (*left, *right)
     # All records of an input must have keys with the same number of components.
     if len({len(key_of(chain)) for chain in chains}) > 1:
         return None
-    return replace(one, steps=(*one.steps[:parted], Branches(chains)))
+    return replace(one, steps=(*one.steps[:split_index], Branches(chains)))
 
 
 def _chains(steps: tuple[Step, ...]) -> list[Chain]:
@@ -186,15 +186,15 @@ def _chains(steps: tuple[Step, ...]) -> list[Chain]:
     chains: list[Chain] = [()]
     for step in steps:
         if isinstance(step, Branches):
-            chains = [(*front, *branch) for front in chains for branch in step.chains]
+            chains = [(*previous, *branch) for previous in chains for branch in step.chains]
         elif isinstance(step, Filter | MapValues | Peek):
-            chains = [(*front, step) for front in chains]
+            chains = [(*previous, step) for previous in chains]
         else:
             return []
     return chains
 
 
-def _are_apart(one: Chain, other: Chain) -> bool:
+def _are_disjoint(one: Chain, other: Chain) -> bool:
     """Return whether one chain starts with a filter that the other chain negates."""
     return any(
         first.is_negated is not second.is_negated
@@ -202,11 +202,11 @@ def _are_apart(one: Chain, other: Chain) -> bool:
             first.condition is second.condition
             or (isinstance(first.condition, str) and first.condition == second.condition)
         )
-        for first, second in product(*map(_filters_in_front, (one, other)))
+        for first, second in product(*map(_filters_before_mapping, (one, other)))
     )
 
 
-def _filters_in_front(chain: Chain) -> list[Filter]:
+def _filters_before_mapping(chain: Chain) -> list[Filter]:
     """Return the filters that read the record as it was before the split."""
     in_front = takewhile(lambda step: not isinstance(step, MapValues), chain)
     return [step for step in in_front if isinstance(step, Filter)]

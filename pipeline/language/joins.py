@@ -25,12 +25,12 @@ from oriel.pipeline.language.topology import (
     Step,
     Store,
     StreamJoin,
+    StreamTableJoin,
     Subscriptions,
     TableChanges,
-    TableLookup,
     TableUpdates,
+    as_join_input,
     grouping_text,
-    side_of,
 )
 from oriel.pipeline.windows import LEFT, RIGHT, JoinWindows, TableJoin
 
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
-def stepped(origin: Input, *steps: Step) -> Input:
+def stepped(stream: Input, *steps: Step) -> Input:
     """Return the input with more steps."""
-    return replace(origin, steps=(*origin.steps, *steps))
+    return replace(stream, steps=(*stream.steps, *steps))
 
 
-def stepped_rows(table: Input, step: Filter | MapValues) -> Input:
+def with_row_step(table: Input, step: Filter | MapValues) -> Input:
     """Return the table with one more step over its rows.
 
     A stream that became a table has the steps of a topic's table.
@@ -60,9 +60,9 @@ def results_of(join: Join) -> Input:
     return Input(join.left.source, (), (), join)
 
 
-def lookups(
+def table_joins(
     how: Literal["inner", "left"],
-    origins: tuple[Input, ...],
+    streams: tuple[Input, ...],
     table: Input,
     history_ms: int | None = None,
     grace_ms: int | None = None,
@@ -73,14 +73,16 @@ def lookups(
     ``grace_ms`` later.
     """
     if grace_ms is not None:
-        origins = tuple(results_of(GraceBuffer(side_of(left), grace_ms)) for left in origins)
-    right = side_of(table)
-    return tuple(results_of(TableLookup(side_of(left), right, how, history_ms)) for left in origins)
+        streams = tuple(results_of(GraceBuffer(as_join_input(left), grace_ms)) for left in streams)
+    right = as_join_input(table)
+    return tuple(
+        results_of(StreamTableJoin(as_join_input(left), right, how, history_ms)) for left in streams
+    )
 
 
-def global_lookups(
+def global_table_joins(
     how: Literal["inner", "left"],
-    origins: tuple[Input, ...],
+    streams: tuple[Input, ...],
     table: Input,
     key: "str | Column",
 ) -> tuple[Input, ...]:
@@ -90,10 +92,10 @@ def global_lookups(
     """
     if how == "inner":
         has_key = f"({key}) IS NOT NULL" if isinstance(key, str) else key.isNotNull()
-        origins = tuple(stepped(origin, Filter(has_key)) for origin in origins)
+        streams = tuple(stepped(stream, Filter(has_key)) for stream in streams)
     rows = stepped(table, Filter(f"key = '{NO_ROW_KEY}'", is_negated=True, of_table=True))
-    keyed = tuple(stepped(origin, LookupKey(key)) for origin in origins)
-    return tuple(stepped(found, OwnKey()) for found in lookups(how, keyed, rows))
+    keyed = tuple(stepped(stream, LookupKey(key)) for stream in streams)
+    return tuple(stepped(found, OwnKey()) for found in table_joins(how, keyed, rows))
 
 
 def aggregate_updates(store: Store) -> AggregateUpdates:
@@ -101,12 +103,12 @@ def aggregate_updates(store: Store) -> AggregateUpdates:
     inputs, windows, aggregation = store.inputs, store.windows, store.aggregation
     assert isinstance(aggregation, Columns | Functions), "streams are aggregated"
     keyed = (
-        stepped(replace(origin, group_by=()), MapValues(("*",), {}, origin.group_by))
-        if origin.group_by
-        else origin
-        for origin in inputs
+        stepped(replace(stream, group_by=()), MapValues(("*",), {}, stream.group_by))
+        if stream.group_by
+        else stream
+        for stream in inputs
     )
-    first, *others = map(side_of, keyed)
+    first, *others = map(as_join_input, keyed)
     steps = store.row_steps
     return AggregateUpdates(first, aggregation, windows, steps, tuple(others), store.streams)
 
@@ -120,7 +122,7 @@ def table_updates(step: str, tables: tuple[Input, ...], rows: TableJoin | int) -
     tables, rows = _with_foreign_updates(step, tables, rows)
     if isinstance(rows, int):
         return tables[rows]
-    return results_of(TableUpdates(tuple(map(side_of, tables)), rows))
+    return results_of(TableUpdates(tuple(map(as_join_input, tables)), rows))
 
 
 def table_changes(step: str, tables: tuple[Input, ...], rows: TableJoin | int) -> TableChanges:
@@ -130,7 +132,7 @@ def table_changes(step: str, tables: tuple[Input, ...], rows: TableJoin | int) -
         InvalidTopology: The tables cannot be joined by a foreign key (see ``foreign_updates``).
     """
     tables, rows = _with_foreign_updates(step, tables, rows)
-    return TableChanges(tuple(map(side_of, tables)), rows)
+    return TableChanges(tuple(map(as_join_input, tables)), rows)
 
 
 def _with_foreign_updates(
@@ -159,7 +161,7 @@ def foreign_updates(
     how: Literal["inner", "left", "outer"],
     tables: tuple[Input, Input],
     key: "tuple[str | Column, ...]",
-    naming: Input | None = None,
+    key_input: Input | None = None,
 ) -> Input:
     """Return the updates of a join by a foreign key.
 
@@ -168,7 +170,7 @@ def foreign_updates(
         how: The kind of the join.
         tables: The left and the right table.
         key: The parts of the foreign key.
-        naming: The input that only computes the foreign keys, if they depend on the first of
+        key_input: The input that only computes the foreign keys, if they depend on the first of
             joined tables.
 
     Raises:
@@ -176,32 +178,34 @@ def foreign_updates(
             joins.
     """
     left, right = tables
-    if right.fan_outs >= _MOST_FAN_OUTS:
+    if right.fan_outs >= _MAX_FAN_OUTS:
         message = (
-            f"{step}: at most {_MOST_FAN_OUTS} joins by a foreign key can read each other's "
-            f"updates, and this is number {_MOST_FAN_OUTS + 1}. Write the updates of the inner "
+            f"{step}: at most {_MAX_FAN_OUTS} joins by a foreign key can read each other's "
+            f"updates, and this is number {_MAX_FAN_OUTS + 1}. Write the updates of the inner "
             "joins to a topic with to_stream().to(topic), and read this topic as a table"
         )
         raise InvalidTopology(message)
-    subscriptions = Subscriptions(naming or side_of(stepped(left, ForeignKey(key))), each=True)
-    responses = Responses(side_of(results_of(subscriptions)), side_of(right), each=True)
-    named = side_of(stepped(left, ForeignKey(key, beside=True)))
-    both = (named, side_of(results_of(responses)))
+    subscriptions = Subscriptions(
+        key_input or as_join_input(stepped(left, ForeignKey(key))), each=True
+    )
+    responses = Responses(as_join_input(results_of(subscriptions)), as_join_input(right), each=True)
+    named = as_join_input(stepped(left, ForeignKey(key, beside=True)))
+    both = (named, as_join_input(results_of(responses)))
     return results_of(TableUpdates(both, TableJoin(how, 0, 1), by_foreign_key=True))
 
 
 #: The maximum number of foreign-key joins that read each other's updates. Each multiplies the
 #: updates of a right record by the rows that reference it.
-_MOST_FAN_OUTS = 3
+_MAX_FAN_OUTS = 3
 
 
 def foreign_rows(left: Input, right: Input, key: "tuple[str | Column, ...]") -> Input:
     """Return the rows of a right table, with the keys of the left rows that reference them."""
-    subscriptions = Subscriptions(side_of(stepped(left, ForeignKey(key))))
-    return results_of(Responses(side_of(results_of(subscriptions)), side_of(right)))
+    subscriptions = Subscriptions(as_join_input(stepped(left, ForeignKey(key))))
+    return results_of(Responses(as_join_input(results_of(subscriptions)), as_join_input(right)))
 
 
-def refuse_update_times(step: str, what: str, parts: "tuple[str | Column, ...]") -> None:
+def reject_update_times(step: str, what: str, parts: "tuple[str | Column, ...]") -> None:
     """Reject expressions that read the time of an update for ``what``, which depends on the row.
 
     Raises:
@@ -229,7 +233,7 @@ def checked_foreign_key(
         message = f"{step}: foreign_key= must name at least one column or expression"
         raise InvalidTopology(message)
     require_expressions(step, *parts)
-    refuse_update_times(f"{step}: foreign_key=", "the row that a row names", parts)
+    reject_update_times(f"{step}: foreign_key=", "the row that a row names", parts)
     return parts
 
 
@@ -249,7 +253,7 @@ def _has_outer(rows: TableJoin | int) -> bool:
 
 def stream_joins(
     how: Literal["inner", "left", "outer"],
-    origins: tuple[Input, ...],
+    streams: tuple[Input, ...],
     others: tuple[Input, ...],
     windows: JoinWindows,
 ) -> tuple[Input, ...]:
@@ -259,10 +263,10 @@ def stream_joins(
     are emitted, the merged streams must be one input, because any merged stream can have the match
     (decision 0073).
     """
-    if how != "inner" and (len(others) > 1 or (how == "outer" and len(origins) > 1)):
-        origins = _merged(origins, windows.allowed_lateness_ms(LEFT))
+    if how != "inner" and (len(others) > 1 or (how == "outer" and len(streams) > 1)):
+        streams = _merged(streams, windows.allowed_lateness_ms(LEFT))
         others = _merged(others, windows.allowed_lateness_ms(RIGHT))
-    pairs = product(map(side_of, origins), map(side_of, others))
+    pairs = product(map(as_join_input, streams), map(as_join_input, others))
     return tuple(results_of(StreamJoin(left, right, how, windows)) for left, right in pairs)
 
 
@@ -270,7 +274,7 @@ def _merged(streams: tuple[Input, ...], allowed_lateness_ms: int) -> tuple[Input
     """Return merged streams as one input, and a single stream unchanged."""
     if len(streams) == 1:
         return streams
-    return (results_of(MergedStreams(tuple(map(side_of, streams)), allowed_lateness_ms)),)
+    return (results_of(MergedStreams(tuple(map(as_join_input, streams)), allowed_lateness_ms)),)
 
 
 def numbered(rows: TableJoin | int, first: int) -> TableJoin | int:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.hops import HOP_COLUMNS
+from oriel.pipeline.hops import STAGE_COLUMNS
 from oriel.storage import RESERVED_COLUMNS, InvalidDefinition, check_store_name
 
 #: Kafka's rule for topics. In an event log, a topic is a directory, and the same rule applies.
@@ -18,7 +18,7 @@ _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _DELTA_COLUMN = re.compile(r"[^ ,;{}()\n\t=]+")
 
 #: Columns that expressions can read in addition to the columns of the value.
-SCOPE = ("key", "timestamp_ms")
+SCOPE_COLUMNS = ("key", "timestamp_ms")
 #: Further columns that expressions can read after an aggregation with windows.
 WINDOW_BOUNDS = ("window_start_ms", "window_end_ms")
 
@@ -87,13 +87,13 @@ def check_names(step: str, names: Sequence[str]) -> None:
         raise InvalidTopology(message)
 
 
-def refuse_taken(step: str, names: Iterable[str]) -> None:
+def reject_scope_names(step: str, names: Iterable[str]) -> None:
     """Reject value columns named ``key`` or ``timestamp_ms`` in any case, or with a leading ``__``.
 
     Raises:
         InvalidTopology: A column has such a name. The message starts with ``step``.
     """
-    taken = sorted(name for name in names if name.lower() in SCOPE or name.startswith("__"))
+    taken = sorted(name for name in names if name.lower() in SCOPE_COLUMNS or name.startswith("__"))
     if taken:
         message = (
             f"{step}: the value columns {taken} have names that the pipeline needs "
@@ -102,7 +102,7 @@ def refuse_taken(step: str, names: Iterable[str]) -> None:
         raise InvalidTopology(message)
 
 
-def refuse_hidden(store: str, used: Iterable[str]) -> None:
+def reject_internal_names(store: str, used: Iterable[str]) -> None:
     """Reject value columns that an aggregation reads, if the pipeline adds a column of that name.
 
     Columns that are not read are dropped after the last step, so they can have any name.
@@ -111,7 +111,7 @@ def refuse_hidden(store: str, used: Iterable[str]) -> None:
         InvalidTopology: A column has such a name. The message describes how to rename it.
     """
     # Spark ignores the case of names.
-    taken = sorted(name for name in used if name.lower() in HOP_COLUMNS)
+    taken = sorted(name for name in used if name.lower() in STAGE_COLUMNS)
     if taken:
         message = (
             f"store {store!r}: the value columns {taken} have names that the pipeline needs for "

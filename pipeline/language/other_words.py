@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from oriel.pipeline.windows import KafkaWords
+from oriel.pipeline.windows import KafkaHints
 
 _NO_PROCESSORS = "Processors do not exist. Use aggregate(initializer, aggregator, schema=...)"
 _GROUPED_BEFORE = "Write it after group_by_key() or group_by(...), as group_by_key().{}(...)"
@@ -11,10 +11,10 @@ _TO_STREAM_BEFORE = "Write it after to_stream(), as to_stream().{}(...)"
 _GROUP_ROWS_BEFORE = "Write it after group_by(...), as group_by('column').{}(...)"
 _AGGREGATED_BEFORE = "Write it after an aggregation, as count().{}(...)"
 _STEPS_BEFORE = "Write it before the grouping, as stream.{}(...)"
-_ONLY_LOOKED_UP = "Write it after stream.join(table, key=...), which has the table's columns"
+_ONLY_JOINED = "Write it after stream.join(table, key=...), which has the table's columns"
 _OTHER_TABLE = "A global table supports only joins. Also read its topic with builder.table(...)"
 
-_OF_STREAMS = {
+_STREAM_HINTS = {
     "foreach": "Write peek(function), which calls it. Use `oriel get --watch` to watch rows",
     "print": "Write peek(function), which shows records. Use `oriel get --watch` to watch rows",
     **dict.fromkeys(
@@ -35,7 +35,7 @@ _OF_STREAMS = {
         "A stream has no store. Use group_by_key().aggregate(...).materialize(name), or to(topic)"
     ),
 }
-_OF_TABLES = {
+_TABLE_HINTS = {
     **dict.fromkeys(
         (
             "group_by_key", "select_key", "merge", "peek", "map", "flat_map", "flat_map_values",
@@ -52,7 +52,7 @@ _OF_TABLES = {
     "to": "Write materialize(name).to(topic) for rows, or to_stream().to(topic) for every update",
 }  # fmt: skip
 _EMIT = "Write emit(EmitStrategy.on_window_close()) after windowed_by(windows)"
-_OF_GROUPED_STREAMS = {
+_GROUPED_STREAM_HINTS = {
     **dict.fromkeys(("filter", "filter_not", "map_values", "select_key", "peek"), _STEPS_BEFORE),
     **dict.fromkeys(("emit", "emit_strategy"), _EMIT),
     **dict.fromkeys(("suppress", "materialize", "to_stream", "to"), _AGGREGATED_BEFORE),
@@ -63,23 +63,23 @@ _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
         "add_state_store": _NO_PROCESSORS,
         "add_global_store": _NO_PROCESSORS,
     },
-    "KStream": _OF_STREAMS,
-    "SourceTable": _OF_TABLES,
-    "VersionedTable": _OF_TABLES,
+    "KStream": _STREAM_HINTS,
+    "SourceTable": _TABLE_HINTS,
+    "VersionedTable": _TABLE_HINTS,
     "KTable": {
-        **_OF_TABLES,
+        **_TABLE_HINTS,
         "emit": "Write it before the aggregation, as windowed_by(...).emit(strategy).count()",
     },
     "GlobalKTable": {
-        **dict.fromkeys(("filter", "filter_not", "map_values"), _ONLY_LOOKED_UP),
+        **dict.fromkeys(("filter", "filter_not", "map_values"), _ONLY_JOINED),
         **dict.fromkeys(
             ("to_stream", "materialize", "group_by", "join", "left_join", "outer_join", "to"),
             _OTHER_TABLE,
         ),
     },
-    "KGroupedStream": _OF_GROUPED_STREAMS,
+    "KGroupedStream": _GROUPED_STREAM_HINTS,
     "TimeWindowedKStream": {
-        **_OF_GROUPED_STREAMS,
+        **_GROUPED_STREAM_HINTS,
         "windowed_by": "It already has windows. Choose other windows after the grouping",
         "cogroup": "Write it before the windows, as cogroup(...).windowed_by(windows)",
     },
@@ -150,7 +150,7 @@ _JOINED = f"{NO_VALUE_JOINER}. Serdes belong to the topics"
 _NO_NAMES = "Steps have no names. Set the serdes in the topic's Consumed"
 
 
-class OtherWords(KafkaWords):
+class OtherWords(KafkaHints):
     """A base class whose errors have a hint for each missing method of Kafka Streams."""
 
     _WAYS_OUT: ClassVar[Mapping[str, Mapping[str, str]]] = _WAYS_OUT

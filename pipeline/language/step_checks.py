@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import require_expressions
-from oriel.pipeline.language.names import SCOPE
+from oriel.pipeline.language.names import SCOPE_COLUMNS
 from oriel.pipeline.language.other_words import NO_VALUE_JOINER
 from oriel.pipeline.language.topology import FlatMapValues, MapValues
 
@@ -29,7 +29,7 @@ def checked_map_values(keep: tuple[str, ...], columns: Mapping[str, "str | Colum
 
 
 def checked_key(
-    called: str,
+    method: str,
     key: "tuple[str | Column, ...]",
     keep: tuple[str, ...],
     columns: "Mapping[str, str | Column]",
@@ -41,15 +41,15 @@ def checked_key(
             expression is neither a string nor a ``Column``.
     """
     if not key:
-        message = f"{called}: name at least one column or expression for the key"
+        message = f"{method}: name at least one column or expression for the key"
         raise InvalidTopology(message)
-    require_expressions(called, *key, *keep, *columns.values())
-    _refuse_kept_scope(called, keep)
+    require_expressions(method, *key, *keep, *columns.values())
+    _refuse_kept_scope(method, keep)
     return MapValues(keep, dict(columns), key)
 
 
 def checked_flat_map(
-    called: str, keep: tuple[str, ...], columns: "Mapping[str, str | Column]"
+    method: str, keep: tuple[str, ...], columns: "Mapping[str, str | Column]"
 ) -> FlatMapValues:
     """Return the step of ``flat_map_values`` or ``flat_map``.
 
@@ -57,31 +57,31 @@ def checked_flat_map(
         InvalidTopology: No column is computed, ``keep`` has ``key`` or ``timestamp_ms``, or an
             expression is neither a string nor a ``Column``.
     """
-    require_expressions(called, *keep, *columns.values())
+    require_expressions(method, *keep, *columns.values())
     if not columns:
-        message = f"{called}: compute an array column, for example word=\"split(line, ' ')\""
+        message = f"{method}: compute an array column, for example word=\"split(line, ' ')\""
         raise InvalidTopology(message)
-    _refuse_kept_scope(called, keep)
+    _refuse_kept_scope(method, keep)
     return FlatMapValues(keep, dict(columns))
 
 
-def _refuse_kept_scope(called: str, keep: tuple[str, ...]) -> None:
+def _refuse_kept_scope(method: str, keep: tuple[str, ...]) -> None:
     """Reject ``key`` and ``timestamp_ms`` as columns to keep, because they are not in the value.
 
     Raises:
         InvalidTopology: ``keep`` has such a name. The message describes how to keep it.
     """
     # SQL names ignore case.
-    taken = next((name for name in keep if name.strip("`").lower() in SCOPE), None)
+    taken = next((name for name in keep if name.strip("`").lower() in SCOPE_COLUMNS), None)
     if taken is not None:
         message = (
-            f"{called}: {taken!r} is not a column of the value. Keep it under another name, "
+            f"{method}: {taken!r} is not a column of the value. Keep it under another name, "
             f"{taken[0].lower()}={taken!r}"
         )
         raise InvalidTopology(message)
 
 
-def refuse_value_joiner(step: str, windows: object) -> None:
+def reject_value_joiner(step: str, windows: object) -> None:
     """Reject a ``ValueJoiner`` of Kafka Streams, which computes one value from two.
 
     Raises:
@@ -92,7 +92,7 @@ def refuse_value_joiner(step: str, windows: object) -> None:
         raise InvalidTopology(message)
 
 
-def refuse_foreign_key(step: str, foreign_key: object, *, of_tables: bool = False) -> None:
+def reject_foreign_key(step: str, foreign_key: object, *, of_tables: bool = False) -> None:
     """Reject a foreign key for a stream, or with ``of_tables`` for an outer join of tables.
 
     Raises:

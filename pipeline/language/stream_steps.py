@@ -240,4 +240,6 @@ class StreamSteps(OtherWords):
         return self._with_step(Peek(function))
 
     def _with_step(self, *steps: Step) -> Self:
-        return replace(self, origins=tuple(stepped(origin, *steps) for origin in self.origins))
+        return replace(
+            self, origins=tuple(stepped(stream_input, *steps) for stream_input in self.origins)
+        )

@@ -11,22 +11,22 @@ from oriel.pipeline.language.arguments import (
 from oriel.pipeline.language.branches import BranchedKStream, merged
 from oriel.pipeline.language.grouped import KGroupedStream
 from oriel.pipeline.language.joins import (
-    global_lookups,
-    lookups,
+    global_table_joins,
     stepped,
     stream_joins,
+    table_joins,
 )
 from oriel.pipeline.language.step_checks import (
     check_builder,
-    refuse_foreign_key,
-    refuse_value_joiner,
+    reject_foreign_key,
+    reject_value_joiner,
 )
 from oriel.pipeline.language.stream_steps import StreamSteps
 from oriel.pipeline.language.tables import GlobalKTable, KTable, SourceTable, VersionedTable
 from oriel.pipeline.language.topology import (
     HAS_KEY,
     Input,
-    side_of,
+    as_join_input,
     written,
 )
 from oriel.pipeline.windows import Duration, JoinWindows
@@ -50,7 +50,9 @@ class KStream(StreamSteps):
 
     def __repr__(self) -> str:
         """Return the calls that created the stream, for messages."""
-        return f"<KStream {' and '.join(written(side_of(origin)) for origin in self.origins)}>"
+        return (
+            f"<KStream {' and '.join(written(as_join_input(origin)) for origin in self.origins)}>"
+        )
 
     def split(self) -> "BranchedKStream[KStream]":
         """Split the stream into branches (KIP-418).
@@ -150,7 +152,7 @@ class KStream(StreamSteps):
             >>> within = JoinWindows.of_time_difference_and_grace(60_000, 5_000)
             >>> at_gates = flights.join(gates, within)
         """
-        refuse_foreign_key("join", foreign_key)
+        reject_foreign_key("join", foreign_key)
         return self._joined("inner", other, windows, key, grace_ms)
 
     def left_join(
@@ -186,7 +188,7 @@ class KStream(StreamSteps):
         Example:
             >>> named = flights.select_key("carrier").left_join(airlines)
         """
-        refuse_foreign_key("left_join", foreign_key)
+        reject_foreign_key("left_join", foreign_key)
         return self._joined("left", other, windows, key, grace_ms)
 
     def outer_join(self, other: "KStream", windows: JoinWindows | None = None) -> "KStream":
@@ -277,7 +279,10 @@ class KStream(StreamSteps):
             >>> newest = flights.select_key("carrier").to_table()
             >>> store = newest.materialize("newest_flight_by_carrier")
         """
-        (origin, *others), way_out = self.origins, "with to(topic), and read this topic as a table"
+        (origin, *others), alternative = (
+            self.origins,
+            "with to(topic), and read this topic as a table",
+        )
         join = origin.creating_join
         if others:
             why = "merged streams have no common order"
@@ -286,12 +291,16 @@ class KStream(StreamSteps):
             return SourceTable(self.registry, (stepped(origin, HAS_KEY),))
         elif join is not None and join.is_pair:
             why = "results of stream-stream joins have no offset in one log"
-            way_out += ", or keep the newest with group_by_key().aggregate(column=last('column'))"
+            alternative += (
+                ", or keep the newest with group_by_key().aggregate(column=last('column'))"
+            )
         elif join is not None and join.reorders:
             why = "records that waited for a table are in another order than their log"
         else:
             return SourceTable(self.registry, (origin,))
-        message = f"to_table: {why}, so the last record of a key is not known. Write it {way_out}"
+        message = (
+            f"to_table: {why}, so the last record of a key is not known. Write it {alternative}"
+        )
         raise InvalidTopology(message)
 
     def to(self, topic: str) -> "KStream":
@@ -335,7 +344,7 @@ class KStream(StreamSteps):
             raise InvalidTopology(message)
         check_builder(step, self.registry, other.registry)
         _refuse_foreign_arguments(step, other, key, grace_ms)
-        refuse_value_joiner(step, windows)
+        reject_value_joiner(step, windows)
         if isinstance(other, KStream):
             if not isinstance(windows, JoinWindows):
                 message = (
@@ -360,20 +369,20 @@ class KStream(StreamSteps):
                 )
                 raise InvalidTopology(message)
             require_expressions(step, key)
-            found = global_lookups(how, self.origins, other.origin, key)
+            found = global_table_joins(how, self.origins, other.origin, key)
         elif isinstance(other, VersionedTable):
-            waits_ms = None if grace_ms is None else checked_period(f"{step}: grace_ms", grace_ms)
-            if waits_ms is not None and waits_ms > other.history_ms:
+            grace = None if grace_ms is None else checked_period(f"{step}: grace_ms", grace_ms)
+            if grace is not None and grace > other.history_ms:
                 message = (
                     f"{step}: grace_ms must be at most the history retention of the table, "
-                    f"{other.history_ms} ms, not {waits_ms} ms. Increase history_retention_ms of "
+                    f"{other.history_ms} ms, not {grace} ms. Increase history_retention_ms of "
                     "the versioned table"
                 )
                 raise InvalidTopology(message)
-            found = lookups(how, self.origins, other.origin, other.history_ms, waits_ms)
+            found = table_joins(how, self.origins, other.origin, other.history_ms, grace)
         else:
             table = other.updates(step) if isinstance(other, SourceTable) else other.looked_up(step)
-            found = lookups(how, self.origins, table)
+            found = table_joins(how, self.origins, table)
         return KStream(self.registry, found)
 
 

@@ -13,7 +13,7 @@ from oriel.pipeline.language.topology import Columns, Filter, MapValues, Store, 
 from oriel.pipeline.windows import TimeWindows, count
 
 #: The alternatives if windows cannot be joined in this way.
-_WAY_OUT = (
+_ALTERNATIVES = (
     "Create tables of both with to_stream().select_key('key', 'window_start_ms', 'window_end_ms')"
     ".map_values(n='count').to_table(), join to_stream() of both as streams, or aggregate both "
     "streams in one cogroup"
@@ -33,11 +33,11 @@ def joined_windows(how: Literal["inner", "left", "outer"], left: Store, right: S
     if not isinstance(left.windows, TimeWindows) or left.windows != right.windows:
         message = (
             f"{step}: windowed tables need equal time windows to be joined, not {left.windows!r} "
-            f"and {right.windows!r}. {_WAY_OUT}"
+            f"and {right.windows!r}. {_ALTERNATIVES}"
         )
         raise InvalidTopology(message)
     if not isinstance(first, Columns) or not isinstance(second, Columns):
-        message = f"{step}: windowed tables need named aggregates to be joined. {_WAY_OUT}"
+        message = f"{step}: windowed tables need named aggregates to be joined. {_ALTERNATIVES}"
         raise InvalidTopology(message)
     if left.row_steps or right.row_steps or left.emit != right.emit:
         message = (
@@ -57,19 +57,19 @@ def joined_windows(how: Literal["inner", "left", "outer"], left: Store, right: S
     aggregates = (*first.of_stream, *second.of_stream)
     counts = _free_names(len(aggregates), names)
     of_left, of_right = counts[: len(first.of_stream)], counts[len(first.of_stream) :]
-    behind = tuple(
+    right_inputs = tuple(
         replace(origin, stream=origin.stream + len(first.of_stream)) for origin in right.inputs
     )
-    optional: dict[str, str] = {}
+    nullable: dict[str, str] = {}
     if how != "inner":
-        optional |= _where(of_right, second.names)
+        nullable |= _where(of_right, second.names)
     if how == "outer":
-        optional = _where(of_left, first.names) | optional
-    chosen = MapValues(tuple(name for name in names if name not in optional), dict(optional))
+        nullable = _where(of_left, first.names) | nullable
+    chosen = MapValues(tuple(name for name in names if name not in nullable), dict(nullable))
     filters = {"inner": (of_left, of_right), "left": (of_left,), "outer": ()}[how]
     return replace(
         left,
-        inputs=(*left.inputs, *behind),
+        inputs=(*left.inputs, *right_inputs),
         aggregation=Columns(
             tuple({**of, name: count()} for of, name in zip(aggregates, counts, strict=True))
         ),

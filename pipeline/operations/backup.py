@@ -45,19 +45,19 @@ from oriel.storage import (
     DataLayout,
     ObjectStoreFailed,
     StorageError,
+    add_filename_to_errors,
     create_file,
     current_files,
-    data_folder,
     is_object,
     is_sink_name,
-    names_file,
+    parse_data_directory,
     replace_file,
     sync_folder,
     uri,
     with_digest,
     without_digest,
 )
-from oriel.storage.delta import LOG_FOLDER, DeltaLog, entry_name, has_table, open_delta
+from oriel.storage.delta import LOG_DIRECTORY, DeltaLog, entry_name, has_table, open_delta
 from oriel.storage.monitoring import STATUS_FILE
 
 #: The version of the manifest's format. It increases with every change.
@@ -82,7 +82,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "the copy. Pipelines can run meanwhile.",
     )
     parser.add_argument(
-        "--data", type=data_folder, required=True, metavar="DIR", help="back up this data directory"
+        "--data",
+        type=parse_data_directory,
+        required=True,
+        metavar="DIR",
+        help="back up this data directory",
     )
     parser.add_argument(
         "--to", type=Path, required=True, metavar="BACKUP",
@@ -108,15 +112,15 @@ def _backup(data: Path, target: Path) -> dict[str, Any]:
     if not current_files().is_folder(layout.tables):
         message = f"{uri(data)} has no tables. Pass the --data directory of oriel run"
         raise BackupError(message)
-    refuse_object(target)
-    refuse_existing(target)
+    reject_object_store(target)
+    reject_existing(target)
     # The directory has another name until the backup is complete and verified.
     draft = target.with_name(f"{target.name}.writing")
     shutil.rmtree(draft, ignore_errors=True)
     # The links are in the data directory, because a hard link cannot leave its file system.
-    beside = target.resolve().parent if is_object(data) else data
-    beside.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=".backup-", dir=beside))
+    staging_parent = target.resolve().parent if is_object(data) else data
+    staging_parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=".backup-", dir=staging_parent))
     try:
         batches, names = _link_all(layout, staging)
         _write(draft, staging, batches, names)
@@ -192,7 +196,7 @@ def _link_all(layout: DataLayout, staging: Path) -> tuple[dict[str, int], list[s
             problem = f"{uri(path)}: the file is missing. {_action(layout, path)}"
         except ObjectStoreFailed:
             raise
-        except (_MovedOnError, StorageError) as error:
+        except (_InconsistentError, StorageError) as error:
             # Cleanup can have removed an entry after its name was listed.
             problem = str(error)
     message = (
@@ -233,7 +237,7 @@ def _consistent(layout: DataLayout) -> tuple[dict[str, int], Iterator[Path]]:
 def _names(layout: DataLayout) -> dict[Path, frozenset[str]]:
     """Return the names of files that change with each batch or compaction."""
     files = current_files()
-    folders = [layout.tables / name / LOG_FOLDER for name in files.names(layout.tables)]
+    folders = [layout.tables / name / LOG_DIRECTORY for name in files.names(layout.tables)]
     for name in files.names(layout.checkpoints):
         folders += [layout.checkpoint(name), *_states(layout.checkpoint(name))]
     return {folder: frozenset(files.names(folder)) for folder in folders}
@@ -267,10 +271,10 @@ def _refuse_missing_tables(layout: DataLayout, checkpoint: Path, batch: int) -> 
         if is_current and not is_sink_name(store) and not has_table(layout.table(store)):
             table = uri(layout.table(store))
             message = f"{table}: the table of store {store!r} is missing. {rebuild(store)}"
-            raise _MovedOnError(message)
+            raise _InconsistentError(message)
 
 
-class _MovedOnError(Exception):
+class _InconsistentError(Exception):
     """The pipeline has deleted or replaced files of the batch, or a file is damaged.
 
     If no pipeline runs, the next attempt finds the same problem, and the message is printed.
@@ -314,7 +318,7 @@ def _checkpoint_files(checkpoint: Path, batch: int) -> Iterator[Path]:
         try:
             prepared = versions.load(of_store)
         except CheckpointError as error:
-            raise _MovedOnError(first_line(error)) from error
+            raise _InconsistentError(first_line(error)) from error
         if prepared is None:
             raise FileNotFoundError(errno.ENOENT, "", str(versions.path(of_store)))
         for name in current_files().names(state):
@@ -333,7 +337,7 @@ def _table_files(table: Path, batches: Mapping[str, int]) -> Iterator[Path]:
     if not versions:
         return
     cut = _version_of(log, versions, batches)
-    folder = table / LOG_FOLDER
+    folder = table / LOG_DIRECTORY
     yield from (folder / entry_name(version) for version in versions if version <= cut)
     for name in current_files().names(folder):
         # The digest of a Delta checkpoint is a file next to it.
@@ -345,7 +349,7 @@ def _table_files(table: Path, batches: Mapping[str, int]) -> Iterator[Path]:
     except DeltaError as error:
         problem = f"{uri(folder)}: the log cannot be read ({first_line(error)})"
         message = f"{problem}. {rebuild(table.name)}"
-        raise _MovedOnError(message) from error
+        raise _InconsistentError(message) from error
     yield from (table / unquote(name) for name in added.column("path").to_pylist())
 
 
@@ -356,9 +360,9 @@ def _version_of(log: DeltaLog, versions: Sequence[int], batches: Mapping[str, in
     for version in reversed(versions):
         transactions = log.transactions(version)
         if transactions is None:
-            entry = uri(log.table / LOG_FOLDER / entry_name(version))
+            entry = uri(log.table / LOG_DIRECTORY / entry_name(version))
             message = f"{entry}: the entry is missing or cut off. {rebuild(log.table.name)}"
-            raise _MovedOnError(message)
+            raise _InconsistentError(message)
         for name, number in transactions.items():
             # The application id of the table, or ID/STORE for dead letters. Compaction has its own
             # sequence of numbers, which are not batches.
@@ -383,7 +387,7 @@ def _version_of(log: DeltaLog, versions: Sequence[int], batches: Mapping[str, in
             f"{uri(log.table)}: one pipeline was stopped in a batch, and another pipeline has "
             "written to the table since. Start the pipelines, and stop them with SIGTERM"
         )
-        raise _MovedOnError(message)
+        raise _InconsistentError(message)
     return cut
 
 
@@ -428,7 +432,7 @@ def copied(source: Path, target: Path, progress: str) -> str:
         create_file(target, content, sync=True)
         return digest.hexdigest()
     target.parent.mkdir(parents=True, exist_ok=True)
-    with names_file(target), source.open("rb") as reading, target.open("xb") as writing:
+    with add_filename_to_errors(target), source.open("rb") as reading, target.open("xb") as writing:
         while block := reading.read(_COPY_BYTES):
             digest.update(block)
             writing.write(block)
@@ -442,7 +446,7 @@ def copied(source: Path, target: Path, progress: str) -> str:
     return digest.hexdigest()
 
 
-def refuse_object(backup: Path) -> None:
+def reject_object_store(backup: Path) -> None:
     """Reject a backup in an object store.
 
     Raises:
@@ -453,7 +457,7 @@ def refuse_object(backup: Path) -> None:
         raise BackupError(message)
 
 
-def refuse_existing(folder: Path) -> None:
+def reject_existing(folder: Path) -> None:
     """Reject a directory that exists.
 
     Raises:

@@ -16,7 +16,7 @@ from pyspark import SparkContext
 
 from oriel.pipeline import run_command
 from oriel.pipeline.spark import (
-    archive_folder,
+    archive_directory,
     archive_prefix,
     delete_unused,
     find_archive,
@@ -42,7 +42,7 @@ def main() -> int:
     Returns:
         The exit code: 0 if the archive exists or another process creates it, otherwise 1.
     """
-    folder, prefix = archive_folder(), archive_prefix()
+    folder, prefix = archive_directory(), archive_prefix()
     if folder is None or prefix is None:
         return 1
     folder.mkdir(parents=True, exist_ok=True)
@@ -56,10 +56,10 @@ def main() -> int:
             return 0
         delete_unused(folder)
         with tempfile.TemporaryDirectory(prefix="making-", dir=folder) as name:
-            made = Path(name) / "spark.jsa"
-            _run(Path(name), made)
-            if made.is_file():
-                made.replace(folder / f"{prefix}-{made.stat().st_size}.jsa")
+            archive = Path(name) / "spark.jsa"
+            _run(Path(name), archive)
+            if archive.is_file():
+                archive.replace(folder / f"{prefix}-{archive.stat().st_size}.jsa")
                 return 0
         # Because of this file, the next run does not try again.
         (folder / f"{prefix}.failed").touch()

@@ -15,20 +15,31 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.commit import Checkpoint, Mend, SinkDefinition, StateVersions, decided_up_to
-from oriel.pipeline.errors import ClockRefused
+from oriel.pipeline.commit import (
+    Checkpoint,
+    SinkDefinition,
+    StateVersions,
+    StreamTimeOverride,
+    newest_prepared,
+)
+from oriel.pipeline.errors import StreamTimeRejected
 from oriel.pipeline.operations.messages import EXPECTED, print_error
 from oriel.pipeline.plan import NO_PARTITION, PreparedBatch
 from oriel.pipeline.state import open_segment
-from oriel.pipeline.windows import MAX_TIMESTAMP_MS, NEVER_CLOSED_MS, NO_STREAM_TIME_MS, SIDE_FIELDS
-from oriel.storage import DataLayout, current_files, data_folder, is_sink_name, uri
+from oriel.pipeline.windows import (
+    INPUT_FIELDS,
+    MAX_TIMESTAMP_MS,
+    NEVER_CLOSED_MS,
+    NO_STREAM_TIME_MS,
+)
+from oriel.storage import DataLayout, current_files, is_sink_name, parse_data_directory, uri
 from oriel.storage.delta import DeltaLog
 from oriel.storage.index import table_batches
 from oriel.storage.monitoring import RunStatusFile
 
 _COLUMNS = ("store", "clock", "partition", "stream time", "ms", "wall clock", "last record", "")
 #: The number of attempts to read a version. It can be deleted after its number was listed.
-_LOOKS = 5
+_ATTEMPTS = 5
 
 
 class _Version(NamedTuple):
@@ -56,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             topic, partition, text = options.set
             # The lock keeps the pipeline from running, because it would not read the change.
             with Checkpoint(folder, sync=True):
-                versions = _of_topology(folder, _versions(layout, folder, options.store))
+                versions = _in_topology(folder, _versions(layout, folder, options.store))
                 _set(layout, versions, (topic, partition), _time_ms(text))
     except EXPECTED as error:
         print_error("clock", error)
@@ -73,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("store", nargs="?", help="select only this store. Default: all stores")
     parser.add_argument(
         "--data",
-        type=data_folder,
+        type=parse_data_directory,
         required=True,
         metavar="DIR",
         help="read the checkpoints of this data directory",
@@ -107,7 +118,7 @@ def _time_ms(text: str) -> int:
             f"{text!r} is not a time of a record. Write ms since 1970, or a time like "
             "2026-01-31T12:00:00"
         )
-        raise ClockRefused(message)
+        raise StreamTimeRejected(message)
     return time_ms
 
 
@@ -115,40 +126,39 @@ def _checkpoint(layout: DataLayout, name: str | None) -> Path:
     """Return the checkpoint directory of the pipeline ``name``, or of the only pipeline."""
     files = current_files()
     names = sorted(files.names(layout.checkpoints))
-    there = [name for name in names if files.is_folder(layout.checkpoint(name))]
-    if name is None and len(there) == 1:
-        return layout.checkpoint(there[0])
-    if name in there:
+    existing = [name for name in names if files.is_folder(layout.checkpoint(name))]
+    if name is None and len(existing) == 1:
+        return layout.checkpoint(existing[0])
+    if name in existing:
         return layout.checkpoint(name)
     which = "has no checkpoint" if name is None else f"has no checkpoint {name!r}"
-    if name is None and there:
+    if name is None and existing:
         which = "has several checkpoints. Name one with --name"
-    message = f"{uri(layout.root)} {which}. Checkpoints: {', '.join(there) or 'none'}"
-    raise ClockRefused(message)
+    message = f"{uri(layout.root)} {which}. Checkpoints: {', '.join(existing) or 'none'}"
+    raise StreamTimeRejected(message)
 
 
 def _versions(layout: DataLayout, folder: Path, store: str | None) -> list[_Version]:
     """Return the newest state version of one store, or of each store that has a version."""
     found = current_files().names(folder / "state")
-    there = sorted({name.partition("@")[0] for name in found})
-    if store is not None and store not in there:
-        message = (
-            f"the pipeline {folder.name!r} has no store {store!r}. Its stores: {', '.join(there)}"
-        )
-        raise ClockRefused(message)
+    existing = sorted({name.partition("@")[0] for name in found})
+    if store is not None and store not in existing:
+        names = ", ".join(existing)
+        message = f"the pipeline {folder.name!r} has no store {store!r}. Its stores: {names}"
+        raise StreamTimeRejected(message)
     newest = []
-    for name in there if store is None else [store]:
+    for name in existing if store is None else [store]:
         versions = StateVersions(folder / "state" / _state_name(layout, folder, name), sync=False)
         prepared = _newest(versions)
         if prepared is not None:
             newest.append(_Version(name, versions.folder, prepared))
     if not newest:
         message = f"{folder.name!r} has no batch yet, so it has no stream times"
-        raise ClockRefused(message)
+        raise StreamTimeRejected(message)
     return newest
 
 
-def _of_topology(folder: Path, versions: Sequence[_Version]) -> list[_Version]:
+def _in_topology(folder: Path, versions: Sequence[_Version]) -> list[_Version]:
     """Return the versions whose stores are in the topology, and print the names of the others.
 
     A store is in the topology if its state has the newest prepared batch of the pipeline.
@@ -157,23 +167,23 @@ def _of_topology(folder: Path, versions: Sequence[_Version]) -> list[_Version]:
         ClockRefused: No version belongs to a store of the topology.
     """
     stores = {name.partition("@")[0] for name in current_files().names(folder / "state")}
-    last = decided_up_to(folder, stores)
+    last = newest_prepared(folder, stores)
     newest = -1 if last is None else last.batch
     reported = RunStatusFile(folder).read()
-    of_run = stores if reported is None else reported[0].stores.keys()
+    run_stores = stores if reported is None else reported[0].stores.keys()
     # After a crash, a store can lack the last batch. The status of the last run then names it.
     current = [
         version
         for version in versions
         if (batch := version.prepared.record.batch) == newest
-        or (batch == newest - 1 and version.store in of_run)
+        or (batch == newest - 1 and version.store in run_stores)
     ]
     if not current:
         message = (
             f"store {versions[0].store!r} is no longer in the topology, so its stream times stay "
             "unchanged. Name another store, or omit the store to set all"
         )
-        raise ClockRefused(message)
+        raise StreamTimeRejected(message)
     for version in versions:
         if version not in current:
             print(f"{version.store}: no longer in the topology, so its stream times stay unchanged")
@@ -190,7 +200,7 @@ def _state_name(layout: DataLayout, folder: Path, store: str) -> str:
 
 def _newest(versions: StateVersions) -> PreparedBatch | None:
     """Return the newest prepared batch. A pipeline can delete older batches meanwhile."""
-    for _ in range(_LOOKS):
+    for _ in range(_ATTEMPTS):
         batch = versions.newest()
         prepared = versions.decided(batch) or versions.decided(batch - 1)
         if prepared is not None:
@@ -203,24 +213,26 @@ def _newest(versions: StateVersions) -> PreparedBatch | None:
 
 def _show(versions: Iterable[_Version], now_ms: int) -> None:
     rows: list[tuple[str, ...]] = [_COLUMNS]
-    below: list[str] = []
+    summary: list[str] = []
     for version in versions:
         rows += _rows(version, now_ms)
         record, notes = version.prepared.record, version.prepared.clock_notes
         final = (
             "no window is final"
             if record.close_ms < 0
-            else f"final before {_told(record.close_ms)}"
+            else f"final before {_time_text(record.close_ms)}"
         )
-        observed = "" if record.observed_ms < 0 else f", newest window {_told(record.observed_ms)}"
-        left_out = f", partitions became idle {notes.idle_times} times" if notes.idle_times else ""
-        below.append(f"{version.store}: batch {record.batch}, {final}{observed}{left_out}")
-        below += [f"{version.store}: {act}" for act in notes.mended]
+        observed = (
+            "" if record.observed_ms < 0 else f", newest window {_time_text(record.observed_ms)}"
+        )
+        idle_text = f", partitions became idle {notes.idle_times} times" if notes.idle_times else ""
+        summary.append(f"{version.store}: batch {record.batch}, {final}{observed}{idle_text}")
+        summary += [f"{version.store}: {act}" for act in notes.mended]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         print("  ".join(cells).rstrip())
-    print("\n".join(["", *below]))
+    print("\n".join(["", *summary]))
 
 
 def _rows(version: _Version, now_ms: int) -> Iterator[tuple[str, ...]]:
@@ -228,45 +240,45 @@ def _rows(version: _Version, now_ms: int) -> Iterator[tuple[str, ...]]:
     notes = version.prepared.clock_notes
     for name, partitions in version.prepared.record.stream_time_ms.items():
         for partition, time_ms in sorted(partitions.items(), key=lambda item: int(item[0])):
-            heard_ms = notes.heard_ms.get(name, {}).get(partition)
+            last_record_ms = notes.heard_ms.get(name, {}).get(partition)
             is_idle = int(partition) in notes.idle.get(name, ())
-            holds = notes.held_by == (name, int(partition))
+            keeps_open = notes.held_by == (name, int(partition))
             yield (
                 version.store,
                 name,
                 partition,
-                "none yet" if time_ms == NO_STREAM_TIME_MS else _told(time_ms),
+                "none yet" if time_ms == NO_STREAM_TIME_MS else _time_text(time_ms),
                 str(time_ms),
-                "" if time_ms == NO_STREAM_TIME_MS else _beside(time_ms - now_ms),
-                "" if heard_ms is None else f"{_span(now_ms - heard_ms)} ago",
-                "idle" if is_idle else "keeps windows from becoming final" if holds else "",
+                "" if time_ms == NO_STREAM_TIME_MS else _offset_text(time_ms - now_ms),
+                "" if last_record_ms is None else f"{_duration_text(now_ms - last_record_ms)} ago",
+                "idle" if is_idle else "keeps windows from becoming final" if keeps_open else "",
             )
         if not partitions:
-            holds = notes.held_by == (name, NO_PARTITION)
-            does = "keeps windows from becoming final" if holds else ""
+            keeps_open = notes.held_by == (name, NO_PARTITION)
+            does = "keeps windows from becoming final" if keeps_open else ""
             yield (version.store, name, "none", "none yet", "", "", "", does)
 
 
-def _told(time_ms: int) -> str:
+def _time_text(time_ms: int) -> str:
     """Return a time as ISO 8601 in UTC, with milliseconds."""
     moment = datetime.fromtimestamp(time_ms // 1000, UTC).replace(tzinfo=None)
     return f"{moment.isoformat()}.{time_ms % 1000:03d}Z"
 
 
-def _beside(ahead_ms: int) -> str:
-    return f"{_span(abs(ahead_ms))} {'ahead' if ahead_ms > 0 else 'behind'}"
+def _offset_text(ahead_ms: int) -> str:
+    return f"{_duration_text(abs(ahead_ms))} {'ahead' if ahead_ms > 0 else 'behind'}"
 
 
-def _span(span_ms: int) -> str:
+def _duration_text(span_ms: int) -> str:
     """Return a duration in its two largest units, for example ``1h 30m``."""
     units = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
     told: list[str] = []
-    left_ms = max(0, span_ms)
+    remaining_ms = max(0, span_ms)
     for unit, unit_ms in units:
-        number, rest_ms = divmod(left_ms, unit_ms)
+        number, rest_ms = divmod(remaining_ms, unit_ms)
         if number and len(told) < 2:
             told.append(f"{number}{unit}")
-            left_ms = rest_ms
+            remaining_ms = rest_ms
     return " ".join(told) or "0ms"
 
 
@@ -293,19 +305,21 @@ def _set(
     if not ahead:
         why = "is not later" if known else "does not exist"
         message = (
-            f"the stream time of {name} {partition} cannot be set back to {_told(time_ms)}: it "
-            f"{why} in {', '.join(version.store for version in versions)}. Run `oriel clock` to "
+            f"the stream time of {name} {partition} cannot be set back to {_time_text(time_ms)}: "
+            f"it {why} in {', '.join(version.store for version in versions)}. Run `oriel clock` to "
             "see all stream times"
         )
-        raise ClockRefused(message)
+        raise StreamTimeRejected(message)
     # Check all stores before the first change.
-    mends = [(version, _mend(layout, version, place, time_ms)) for version in ahead]
-    for version, mend in mends:
-        mend.write(version.folder, version.prepared.record.batch)
-        print(f"{version.store}: {mend.acts[-1]}")
+    overrides = [(version, _override_of(layout, version, place, time_ms)) for version in ahead]
+    for version, override in overrides:
+        override.write(version.folder, version.prepared.record.batch)
+        print(f"{version.store}: {override.acts[-1]}")
 
 
-def _mend(layout: DataLayout, version: _Version, place: tuple[str, str], time_ms: int) -> Mend:
+def _override_of(
+    layout: DataLayout, version: _Version, place: tuple[str, str], time_ms: int
+) -> StreamTimeOverride:
     """Return the stream times of a version, with the one at ``place`` set back."""
     name, partition = place
     record = version.prepared.record
@@ -320,10 +334,10 @@ def _mend(layout: DataLayout, version: _Version, place: tuple[str, str], time_ms
     # A window does not start, and a session does not end, after the latest record.
     observed_ms = greatest_ms if record.observed_ms < 0 else min(record.observed_ms, greatest_ms)
     act = (
-        f"{name} {partition} set back from {_told(before_ms)} to {_told(time_ms)} after batch "
-        f"{record.batch}"
+        f"{name} {partition} set back from {_time_text(before_ms)} to {_time_text(time_ms)} after "
+        f"batch {record.batch}"
     )
-    return Mend(
+    return StreamTimeOverride(
         clocks,
         # A window that was written as final stays final.
         min(record.close_ms, NEVER_CLOSED_MS if final_ms is None else final_ms + 1),
@@ -342,13 +356,13 @@ def _refuse_stream_join(version: _Version) -> None:
     for by_task in version.prepared.join_segments.values():
         for name in (name for names in by_task.values() for name in names[:1]):
             columns = open_segment(version.folder, name).schema.names
-            if {field.name for field in SIDE_FIELDS} <= set(columns):
+            if {field.name for field in INPUT_FIELDS} <= set(columns):
                 message = (
                     f"store {version.store!r} joins streams, or has records that wait for a "
                     "versioned table, and these records would be read twice. Rebuild the store "
                     "instead"
                 )
-                raise ClockRefused(message)
+                raise StreamTimeRejected(message)
 
 
 def _final_ms(layout: DataLayout, version: _Version) -> int | None:
@@ -368,7 +382,7 @@ def _final_ms(layout: DataLayout, version: _Version) -> int | None:
             "the pipeline until the table has it, stop the pipeline, and set the stream time back "
             "then"
         )
-        raise ClockRefused(message)
+        raise StreamTimeRejected(message)
     kind = snapshot.definition.window.kind
     if not kind.is_windowed:
         return None

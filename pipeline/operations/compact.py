@@ -14,18 +14,18 @@ from oriel.storage import (
     UnknownStore,
     absolute,
     current_files,
-    data_folder,
     is_sink_name,
+    parse_data_directory,
     uri,
 )
 from oriel.storage.delta import (
     Compacted,
-    TableFigures,
-    TableUpkeep,
-    UpkeepSettings,
+    MaintenanceSettings,
+    TableMaintenance,
+    TableSize,
     has_table,
     open_delta,
-    table_folders,
+    table_directories,
 )
 
 #: The number of attempts to merge all files. Another compaction can commit first.
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument(
         "--data",
-        type=data_folder,
+        type=parse_data_directory,
         required=True,
         metavar="DIR",
         help="compact a table of this data directory",
@@ -73,30 +73,30 @@ def _table(data: Path, store: str) -> Path:
         message = f"{store} is the output topic of a stream, so it has no table to compact"
         raise UnknownStore(message)
     layout = DataLayout(absolute(data))
-    is_letters = store == layout.dead_letters.name
-    folder = layout.dead_letters if is_letters else layout.table(store)
+    is_dead_letters = store == layout.dead_letters.name
+    folder = layout.dead_letters if is_dead_letters else layout.table(store)
     current_files().reach(layout.root)
     if not has_table(folder):
-        names = ", ".join(path.name for path in table_folders(layout.tables)) or "none"
+        names = ", ".join(path.name for path in table_directories(layout.tables)) or "none"
         message = f"store {store!r} does not exist in {uri(data)}. Stores: {names}"
         raise UnknownStore(message)
     return folder
 
 
 def _compact(folder: Path, *, everything: bool) -> None:
-    upkeep = TableUpkeep(folder, UpkeepSettings())
-    before = upkeep.figures()
+    maintenance = TableMaintenance(folder, MaintenanceSettings())
+    before = maintenance.figures()
     committed = _committed(folder)
     written = 0
 
-    def between() -> None:
+    def after_file() -> None:
         nonlocal written
         written += 1
         print(f"files written: {written}", file=sys.stderr, flush=True)
 
     if everything:
         for _ in range(_ATTEMPTS):
-            done: Compacted | None = upkeep.compact_all(committed, between=between)
+            done: Compacted | None = maintenance.compact_all(committed, after_file=after_file)
             if done is None or done.version is not None:
                 break
             print("another process committed first. Trying again", file=sys.stderr, flush=True)
@@ -104,9 +104,9 @@ def _compact(folder: Path, *, everything: bool) -> None:
             message = f"other processes compact {folder.name} at the same time. Try again later"
             raise StorageError(message)
     else:
-        while upkeep.step(committed, between=between):
+        while maintenance.step(committed, after_file=after_file):
             pass
-    _print(before, upkeep.figures())
+    _print(before, maintenance.figures())
 
 
 def _committed(folder: Path) -> dict[str, int]:
@@ -119,7 +119,7 @@ def _committed(folder: Path) -> dict[str, int]:
     return {} if batch is None else {"": batch}
 
 
-def _print(before: TableFigures, after: TableFigures) -> None:
+def _print(before: TableSize, after: TableSize) -> None:
     print(f"{'':12}{'before':>16}{'after':>16}")
     titles = ("files", "bytes", "rows", "log entries")
     for title, one, other in zip(titles, before, after, strict=True):

@@ -13,7 +13,7 @@ import pyarrow as pa
 from oriel.pipeline.arguments import add_client_options
 from oriel.pipeline.operations.letters import add_selection, letters, selection
 from oriel.pipeline.operations.messages import EXPECTED, print_error
-from oriel.pipeline.spark import log_folder
+from oriel.pipeline.spark import log_directory
 from oriel.storage import DataLayout
 from oriel.storage.dead_letters import UNKNOWN_MS, Selection, read_replays
 from oriel.storage.delta import DEAD_LETTER_SCHEMA
@@ -117,12 +117,12 @@ def _list(data: Path, wanted: Selection, limit: int, *, as_json: bool) -> None:
             print(orjson.dumps({name: _plain(value) for name, value in row.items()}).decode())
         return
     for row in rows:
-        place = f"{row['topic']}/{row['partition']} at {row['offset']}"
-        key = "-" if row["key"] is None else _clipped(row["key"])
+        location = f"{row['topic']}/{row['partition']} at {row['offset']}"
+        key = "-" if row["key"] is None else _shortened(row["key"])
         store = f" (store {row['store']})" if row["store"] else ""
-        print(f"{place}  {_time(row['timestamp_ms'])}  key {key}")
+        print(f"{location}  {_time(row['timestamp_ms'])}  key {key}")
         print(f"    {row['reason']}{store}: {row['detail']}")
-        print(f"    {_clipped(row['raw'])}")
+        print(f"    {_shortened(row['raw'])}")
         if row["repeats_offset"] is not None:
             print(f"    repeats the dead letter at {row['repeats_offset']}")
         if row["replayed_ms"] is not None:
@@ -146,15 +146,17 @@ def _replay(options: argparse.Namespace) -> None:
         target = EventLogTarget(options.event_log)
     else:
         client = client_options(options.kafka_option or (), options.kafka_config)
-        target = KafkaTarget(options.kafka, client, log_folder(options.data))
+        target = KafkaTarget(options.kafka, client, log_directory(options.data))
     done = replay(
         options.data, selection(options), None if options.dry_run else target,
         limit=options.limit, again=options.again,
     )  # fmt: skip
     reasons = {
         "belong to a record that was sent before (--again sends it again)": done.known,
-        "failed in one store, but other stores have them (select it with --store)": done.of_stores,
-        "have no bytes (a null value, or the result of a join)": done.unsendable,
+        "failed in one store, but other stores have them (select it with --store)": (
+            done.of_single_stores
+        ),
+        "have no bytes (a null value, or the result of a join)": done.without_bytes,
     }
     lines = [f"{done.sent:,} records {'would be' if options.dry_run else 'were'} sent"]
     lines += [
@@ -177,7 +179,7 @@ def _time(time_ms: int | None) -> str:
         return f"{time_ms} ms"
 
 
-def _clipped(content: bytes) -> str:
+def _shortened(content: bytes) -> str:
     # A terminal would interpret control characters.
     text = content[: 4 * _SHOWN].decode("utf-8", "backslashreplace")
     text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from oriel.pipeline.errors import ReplayRefused
-from oriel.storage import DataLayout, current_files, data_folder, uri
-from oriel.storage.dead_letters import Replays, Selection, has_letters
+from oriel.pipeline.errors import ReplayRejected
+from oriel.storage import DataLayout, current_files, parse_data_directory, uri
+from oriel.storage.dead_letters import Replays, Selection, has_dead_letters
 from oriel.storage.dead_letters import letters as letters_of_table
 
 
@@ -17,7 +17,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     """Add the options that select dead letters of a data directory."""
     parser.add_argument(
         "--data",
-        type=data_folder,
+        type=parse_data_directory,
         required=True,
         metavar="DIR",
         help="read the dead letters of this data directory",
@@ -52,9 +52,9 @@ def letters(data: Path, wanted: Selection, replays: Replays) -> Iterator[pa.Tabl
     """
     folder = DataLayout(data).dead_letters
     current_files().reach(data)
-    if not has_letters(folder):
+    if not has_dead_letters(folder):
         message = f"{uri(data)} has no dead letters. Pass the --data directory of oriel run"
-        raise ReplayRefused(message)
+        raise ReplayRejected(message)
     return letters_of_table(folder, wanted, replays)
 
 

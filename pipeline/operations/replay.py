@@ -17,7 +17,7 @@ import orjson
 import pyarrow as pa
 
 from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.errors import PipelineError, ReplayRefused
+from oriel.pipeline.errors import PipelineError, ReplayRejected
 from oriel.pipeline.operations.letters import letters
 from oriel.pipeline.sources import JvmBrokers, Message, kafka_settings
 from oriel.pipeline.spark import LogFile, SparkStart
@@ -51,8 +51,8 @@ class Replayed:
 
     sent: int = 0
     known: int = 0
-    of_stores: int = 0
-    unsendable: int = 0
+    of_single_stores: int = 0
+    without_bytes: int = 0
 
 
 def replay(
@@ -81,19 +81,19 @@ def replay(
     done = Replayed()
     # Dead letters of replayed records are also read, because they are counted.
     tables = letters(data, wanted, Replays())
-    with _memory(data) as (replays, note):
+    with _replay_log(data) as (replays, note):
         # Several stores can have a dead letter of one record.
         seen: set[Place] = set()
         known = Replays() if again else replays
         for table in tables:
-            chosen = _chosen(table, wanted, known, seen, done)
-            chosen = chosen[: None if limit is None else limit - done.sent]
-            if chosen and target is not None:
-                messages = [message for _, message in chosen]
+            to_send = _records_to_send(table, wanted, known, seen, done)
+            to_send = to_send[: None if limit is None else limit - done.sent]
+            if to_send and target is not None:
+                messages = [message for _, message in to_send]
                 target.prepare(messages)
                 # The note is written before the records are sent. After a crash, a record can
                 # therefore be missing, but it is never sent twice.
-                note_sent = note([place for place, _ in chosen])
+                note_sent = note([record_id for record_id, _ in to_send])
                 try:
                     offsets = target.send(messages)
                 except (PipelineError, OSError) as error:
@@ -101,15 +101,15 @@ def replay(
                         f"{error}. Up to {len(messages)} records were not sent and are marked as "
                         "sent. Send them with --again and the same filters"
                     )
-                    raise ReplayRefused(message) from error
+                    raise ReplayRejected(message) from error
                 note_sent(offsets)
-            done.sent += len(chosen)
+            done.sent += len(to_send)
             if done.sent == limit:
                 break
     return done
 
 
-def _chosen(
+def _records_to_send(
     table: pa.Table, wanted: Selection, known: Replays, seen: set[Place], done: Replayed
 ) -> list[tuple[Place, Message]]:
     """Return the records of a table of dead letters to send, in the order of offsets.
@@ -119,22 +119,22 @@ def _chosen(
     found = []
     rows = table.sort_by([(name, "ascending") for name in ("topic", "partition", "offset")])
     for row in rows.to_pylist():
-        place = row["topic"], row["partition"], row["offset"]
+        record_id = row["topic"], row["partition"], row["offset"]
         # Without bytes and this reason, it can be a join result, which is not a record of a topic.
         is_record = row["raw"] or row["reason"] == Reason.NULL_VALUE
         if row["store"] is not None and wanted.store is None:
-            done.of_stores += 1
+            done.of_single_stores += 1
         elif not is_record:
-            done.unsendable += 1
-        elif place in seen or known.has(*place):
+            done.without_bytes += 1
+        elif record_id in seen or known.has(*record_id):
             done.known += 1
         else:
-            seen.add(place)
+            seen.add(record_id)
             headers = [(header["key"], header["value"]) for header in row["headers"] or ()]
             value = row["raw"] or None
             # Kafka's client rejects a time before 1970, so the record gets the time of sending.
             time_ms = row["timestamp_ms"] if (row["timestamp_ms"] or 0) >= 0 else None
-            found.append((place, Message(*place[:2], time_ms, row["key"], value, headers)))
+            found.append((record_id, Message(*record_id[:2], time_ms, row["key"], value, headers)))
     return found
 
 
@@ -160,7 +160,7 @@ class EventLogTarget:
                     f"a dead letter of {message.topic}/{message.partition} is not a line of an "
                     "event log. If it comes from Kafka, send it there with --kafka"
                 )
-                raise ReplayRefused(text)
+                raise ReplayRejected(text)
         for path in {self._path(message) for message in messages}:
             _refuse_unfinished(path)
 
@@ -189,14 +189,14 @@ class EventLogTarget:
 def _refuse_unfinished(path: Path) -> None:
     if not path.is_file():
         message = f"the event log has no file {path}. Pass the --event-log of oriel run"
-        raise ReplayRefused(message)
+        raise ReplayRejected(message)
     with path.open("rb") as file:
         if file.seek(0, os.SEEK_END) and file.seek(-1, os.SEEK_END) and file.read() != b"\n":
             message = (
                 f"the last line of {path} is not complete. Wait for its producer, or correct the "
                 "line"
             )
-            raise ReplayRefused(message)
+            raise ReplayRejected(message)
 
 
 @dataclass
@@ -245,7 +245,7 @@ def brokers_for(command: str, servers: str, options: Mapping[str, str], logs: Pa
     java = Path(os.environ.get("JAVA_HOME", "")) / "bin" / "java"
     if not java.is_file() and shutil.which("java") is None:
         message = "Kafka's client needs Java 17 or 21. Install it, or set JAVA_HOME"
-        raise ReplayRefused(message)
+        raise ReplayRejected(message)
     log = LogFile(logs, command)
     start = SparkStart(cores=1, extra=kafka_settings(), is_short_run=True, log=log)
     spark = start.session(f"oriel {command}")
@@ -257,7 +257,7 @@ Note = Callable[[Sequence[Place]], Callable[[Sequence[int]], None]]
 
 
 @contextmanager
-def _memory(data: Path) -> Iterator[tuple[Replays, Note]]:
+def _replay_log(data: Path) -> Iterator[tuple[Replays, Note]]:
     """Yield the records that were sent before, and the function that notes further records.
 
     Raises:
@@ -277,20 +277,20 @@ def _memory(data: Path) -> Iterator[tuple[Replays, Note]]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             message = f"another replay of {data} is running. Wait until it ends"
-            raise ReplayRefused(message) from error
+            raise ReplayRejected(message) from error
         sync_folder(path.parent)
         replays = read_replays(layout)
-        _cut_torn_line(file)
+        _truncate_incomplete_line(file)
 
         def append(lines: bytes) -> None:
             file.write(lines)
             file.flush()
             os.fsync(file.fileno())
 
-        def note(places: Sequence[Place]) -> Callable[[Sequence[int]], None]:
+        def note(record_ids: Sequence[Place]) -> Callable[[Sequence[int]], None]:
             replayed_ms = _now_ms()
-            append(_lines(places, replayed_ms))
-            return lambda offsets: append(_lines(places, replayed_ms, offsets))
+            append(_lines(record_ids, replayed_ms))
+            return lambda offsets: append(_lines(record_ids, replayed_ms, offsets))
 
         yield replays, note
 
@@ -311,27 +311,29 @@ def _object_note(data: Path, folder: Path) -> Note:
             files.create(folder / name, content, sync=True)
         except FileExistsError as error:
             message = f"another replay of {uri(data)} is running. Wait until it ends"
-            raise ReplayRefused(message) from error
+            raise ReplayRejected(message) from error
 
-    def note(places: Sequence[Place]) -> Callable[[Sequence[int]], None]:
+    def note(record_ids: Sequence[Place]) -> Callable[[Sequence[int]], None]:
         replayed_ms, number = _now_ms(), f"{next(numbers):012d}"
-        create(f"{number}.jsonl", _lines(places, replayed_ms))
+        create(f"{number}.jsonl", _lines(record_ids, replayed_ms))
         # The records are already sent. No other replay creates this name, so it is free.
-        return lambda offsets: create(f"{number}.sent.jsonl", _lines(places, replayed_ms, offsets))
+        return lambda offsets: create(
+            f"{number}.sent.jsonl", _lines(record_ids, replayed_ms, offsets)
+        )
 
     return note
 
 
 def _lines(
-    places: Sequence[Place], replayed_ms: int, offsets: Sequence[int] | None = None
+    record_ids: Sequence[Place], replayed_ms: int, offsets: Sequence[int] | None = None
 ) -> bytes:
     """Return the lines of a note, with the new offsets if the records have been sent."""
-    ends = [None] * len(places) if offsets is None else offsets
-    lines = zip(places, ends, strict=True)
-    return b"".join(note_line(place, replayed_ms, end) for place, end in lines)
+    ends = [None] * len(record_ids) if offsets is None else offsets
+    lines = zip(record_ids, ends, strict=True)
+    return b"".join(note_line(record_id, replayed_ms, end) for record_id, end in lines)
 
 
-def _cut_torn_line(file: BinaryIO) -> None:
+def _truncate_incomplete_line(file: BinaryIO) -> None:
     """Cut off an incomplete last line, which a crash left.
 
     Its record was not sent, or has a complete line already, and the line added the new offset.

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from oriel.pipeline.commit import rescale
 from oriel.pipeline.operations.messages import EXPECTED, print_error
-from oriel.storage import DataLayout, absolute, current_files, data_folder
+from oriel.storage import DataLayout, absolute, current_files, parse_data_directory
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str]) -> int:
                         help="new number of key groups")  # fmt: skip
     parser.add_argument(
         "--data",
-        type=data_folder,
+        type=parse_data_directory,
         required=True,
         metavar="DIR",
         help="change a store of this data directory",

@@ -14,12 +14,12 @@ from oriel.pipeline.errors import BackupError
 from oriel.pipeline.operations.backup import (
     FORMAT,
     copied,
-    refuse_existing,
-    refuse_object,
+    reject_existing,
+    reject_object_store,
     run_command,
 )
 from oriel.pipeline.operations.verification import FILES, MANIFEST, read_manifest
-from oriel.storage import current_files, data_folder, is_object, sync_folder, uri
+from oriel.storage import current_files, is_object, parse_data_directory, sync_folder, uri
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--from", dest="backup", type=Path, required=True, metavar="BACKUP",
                         help="restore this backup")  # fmt: skip
     parser.add_argument(
-        "--data", type=data_folder, required=True, metavar="DIR",
+        "--data", type=parse_data_directory, required=True, metavar="DIR",
         help="restore into this directory, which must not exist yet",
     )  # fmt: skip
     options = parser.parse_args(arguments)
@@ -43,11 +43,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _restore(source: Path, data: Path) -> dict[str, Any]:
-    refuse_object(source)
+    reject_object_store(source)
     manifest = _manifest(source)
     files = manifest["files"]
     current_files().reach(data)
-    refuse_existing(data)
+    reject_existing(data)
     if is_object(data):
         _put_all(source, data, files)
         return {"data": uri(data), "batches": manifest["batches"], "files": len(files)}

@@ -9,7 +9,7 @@ from oriel.pipeline.commit import Checkpoint
 from oriel.pipeline.errors import AlreadyRunning, CheckpointError
 from oriel.pipeline.operations.messages import EXPECTED, print_error
 from oriel.status_check import pipeline_name
-from oriel.storage import DataLayout, absolute, current_files, data_folder, is_object, uri
+from oriel.storage import DataLayout, absolute, current_files, is_object, parse_data_directory, uri
 from oriel.storage.monitoring import run_status_files
 
 
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument(
         "--data",
-        type=data_folder,
+        type=parse_data_directory,
         required=True,
         metavar="DIR",
         help="retire a pipeline of this data directory",
@@ -47,7 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _retire(layout: DataLayout, name: str) -> None:
     current_files().reach(layout.root)
     files = run_status_files(layout)
-    reported = {one: said for one, file in files.items() if (said := file.read()) is not None}
+    reported = {
+        one: run_status for one, file in files.items() if (run_status := file.read()) is not None
+    }
     if name not in reported:
         names = ", ".join(reported) or "no pipeline"
         message = (

@@ -15,7 +15,7 @@ import orjson
 
 from oriel.pipeline.operations.messages import EXPECTED, print_error
 from oriel.status_check import pipeline_name
-from oriel.storage import current_files, data_folder, uri
+from oriel.storage import current_files, parse_data_directory, uri
 from oriel.storage.monitoring import (
     Overview,
     PartitionOverview,
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument(
         "--data",
-        type=data_folder,
+        type=parse_data_directory,
         required=True,
         metavar="DIR",
         help="read the status of this data directory",
@@ -78,9 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"oriel status: {message}", file=sys.stderr)
             return 1
         if options.check:
-            faults = list(_faults(overview(options.data, options.index), options.pipeline))
-            sys.stdout.writelines(f"{fault}\n" for fault in faults)
-            return int(bool(faults))
+            problems = list(_problems(overview(options.data, options.index), options.pipeline))
+            sys.stdout.writelines(f"{problem}\n" for problem in problems)
+            return int(bool(problems))
         while True:
             text = _text(overview(options.data, options.index), as_json=options.json)
             print(_CLEAR + text if options.watch and not options.json else text, flush=True)
@@ -103,7 +103,7 @@ def _text(seen: Overview, *, as_json: bool) -> str:
     return "\n\n".join(block for block in blocks if block)
 
 
-def _faults(seen: Overview, only: str | None) -> Iterator[str]:
+def _problems(seen: Overview, only: str | None) -> Iterator[str]:
     """Yield one line per pipeline that is stopped, stuck or missing.
 
     ``only`` selects one pipeline by its name. If it is retired, this is also a line.
@@ -201,7 +201,7 @@ _PARTITION_HEAD = ("store", "topic", "partition", "offset", "lag", "stream time"
 def _partition_rows(seen: Overview, store: StoreOverview) -> Iterator[list[str]]:
     pipeline = next((one for one in seen.pipelines if one.pipeline == store.application), None)
     for partition in store.partitions:
-        behind_ms = seen.time_ms - partition.stream_time_ms
+        delay_ms = seen.time_ms - partition.stream_time_ms
         yield [
             store.name,
             partition.topic,
@@ -209,7 +209,7 @@ def _partition_rows(seen: Overview, store: StoreOverview) -> Iterator[list[str]]
             f"{partition.offset:,}",
             _lag(partition, pipeline, seen.time_ms),
             time_text(partition.stream_time_ms),
-            duration_text(behind_ms) if partition.stream_time_ms >= 0 else "-",
+            duration_text(delay_ms) if partition.stream_time_ms >= 0 else "-",
             "keeps windows from becoming final" if partition.holds_windows_open
             else "idle, windows become final without it" if partition.is_idle else "",
         ]  # fmt: skip

@@ -20,7 +20,14 @@ from oriel.pipeline.operations.verification import (
     findings_of_backup,
     has_kafka_record,
 )
-from oriel.storage import DataLayout, StorageError, absolute, current_files, data_folder, uri
+from oriel.storage import (
+    DataLayout,
+    StorageError,
+    absolute,
+    current_files,
+    parse_data_directory,
+    uri,
+)
 
 if TYPE_CHECKING:
     from oriel.pipeline.sources import TopicLog
@@ -42,7 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "service can run meanwhile.",
     )
     place = parser.add_mutually_exclusive_group(required=True)
-    place.add_argument("--data", type=data_folder, metavar="DIR", help="check this data directory")
+    place.add_argument(
+        "--data", type=parse_data_directory, metavar="DIR", help="check this data directory"
+    )
     place.add_argument(
         "--backup", type=Path, metavar="BACKUP", help="check this backup of oriel backup"
     )
@@ -91,26 +100,26 @@ def _checked(options: argparse.Namespace) -> tuple[Site, Iterator[Finding]]:
         if not any(map(has_kafka_record, site.checkpoints)):
             message = f"{uri(data)}: its pipelines do not read Kafka. Omit --kafka"
             raise StorageError(message)
-        site.ask_topic = _topics(options)
+        site.fetch_topic = _topics(options)
     return site, confirmed(site)
 
 
 def _topics(options: argparse.Namespace) -> "Callable[[str], TopicLog | None]":
     # A check without Kafka needs neither Spark nor Java.
     from oriel.pipeline.operations.replay import brokers_for  # noqa: PLC0415
-    from oriel.pipeline.sources import NoTopic, client_options  # noqa: PLC0415
-    from oriel.pipeline.spark import log_folder  # noqa: PLC0415
+    from oriel.pipeline.sources import MissingTopic, client_options  # noqa: PLC0415
+    from oriel.pipeline.spark import log_directory  # noqa: PLC0415
 
     client = client_options(options.kafka_option or (), options.kafka_config)
-    brokers = brokers_for("verify", options.kafka, client, log_folder(options.data))
+    brokers = brokers_for("verify", options.kafka, client, log_directory(options.data))
 
-    def ask(topic: str) -> "TopicLog | None":
+    def topic_of(topic: str) -> "TopicLog | None":
         try:
             return brokers.topics([topic])[topic]
-        except NoTopic:
+        except MissingTopic:
             return None
 
-    return ask
+    return topic_of
 
 
 def _print(site: Site, found: Iterator[Finding], *, as_json: bool) -> int:

@@ -11,23 +11,23 @@ from oriel.pipeline.hops import KEY_GROUP
 from oriel.pipeline.plan.batch import (
     NO_PARTITION,
     BatchPlan,
-    ClockPlan,
     JoinPlan,
     PreparedBatch,
     Segments,
     StoredOperator,
     StreamPlan,
+    StreamTimePlan,
 )
 from oriel.pipeline.plan.clocks import (
-    NO_CLOCK_NOTES,
+    NO_LIMITS,
+    NO_STREAM_TIME_NOTES,
     NO_WALL_CLOCK,
-    UNPROTECTED,
-    ClockNotes,
     Clocks,
-    ClockSettings,
+    StreamTimeNotes,
     WallClock,
+    WallClockLimits,
 )
-from oriel.pipeline.plan.engine import aggregate_calls, assemble
+from oriel.pipeline.plan.engine import aggregate_calls, plan_engine
 from oriel.pipeline.plan.final_rows import final_records
 from oriel.pipeline.plan.inputs import InputPlan, Steps
 from oriel.pipeline.plan.record_sources import InputSource, input_sources, record_sources
@@ -38,14 +38,11 @@ from oriel.pipeline.plan.store import (
 
 __all__ = [
     "KEY_GROUP",
-    "NO_CLOCK_NOTES",
+    "NO_LIMITS",
     "NO_PARTITION",
+    "NO_STREAM_TIME_NOTES",
     "NO_WALL_CLOCK",
-    "UNPROTECTED",
     "BatchPlan",
-    "ClockNotes",
-    "ClockPlan",
-    "ClockSettings",
     "Clocks",
     "InputPlan",
     "InputSource",
@@ -56,11 +53,14 @@ __all__ = [
     "StorePlans",
     "StoredOperator",
     "StreamPlan",
+    "StreamTimeNotes",
+    "StreamTimePlan",
     "WallClock",
+    "WallClockLimits",
     "aggregate_calls",
-    "assemble",
     "final_records",
     "input_sources",
+    "plan_engine",
     "reasons_by_store",
     "record_sources",
 ]

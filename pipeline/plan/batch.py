@@ -15,16 +15,16 @@ import orjson
 import pyarrow as pa
 
 from oriel.pipeline import hops
-from oriel.pipeline.dead_letters import DeadLetters, Origin, SourceReasons
+from oriel.pipeline.dead_letters import DeadLetters, RecordTopics, SourceReasons
 from oriel.pipeline.plan.clocks import (
-    NO_CLOCK_NOTES,
+    NO_STREAM_TIME_NOTES,
     NO_WALL_CLOCK,
-    ClockNotes,
     Clocks,
     Partitions,
+    StreamTimeNotes,
     WallClock,
 )
-from oriel.pipeline.plan.engine import Assembly
+from oriel.pipeline.plan.engine import PlannedEngine
 from oriel.pipeline.plan.join import JoinStage
 from oriel.pipeline.state import Version
 from oriel.pipeline.windows import (
@@ -51,7 +51,7 @@ NO_PARTITION = -1
 
 
 @dataclass(frozen=True)
-class ClockPlan:
+class StreamTimePlan:
     """The stream time of one stream of a store.
 
     Attributes:
@@ -86,16 +86,16 @@ class StreamPlan:
         counts: False if another operator of the store counts these records.
     """
 
-    clock: ClockPlan
+    clock: StreamTimePlan
     columns: Mapping[str, str]
     constants: Mapping[str, Any]
     source_reasons: SourceReasons
     inputs: int = 1
-    input_number: int = 0
-    origin: Origin | None = None
+    input_index: int = 0
+    origin: RecordTopics | None = None
     effect_logs: int = 0
     flattened: Lineage | None = None
-    moves_clock: bool = True
+    advances_stream_time: bool = True
     counts: bool = True
 
 
@@ -135,7 +135,7 @@ class JoinPlan:
     of_records: tuple[bool, ...]
     of_elements: tuple[bool, ...]
     stage: JoinStage
-    clocks: tuple[tuple[ClockPlan, ...], ...]
+    clocks: tuple[tuple[StreamTimePlan, ...], ...]
     segments: Segments
     counts: bool = True
 
@@ -165,13 +165,13 @@ class JoinPlan:
             least_ms = min(chain(*(of.values() for of in times_ms)), default=NO_STREAM_TIME_MS)
             return tuple(least_ms for _ in partitions)
         left, *others = (
-            min(min(clocks[one.name].values(), default=NO_STREAM_TIME_MS) for one in of_side)
-            for of_side in self.clocks
+            min(min(clocks[one.name].values(), default=NO_STREAM_TIME_MS) for one in of_input)
+            for of_input in self.clocks
         )
         return left, min(others, default=NO_STREAM_TIME_MS)
 
     @cached_property
-    def arriving_schema(self) -> pa.Schema:
+    def input_schema(self) -> pa.Schema:
         """The columns of rows that are sent to the join's tasks."""
         return hops.to_join_schema(self.stage.record_schema)
 
@@ -216,7 +216,9 @@ class TaskFiles(Protocol):
         ``task`` is the first task of ``run_operator``. Its index is part of the file name.
         """
 
-    def write_dead_letters(self, plan: "BatchPlan", letters: Sequence[pa.Table]) -> list[AddedFile]:
+    def write_dead_letters(
+        self, plan: "BatchPlan", dead_letters: Sequence[pa.Table]
+    ) -> list[AddedFile]:
         """Write dead letters, if there are any, for their table."""
 
 
@@ -249,19 +251,19 @@ class BatchPlan:
     tasks: int
     key_groups: int
     topics: tuple[str, ...]
-    origins: tuple[Origin | None, ...]
-    assembly: Assembly
-    clock_plans: tuple[ClockPlan, ...]
+    origins: tuple[RecordTopics | None, ...]
+    assembly: PlannedEngine
+    stream_time_plans: tuple[StreamTimePlan, ...]
     clocks: Clocks
     close_ms: int
     segments: Segments
     files: TaskFiles
     wall_clock: WallClock = NO_WALL_CLOCK
     heard_ms: Clocks = field(default_factory=dict)
-    topics_in_front: tuple[str, ...] = ()
+    upstream_topics: tuple[str, ...] = ()
 
     @cached_property
-    def arriving_schema(self) -> pa.Schema:
+    def input_schema(self) -> pa.Schema:
         """The columns of rows that are sent to the window engine's tasks."""
         assembly = self.assembly
         return hops.to_windows_schema(assembly.engine.record_schema, keeps_raw=assembly.keeps_raw)
@@ -281,16 +283,21 @@ class BatchPlan:
         """Creates the dead letters of this store and batch."""
         return DeadLetters(self.store, self.batch)
 
-    def idle(self, spoke: Partitions) -> dict[str, list[int]]:
+    def idle(self, partitions_with_records: Partitions) -> dict[str, list[int]]:
         """Return the idle partitions, by stream time.
 
-        A partition in ``spoke``, which had a record in the batch, is not idle.
+        A partition in ``partitions_with_records``, which had a record in the batch, is not idle.
         """
         silent = self.wall_clock.silent(self.heard_ms)
-        idle = {name: sorted(own.difference(spoke.get(name, ()))) for name, own in silent.items()}
+        idle = {
+            name: sorted(own.difference(partitions_with_records.get(name, ())))
+            for name, own in silent.items()
+        }
         return {name: partitions for name, partitions in idle.items() if partitions}
 
-    def close_times(self, clocks: Clocks, spoke: Partitions) -> dict[tuple[str, int], int]:
+    def close_times(
+        self, clocks: Clocks, partitions_with_records: Partitions
+    ) -> dict[tuple[str, int], int]:
         """Return the close time of each partition that windows wait for.
 
         Windows do not wait for idle partitions, or for stream times without a delay. A stream
@@ -299,28 +306,28 @@ class BatchPlan:
         Returns:
             (name of the stream time, partition) -> close time.
         """
-        idle = self.idle(spoke)
+        idle = self.idle(partitions_with_records)
         times_ms: dict[tuple[str, int], int] = {}
-        for clock in self.clock_plans:
+        for clock in self.stream_time_plans:
             if clock.delay_ms is None:
                 continue
             delay_ms = self.windows.close_delay_ms + clock.delay_ms
-            left_out = set(idle.get(clock.name, ()))
+            idle_partitions = set(idle.get(clock.name, ()))
             for partition, time_ms in clocks[clock.name].items():
-                if partition not in left_out:
+                if partition not in idle_partitions:
                     times_ms[clock.name, partition] = close_time_ms({partition: time_ms}, delay_ms)
             if not clocks[clock.name]:
                 times_ms[clock.name, NO_PARTITION] = NEVER_CLOSED_MS
         return times_ms
 
-    def close_time_of(self, clocks: Clocks, spoke: Partitions) -> int:
+    def close_time_of(self, clocks: Clocks, partitions_with_records: Partitions) -> int:
         """Return the close time of the store, the least close time of all partitions.
 
         A window is final when no partition can deliver a record for it. The close time never
         decreases, so final windows stay final if an idle partition resumes. It does not change
         while a stream has no partition, or if all partitions are idle.
         """
-        times_ms = self.close_times(clocks, spoke).values()
+        times_ms = self.close_times(clocks, partitions_with_records).values()
         return max(self.close_ms, min(times_ms, default=self.close_ms))
 
 
@@ -347,7 +354,7 @@ class PreparedBatch:
     dead_letters: list[AddedFile]
     changed: int
     open_records: int
-    clock_notes: ClockNotes = NO_CLOCK_NOTES
+    clock_notes: StreamTimeNotes = NO_STREAM_TIME_NOTES
     blocks: hops.ReadBlocks = field(default_factory=dict)
 
     def with_blocks(
@@ -385,7 +392,7 @@ class PreparedBatch:
             dead_letters=[AddedFile(**file) for file in fields["dead_letters"]],
             changed=fields["changed"],
             open_records=fields["open_records"],
-            clock_notes=ClockNotes.from_fields(fields.get("clock_notes")),
+            clock_notes=StreamTimeNotes.from_fields(fields.get("clock_notes")),
             # Versions of earlier releases do not have blocks.
             blocks={
                 topic: {partition: (end, read) for partition, (end, read) in of_topic.items()}

@@ -18,7 +18,7 @@ Partitions = Mapping[str, Collection[int]]
 
 
 @dataclass(frozen=True)
-class ClockSettings:
+class WallClockLimits:
     """The limits by wall-clock time, in milliseconds. None: no limit.
 
     Attributes:
@@ -31,7 +31,7 @@ class ClockSettings:
 
 
 #: No limits by wall-clock time.
-UNPROTECTED = ClockSettings()
+NO_LIMITS = WallClockLimits()
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ class WallClock:
 
     now_ms: int = 0
     since_ms: int = 0
-    settings: ClockSettings = UNPROTECTED
+    settings: WallClockLimits = NO_LIMITS
 
     def at(self, now_ms: int) -> "WallClock":
         """Return this wall clock at another time."""
         return replace(self, now_ms=now_ms)
 
-    def as_decided(self, notes: "ClockNotes") -> "WallClock":
+    def as_prepared(self, notes: "StreamTimeNotes") -> "WallClock":
         """Return this wall clock with the time and the bound of a prepared batch."""
         settings = replace(self.settings, max_ahead_ms=notes.max_ahead_ms)
         return replace(self, now_ms=notes.now_ms, settings=settings)
@@ -87,7 +87,7 @@ NO_WALL_CLOCK = WallClock()
 
 
 @dataclass(frozen=True)
-class ClockNotes:
+class StreamTimeNotes:
     """The notes of a state version about its stream times.
 
     Attributes:
@@ -125,10 +125,10 @@ class ClockNotes:
 
 
 #: The notes before the first batch.
-NO_CLOCK_NOTES = ClockNotes()
+NO_STREAM_TIME_NOTES = StreamTimeNotes()
 
 
-def heard_before(before: ClockNotes, clocks: Clocks, now_ms: int) -> Clocks:
+def last_records_ms(before: StreamTimeNotes, clocks: Clocks, now_ms: int) -> Clocks:
     """Return the wall-clock time of each partition's last record, ``now_ms`` for a new one.
 
     ``before`` has the times up to the previous batch, and ``clocks`` all known partitions.

@@ -31,18 +31,18 @@ from oriel.pipeline.language import (
     arrow_schema,
     check_names,
     grouping_text,
-    share_elements,
+    share_flattened,
 )
 from oriel.pipeline.windows import (
     Aggregate,
     AggregateUpdatesEngine,
     Aggregator,
-    Fold,
     IllegalArgument,
+    InputRows,
     MergeEngine,
     RecordsEngine,
-    SideRows,
     TableRowsEngine,
+    UserFunctions,
     WindowEngine,
     engine_for,
     merged_lineage,
@@ -70,14 +70,14 @@ class ReadColumns:
     columns: tuple[Mapping[str, str], ...]
     markers: tuple[str | None, ...]
 
-    def of_inputs(self, streams: Sequence[int]) -> Self:
+    def by_input(self, streams: Sequence[int]) -> Self:
         """Return the columns of each input. ``streams`` has the index of the stream of each."""
         columns = tuple(self.columns[stream] for stream in streams)
         return replace(self, columns=columns, markers=tuple(self.markers[s] for s in streams))
 
 
 @dataclass(frozen=True)
-class Assembly:
+class PlannedEngine:
     """The engine of a store, with the columns of each input.
 
     Attributes:
@@ -112,7 +112,7 @@ class Assembly:
         return self.row_steps.applied(changes) if self.row_steps else changes
 
 
-def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
+def plan_engine(store: Store, values: Sequence[pa.Schema]) -> PlannedEngine:
     """Return the engine of ``store``, with the columns that it reads.
 
     Args:
@@ -138,7 +138,7 @@ def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
         assembly.engine.order_by_lineage()
     if any(map(kind.has_apply_order, store.inputs)):
         assembly.engine.order_by_effect()
-    return replace(assembly, of_elements=tuple(each.has_elements for each in store.inputs))
+    return replace(assembly, of_elements=tuple(each.has_flattened for each in store.inputs))
 
 
 def check_columns(store: Store, types: Mapping[str, pa.DataType]) -> None:
@@ -190,7 +190,9 @@ def _calls_of_aggregates(store: Store) -> dict[str, str]:
     }
 
 
-def _of_streams(store: str, streams: Sequence[int], values: Sequence[pa.Schema]) -> list[pa.Schema]:
+def _stream_schemas(
+    store: str, streams: Sequence[int], values: Sequence[pa.Schema]
+) -> list[pa.Schema]:
     """Return the value columns of each stream. Merged inputs are one stream.
 
     Args:
@@ -220,7 +222,7 @@ def _columns_text(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
-def _names(values: Sequence[pa.Schema]) -> tuple[dict[str, str], ...]:
+def _engine_names(values: Sequence[pa.Schema]) -> tuple[dict[str, str], ...]:
     """Return for each stream: own name of a column -> the engine's name."""
     if len(values) == 1:
         return ({name: name for name in values[0].names},)
@@ -229,7 +231,7 @@ def _names(values: Sequence[pa.Schema]) -> tuple[dict[str, str], ...]:
     )
 
 
-def _renamed(values: Sequence[pa.Schema], names: Sequence[Mapping[str, str]]) -> pa.Schema:
+def _engine_columns(values: Sequence[pa.Schema], names: Sequence[Mapping[str, str]]) -> pa.Schema:
     """Return the value columns that are in ``names``, under the engine's names."""
     return pa.schema([
         pa.field(own[field.name], field.type)
@@ -239,10 +241,10 @@ def _renamed(values: Sequence[pa.Schema], names: Sequence[Mapping[str, str]]) ->
     ])  # fmt: skip
 
 
-def _with_columns(store: Any, values: Sequence[pa.Schema]) -> Assembly:
-    of_streams = _of_streams(store.name, store.streams, values)
+def _with_columns(store: Any, values: Sequence[pa.Schema]) -> PlannedEngine:
+    of_streams = _stream_schemas(store.name, store.streams, values)
     has_lineage = any(each.lineage.length for each in store.inputs)
-    aggregates, read = _aggregated(
+    aggregates, read = _aggregates(
         store.aggregation, of_streams, store.inputs, store.streams, has_lineage=has_lineage
     )
     engine = engine_for(
@@ -250,12 +252,12 @@ def _with_columns(store: Any, values: Sequence[pa.Schema]) -> Assembly:
         carried=pa.schema([KEY_GROUP]), emit=store.emit,
     )  # fmt: skip
     null_values = store.windows.rule.takes_null_values
-    return Assembly(
+    return PlannedEngine(
         engine, read.columns, read.markers, keeps_raw=False, takes_null_values=null_values
     )
 
 
-def _aggregated(
+def _aggregates(
     columns: Columns,
     values: Sequence[pa.Schema],
     inputs: Sequence[Input],
@@ -275,7 +277,7 @@ def _aggregated(
     Raises:
         IllegalArgument: An aggregate does not fit the columns of its stream.
     """
-    several = len(values) > 1
+    has_streams = len(values) > 1
     # Only columns that an aggregate of their stream reads are shuffled.
     names = tuple(
         {
@@ -283,54 +285,56 @@ def _aggregated(
             for name, column in own.items()
             if name in {aggregate.column for aggregate in of_stream.values()}
         }
-        for of_stream, own in zip(columns.of_stream, _names(values), strict=True)
+        for of_stream, own in zip(columns.of_stream, _engine_names(values), strict=True)
     )
     aggregates: dict[str, Aggregate] = {}
     for number, (of_stream, own) in enumerate(zip(columns.of_stream, names, strict=True)):
         for name, aggregate in of_stream.items():
             if aggregate.column is None:
-                column = f"_{number}_" if several else None
+                column = f"_{number}_" if has_streams else None
             else:
                 # If the column is unknown, this error has the stream's own names.
                 aggregate.output_type(values[number])
                 column = own[aggregate.column]
-            kept = _kept(aggregate, inputs, has_lineage=has_lineage)
+            kept = _with_record_parts(aggregate, inputs, has_lineage=has_lineage)
             aggregates[name] = replace(kept, column=column)
-    markers = tuple(f"_{number}_" if several else None for number in range(len(values)))
-    schema = _renamed(values, names)
+    markers = tuple(f"_{number}_" if has_streams else None for number in range(len(values)))
+    schema = _engine_columns(values, names)
     for marker in markers:
         schema = schema if marker is None else schema.append(pa.field(marker, pa.bool_()))
-    return aggregates, ReadColumns(schema, names, markers).of_inputs(streams)
+    return aggregates, ReadColumns(schema, names, markers).by_input(streams)
 
 
-def _kept(aggregate: Aggregate, streams: Sequence[Input], *, has_lineage: bool) -> Aggregate:
+def _with_record_parts(
+    aggregate: Aggregate, streams: Sequence[Input], *, has_lineage: bool
+) -> Aggregate:
     """Return an aggregate with the partial aggregates for the records of ``streams``."""
     if any(stream.join is not None and stream.join.are_changes for stream in streams):
         return aggregate.of_changes()
     return aggregate.with_lineage() if has_lineage else aggregate
 
 
-def _with_functions(store: Any, values: Sequence[pa.Schema]) -> Assembly:
-    of_streams = _of_streams(store.name, store.streams, values)
-    fold, read = _folded(store.name, store.aggregation, of_streams, store.inputs, store.streams)
+def _with_functions(store: Any, values: Sequence[pa.Schema]) -> PlannedEngine:
+    of_streams = _stream_schemas(store.name, store.streams, values)
+    fold, read = _functions(store.name, store.aggregation, of_streams, store.inputs, store.streams)
     # A later batch can create a sliding window with an old record, on which a function then raises.
     carried = [KEY_GROUP, RAW] if store.windows.kind == "sliding" else [KEY_GROUP]
     engine = engine_for(
         store.windows, fold, read.schema, carried=pa.schema(carried), emit=store.emit
     )
     null_values = store.windows.rule.takes_null_values
-    return Assembly(
+    return PlannedEngine(
         engine, read.columns, read.markers, keeps_raw=True, takes_null_values=null_values
     )
 
 
-def _folded(
+def _functions(
     store: str,
     functions: Functions,
     values: Sequence[pa.Schema],
     inputs: Sequence[Input],
     streams: Sequence[int],
-) -> tuple[Fold, ReadColumns]:
+) -> tuple[UserFunctions, ReadColumns]:
     """Return a user's functions, and the columns of ``inputs`` that they read.
 
     Without a schema, an aggregate has the columns of the first stream.
@@ -345,13 +349,13 @@ def _folded(
     Raises:
         InvalidTopology: A column of the aggregate has a name that the state needs.
     """
-    names = _names(values)
+    names = _engine_names(values)
     aggregators = [
-        aggregator if len(values) == 1 else _of_stream(aggregator, own)
+        aggregator if len(values) == 1 else _for_stream(aggregator, own)
         for aggregator, own in zip(functions.aggregators, names, strict=True)
     ]
     if functions.schema is None:
-        _refuse_bounds(f"store {store!r}, {functions.step}", values[0])
+        _reject_window_bounds(f"store {store!r}, {functions.step}", values[0])
     schema = values[0] if functions.schema is None else arrow_schema(functions.schema)
     hidden = sorted(_STATE_COLUMNS.intersection(schema.names))
     if hidden:
@@ -360,21 +364,21 @@ def _folded(
             "the state. Rename the columns of the aggregate"
         )
         raise InvalidTopology(message)
-    fold = Fold(
+    fold = UserFunctions(
         initializer=functions.initializer,
         aggregators=tuple(aggregators[stream] for stream in streams),
         merger=functions.merger,
         types={field.name: widened(field.type) for field in schema},
         step=f"store {store!r}, {functions.step}",
-        bare=functions.schema is not None,
+        unwraps_single_column=functions.schema is not None,
         subtractor=functions.subtractor,
         of_updates=frozenset(n for n, each in enumerate(inputs) if each.are_updates),
     )
-    read = ReadColumns(_renamed(values, names), names, (None,) * len(names))
-    return fold, read.of_inputs(streams)
+    read = ReadColumns(_engine_columns(values, names), names, (None,) * len(names))
+    return fold, read.by_input(streams)
 
 
-def _refuse_bounds(step: str, values: pa.Schema) -> None:
+def _reject_window_bounds(step: str, values: pa.Schema) -> None:
     """Reject values as aggregates if a column has the name of a window bound, in any case.
 
     Raises:
@@ -397,7 +401,7 @@ def updates_engine(
     store: str,
     updates: AggregateUpdates,
     values: Sequence[pa.Schema],
-    sides: Sequence[SideRows],
+    inputs: Sequence[InputRows],
     carried: pa.Schema,
 ) -> tuple[AggregateUpdatesEngine, ReadColumns]:
     """Return the engine for the updates of an aggregation, and the columns that it reads.
@@ -406,7 +410,7 @@ def updates_engine(
         store: The name of the store.
         updates: The node of the topology.
         values: The value columns of each input.
-        sides: The rows of each input.
+        inputs: The rows of each input.
         carried: The columns that the state keeps with each record.
 
     Raises:
@@ -415,16 +419,16 @@ def updates_engine(
         IllegalArgument: An aggregate does not fit ``values``, or its name is already used.
     """
     aggregation, windows, streams = updates.aggregation, updates.windows, updates.streams
-    of_streams = _of_streams(store, streams, values)
+    of_streams = _stream_schemas(store, streams, values)
     if isinstance(aggregation, Columns):
         merged = merged_lineage([each.lineage for each in updates.inputs])
-        aggregates, read = _aggregated(
+        aggregates, read = _aggregates(
             aggregation, of_streams, updates.inputs, streams, has_lineage=merged.length > 0
         )
-        return updates_engine_for(windows, aggregates, read.schema, carried, sides=sides), read
-    fold, read = _folded(store, aggregation, of_streams, updates.inputs, streams)
+        return updates_engine_for(windows, aggregates, read.schema, carried, inputs=inputs), read
+    fold, read = _functions(store, aggregation, of_streams, updates.inputs, streams)
     reason = partial(with_detail, Reason.FUNCTION_RAISED.value)
-    engine = updates_engine_for(windows, fold, read.schema, carried, sides=sides, reason=reason)
+    engine = updates_engine_for(windows, fold, read.schema, carried, inputs=inputs, reason=reason)
     return engine, read
 
 
@@ -432,7 +436,7 @@ def merge_engine(
     store: str,
     join: MergedStreams,
     values: Sequence[pa.Schema],
-    sides: Sequence[SideRows],
+    inputs: Sequence[InputRows],
     carried: pa.Schema,
 ) -> tuple[MergeEngine, ReadColumns]:
     """Return the engine of merged streams, and the columns that it reads.
@@ -441,22 +445,22 @@ def merge_engine(
         store: The name of the store.
         join: The node of the topology.
         values: The value columns of each stream.
-        sides: The rows of each stream.
+        inputs: The rows of each stream.
         carried: The columns of each record that are not values.
 
     Raises:
         InvalidTopology: The streams have different columns.
         IllegalArgument: A column has a name that the join needs.
     """
-    streams = (0,) * len(sides)
-    (of_stream,) = _of_streams(store, streams, values)
+    streams = (0,) * len(inputs)
+    (of_stream,) = _stream_schemas(store, streams, values)
     lateness_ms = join.allowed_lateness_ms
-    engine = MergeEngine(of_stream, carried, rows=sides, allowed_lateness_ms=lateness_ms)
-    read = ReadColumns(of_stream, _names([of_stream]), (None,))
-    return engine, read.of_inputs(streams)
+    engine = MergeEngine(of_stream, carried, rows=inputs, allowed_lateness_ms=lateness_ms)
+    read = ReadColumns(of_stream, _engine_names([of_stream]), (None,))
+    return engine, read.by_input(streams)
 
 
-def _of_stream(aggregator: Aggregator, own: Mapping[str, str]) -> Aggregator:
+def _for_stream(aggregator: Aggregator, own: Mapping[str, str]) -> Aggregator:
     """Return an aggregator of one of several streams, which receives its columns by own names."""
 
     def of_stream(key: str, value: Any, aggregate: Any) -> Any:
@@ -466,7 +470,7 @@ def _of_stream(aggregator: Aggregator, own: Mapping[str, str]) -> Aggregator:
     return of_stream
 
 
-def _with_rows(store: Any, values: Sequence[pa.Schema]) -> Assembly:
+def _with_rows(store: Any, values: Sequence[pa.Schema]) -> PlannedEngine:
     rows = store.aggregation
     wide = [pa.schema([(f.name, widened(f.type)) for f in schema]) for schema in values]
     responses = tuple(
@@ -477,15 +481,17 @@ def _with_rows(store: Any, values: Sequence[pa.Schema]) -> Assembly:
     updates = tuple(number for number, origin in enumerate(store.inputs) if origin.emits_rows)
     engine = TableRowsEngine(rows.join, wide, pa.schema([KEY_GROUP]), responses, updates)
     names = tuple({name: name for name in schema.names} for schema in values)
-    return Assembly(engine, names, (None,) * len(values), keeps_raw=False, takes_null_values=True)
+    return PlannedEngine(
+        engine, names, (None,) * len(values), keeps_raw=False, takes_null_values=True
+    )
 
 
-def _with_records(store: Store, values: Sequence[pa.Schema]) -> Assembly:
-    (of_stream,) = _of_streams(store.name, store.streams, values)
+def _with_records(store: Store, values: Sequence[pa.Schema]) -> PlannedEngine:
+    (of_stream,) = _stream_schemas(store.name, store.streams, values)
     names = {name: name for name in of_stream.names}
     inputs = len(store.inputs)
-    engine = RecordsEngine(of_stream, inputs, share_elements=share_elements(store.inputs))
-    return Assembly(
+    engine = RecordsEngine(of_stream, inputs, share_flattened_records=share_flattened(store.inputs))
+    return PlannedEngine(
         engine, (names,) * inputs, (None,) * inputs, keeps_raw=False,
         takes_null_values=True, takes_any_key=True,
     )  # fmt: skip
@@ -502,7 +508,7 @@ class _Kind(NamedTuple):
         solution: The end of the message of an error.
     """
 
-    build: Callable[[Any, Sequence[pa.Schema]], Assembly]
+    build: Callable[[Any, Sequence[pa.Schema]], PlannedEngine]
     has_apply_order: Callable[[Input], bool]
     has_table: bool = True
     step: str = "aggregate"

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from oriel.pipeline import hops
 from oriel.pipeline.language import AggregatedRows, Input, Source
-from oriel.pipeline.plan.batch import ClockPlan, StreamPlan
+from oriel.pipeline.plan.batch import StreamPlan, StreamTimePlan
 from oriel.pipeline.plan.join import JoinStage
 
 
@@ -54,7 +54,7 @@ class InputPlan:
     takes_null_values: bool = False
 
     @property
-    def clocks(self) -> tuple[ClockPlan, ...]:
+    def clocks(self) -> tuple[StreamTimePlan, ...]:
         """The stream times of its records.
 
         Records of a source, and results with a stream time of their own, have one. Other join
@@ -63,15 +63,15 @@ class InputPlan:
         """
         if self.join is None:
             return (self.stream.clock,)
-        if self.join.own_clock is not None:
-            return (self.join.own_clock,)
+        if self.join.own_stream_time is not None:
+            return (self.join.own_stream_time,)
         sides = self.join.sides[:1] if self.join.stage.operator.keeps_records else self.join.sides
         return tuple(clock for side in sides for clock in side.clocks)
 
     @property
     def is_stream(self) -> bool:
         """Whether it is one stream, whose records keep their order."""
-        return self.join is None or self.join.gives_stream
+        return self.join is None or self.join.returns_stream
 
     @property
     def sides(self) -> "list[InputPlan]":
@@ -97,13 +97,13 @@ class JoinInput:
     stage: JoinStage
     sides: tuple[InputPlan, ...]
     of_elements: tuple[bool, ...]
-    own_clock: ClockPlan | None = None
+    own_stream_time: StreamTimePlan | None = None
     counts: bool = True
 
     @property
-    def clock(self) -> ClockPlan:
+    def clock(self) -> StreamTimePlan:
         """The stream time that decides which results are late, if the results are records."""
-        return self.own_clock or self.sides[0].stream.clock
+        return self.own_stream_time or self.sides[0].stream.clock
 
     @property
     def of_records(self) -> tuple[bool, ...]:
@@ -116,7 +116,7 @@ class JoinInput:
         return self.stage.operator.keeps_records and self.of_records[0]
 
     @property
-    def gives_stream(self) -> bool:
+    def returns_stream(self) -> bool:
         """Whether the results are one stream, whose stream time continues after the join."""
         return self.stage.operator.keeps_order and self.sides[0].is_stream
 

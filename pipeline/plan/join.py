@@ -22,38 +22,38 @@ from oriel.pipeline.language import (
     MergedStreams,
     Responses,
     StreamJoin,
+    StreamTableJoin,
     Subscriptions,
     TableChanges,
-    TableLookup,
     TableUpdates,
     VersionedRecords,
 )
 from oriel.pipeline.plan.engine import ReadColumns, merge_engine, updates_engine
 from oriel.pipeline.plan.row_steps import RowStepsOf, update_steps
 from oriel.pipeline.windows import (
-    EFFECT,
+    APPLY_ORDER,
+    INPUT_FIELDS,
     LEFT,
     LINEAGE,
     NULL_VALUE,
     RIGHT,
-    SIDE_FIELDS,
     ForeignUpdatesEngine,
     GraceBufferEngine,
     IllegalArgument,
+    InputRows,
     JoinEngine,
     JoinResult,
     ResponsesEngine,
     ResponseUpdatesEngine,
-    SideRows,
     StreamJoinEngine,
+    StreamTableJoinEngine,
     SubscriptionsEngine,
     SubscriptionUpdatesEngine,
     TableChangesEngine,
-    TableLookupEngine,
     TableUpdatesEngine,
     VersionedLookupEngine,
     VersionedRecordsEngine,
-    values_beside,
+    value_fields,
 )
 
 
@@ -65,10 +65,10 @@ class JoinStage:
         store: str,
         join: Join,
         sides: Sequence[pa.Schema],
-        held_ms: Sequence[int],
+        max_age_ms: Sequence[int],
         steps_of: RowStepsOf,
         *,
-        is_asked: bool = False,
+        needs_old_rows: bool = False,
     ) -> None:
         """Plan a join of inputs with the value columns ``sides``.
 
@@ -76,25 +76,26 @@ class JoinStage:
             store: The name of the store.
             join: The node of the topology.
             sides: The value columns of the inputs, first the left one.
-            held_ms: The ``held_back_ms`` of the upstream joins, 0 without one.
+            max_age_ms: The ``held_back_ms`` of the upstream joins, 0 without one.
             steps_of: Returns the steps of the rows of a table.
-            is_asked: True if a downstream table needs old rows (``Join.asked_inputs``).
+            needs_old_rows: True if a downstream table needs old rows
+                (``Join.inputs_with_old_rows``).
 
         Raises:
             InvalidTopology: Two columns have one name, or a name that the join needs.
         """
         rows = [
-            SideRows(
+            InputRows(
                 side.lineage,
-                have_effect=side.has_apply_order,
+                have_apply_order=side.has_apply_order,
                 are_changes=side.join is not None and side.join.are_changes,
-                are_elements=side.has_elements,
-                tell_rows=side.emits_rows,
+                are_flattened=side.has_flattened,
+                are_table_updates=side.emits_rows,
                 held_ms=ms,
             )
-            for side, ms in zip(join.inputs, held_ms, strict=True)
+            for side, ms in zip(join.inputs, max_age_ms, strict=True)
         ]
-        asked = join.asks_for_old(is_asked=is_asked)
+        asked = join.asks_for_old(needs_old=needs_old_rows)
         try:
             planned = _OPERATORS[type(join)](_Inputs(store, join, sides, rows, asks_for_old=asked))
         except InvalidTopology:
@@ -106,15 +107,17 @@ class JoinStage:
         #: The operator, and the columns that it reads of each input.
         self.operator, self.read = planned
         operator = self.operator
-        self.held_back_ms = operator.held_back_ms(held_ms)
+        self.held_back_ms = operator.held_back_ms(max_age_ms)
         self.result_schema = operator.result_schema
         self._row_steps: UpdateSteps | None = None
         if join.row_steps:
             self._append_steps(store, AggregatedRows(join.row_steps, join.is_windowed), steps_of)
         # All inputs send the same columns, and the operator reads a part.
-        order = [each for each in (LINEAGE, EFFECT) if each.name in operator.record_schema.names]
+        order = [
+            each for each in (LINEAGE, APPLY_ORDER) if each.name in operator.record_schema.names
+        ]
         self.record_schema = pa.schema(
-            [*SIDE_FIELDS, *order, NULL_VALUE, KEY_GROUP, *self.read.schema]
+            [*INPUT_FIELDS, *order, NULL_VALUE, KEY_GROUP, *self.read.schema]
         )
 
     def stepped(self, result: JoinResult) -> JoinResult:
@@ -149,14 +152,14 @@ class JoinStage:
         steps = update_steps(store, rows, types, steps_of)
         read = {*rows.scope, *types}
         self._rows_read = pa.schema([field for field in self.result_schema if field.name in read])
-        beside = [field for field in self.result_schema if field.name not in types]
+        other_columns = [field for field in self.result_schema if field.name not in types]
         try:
-            made = values_beside(tuple(beside), None, [pa.schema(steps.types.items())])
+            new_columns = value_fields(tuple(other_columns), None, [pa.schema(steps.types.items())])
         except IllegalArgument as error:
             message = f"store {store!r}, {rows}: {error}"
             raise InvalidTopology(message) from error
-        self._row_steps, self.result_schema = steps, pa.schema([*beside, *made])
-        self.operator.tells_before = steps.filters
+        self._row_steps, self.result_schema = steps, pa.schema([*other_columns, *new_columns])
+        self.operator.returns_before = steps.filters
 
 
 @dataclass(frozen=True)
@@ -166,14 +169,14 @@ class _Inputs:
     store: str
     join: Any
     sides: Sequence[pa.Schema]
-    rows: Sequence[SideRows]
+    rows: Sequence[InputRows]
     asks_for_old: bool
 
     #: The columns that the state keeps with each record.
     carried = pa.schema([KEY_GROUP])
 
     @property
-    def both(self) -> tuple[SideRows, SideRows]:
+    def both(self) -> tuple[InputRows, InputRows]:
         """The rows of the left and of the right input."""
         return self.rows[LEFT], self.rows[RIGHT]
 
@@ -206,10 +209,10 @@ def _stream_join(inputs: _Inputs) -> Planned:
 
 
 def _table_lookup(inputs: _Inputs) -> Planned:
-    join: TableLookup = inputs.join
+    join: StreamTableJoin = inputs.join
     left, right = inputs.sides
     if join.history_ms is None:
-        engine = TableLookupEngine(join.how, left, right, inputs.carried, rows=inputs.both)
+        engine = StreamTableJoinEngine(join.how, left, right, inputs.carried, rows=inputs.both)
     else:
         engine = VersionedLookupEngine(
             join.how, left, right, inputs.carried, rows=inputs.both, history_ms=join.history_ms
@@ -264,7 +267,7 @@ def _table_updates(inputs: _Inputs) -> Planned:
         return inputs.planned(
             TableUpdatesEngine(
                 join.rows, inputs.sides, inputs.carried, _filtered(join),
-                rows=inputs.rows, asks_for_old=inputs.asks_for_old,
+                rows=inputs.rows, needs_old_rows=inputs.asks_for_old,
             )
         )  # fmt: skip
     assert join.rows.how != "outer", "a row without a key names none"
@@ -303,7 +306,7 @@ _OPERATORS: Mapping[type, Callable[[_Inputs], Planned]] = {
     StreamJoin: _stream_join,
     MergedStreams: _merged_streams,
     GraceBuffer: _grace_buffer,
-    TableLookup: _table_lookup,
+    StreamTableJoin: _table_lookup,
     VersionedRecords: _versioned_records,
     TableUpdates: _table_updates,
     TableChanges: _table_changes,

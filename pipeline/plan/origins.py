@@ -1,21 +1,21 @@
 """The topics of the source records of join results."""
 
-from oriel.pipeline.dead_letters import Origin
+from oriel.pipeline.dead_letters import RecordTopics
 from oriel.pipeline.language import Input
 from oriel.pipeline.windows import Lineage
 
 
-def origin_of(stream: Input) -> Origin | None:
+def record_topics_of(stream: Input) -> RecordTopics | None:
     """Return the topics of a stream of join results, or None for records of a source."""
     join = stream.creating_join
     if join is None:
         return None
     topics = tuple(topic for side in join.log_inputs for topic in _topics_of(side))
     if join.is_between_tables and not join.follows_each_record:
-        return Origin(topics[:1], Lineage())
+        return RecordTopics(topics[:1], Lineage())
     # After an aggregation, each change is an update of a row, and each update is new.
     subtracts = join.are_changes and not stream.is_aggregated
-    return Origin(topics, stream.lineage, subtracts)
+    return RecordTopics(topics, stream.lineage, subtracts)
 
 
 def effect_logs(stream: Input) -> int:
@@ -24,7 +24,7 @@ def effect_logs(stream: Input) -> int:
     The apply order is the stream time and, for joined tables, the log. The stream time of a record
     after a buffer is its turn (``GraceBufferEngine``).
     """
-    origin = origin_of(stream)
+    origin = record_topics_of(stream)
     if origin is not None and stream.are_updates:
         return len(origin.topics)
     return int(stream.is_aggregated or stream.has_apply_order)

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.hops import PartitionNumbers
+from oriel.pipeline.hops import PartitionIndexes
 from oriel.pipeline.language import Input
 from oriel.pipeline.plan.inputs import InputPlan
 from oriel.pipeline.plan.store import StorePlans
@@ -56,26 +56,26 @@ class InputSource:
         """Return the sources of rows. ``in_log`` has their indexes without the log."""
         if not self.sides:
             texts = pa.repeat(self.topic, len(partition))
-            return _joined(texts, partition, offset, *in_log[:, : self.indexes].T)
+            return _slash_joined(texts, partition, offset, *in_log[:, : self.indexes].T)
         if self.is_pair:
-            return self._pair_texts(partition, offset, log, in_log)
+            return self._join_strings(partition, offset, log, in_log)
         texts, first = pa.nulls(len(partition), pa.string()), 0
         for side in self.sides:
             of_side = (log >= first) & (log < first + side.lineage.logs)
             texts_of_side = side._texts(partition, offset, log - first, in_log)  # noqa: SLF001
             length = side.lineage.length_in_log
             further = in_log[:, length : length + self.indexes].T
-            texts = pc.if_else(pa.array(of_side), _joined(texts_of_side, *further), texts)
+            texts = pc.if_else(pa.array(of_side), _slash_joined(texts_of_side, *further), texts)
             first += side.lineage.logs
         return texts
 
-    def _pair_texts(self, partition: Ints, offset: Ints, log: Ints, in_log: Ints) -> pa.Array:
+    def _join_strings(self, partition: Ints, offset: Ints, log: Ints, in_log: Ints) -> pa.Array:
         left, right = self.sides
-        place = left.lineage.length_in_log
-        right_partition, right_offset = in_log[:, place], in_log[:, place + 1] - 1
+        right_start = left.lineage.length_in_log
+        right_partition, right_offset = in_log[:, right_start], in_log[:, right_start + 1] - 1
         has_left = log < left.lineage.logs
         has_right = ~has_left | (right_offset >= 0)
-        of_right = in_log[:, place + 2 :]
+        of_right = in_log[:, right_start + 2 :]
         has_log = right.lineage.has_log
         right_log = of_right[:, 0] if has_log else np.zeros_like(log)
         left_texts = left._texts(partition, offset, log, in_log)  # noqa: SLF001
@@ -86,10 +86,10 @@ class InputSource:
             of_right[:, has_log:],
         )
         both = pc.binary_join_element_wise(left_texts, right_texts, "+")
-        alone = pc.if_else(pa.array(has_left), left_texts, right_texts)
-        texts = pc.if_else(pa.array(has_left & has_right), both, alone)
-        length = place + 2 + right.lineage.length
-        return _joined(texts, *in_log[:, length : length + self.indexes].T)
+        unmatched = pc.if_else(pa.array(has_left), left_texts, right_texts)
+        texts = pc.if_else(pa.array(has_left & has_right), both, unmatched)
+        length = right_start + 2 + right.lineage.length
+        return _slash_joined(texts, *in_log[:, length : length + self.indexes].T)
 
 
 def input_sources(plans: StorePlans) -> tuple[InputSource, ...]:
@@ -125,11 +125,11 @@ def _source_of(definition: Input, plan: InputPlan) -> InputSource:
 
 def record_sources(rows: pa.Table, inputs: Sequence[InputSource]) -> pa.Array:
     """Return the source of each record of a sink. Partitions are the operator's indexes."""
-    number_of_row = np.asarray(rows["partition"]) % len(inputs)
-    rows = PartitionNumbers(len(inputs)).restored(rows)
+    input_of_row = np.asarray(rows["partition"]) % len(inputs)
+    rows = PartitionIndexes(len(inputs)).restored(rows)
     if len(inputs) == 1:
         return inputs[0].texts(rows)
-    by_input = [np.flatnonzero(number_of_row == number) for number in range(len(inputs))]
+    by_input = [np.flatnonzero(input_of_row == number) for number in range(len(inputs))]
     texts = [
         each.texts(rows.take(pa.array(of_input)))
         for each, of_input in zip(inputs, by_input, strict=True)
@@ -137,7 +137,7 @@ def record_sources(rows: pa.Table, inputs: Sequence[InputSource]) -> pa.Array:
     return pa.concat_arrays(texts).take(pa.array(np.argsort(np.concatenate(by_input))))
 
 
-def _joined(topic: pa.Array, *numbers: Ints) -> pa.Array:
+def _slash_joined(topic: pa.Array, *numbers: Ints) -> pa.Array:
     return pc.binary_join_element_wise(
         topic, *(pa.array(n).cast(pa.string()) for n in numbers), "/"
     )

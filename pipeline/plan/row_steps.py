@@ -13,14 +13,14 @@ import pyarrow as pa
 from oriel.pipeline.arrow_steps import AggregatedSteps, ArrowSteps, UpdateSteps
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import AggregatedRows, Store
-from oriel.pipeline.plan.engine import Assembly, check_columns
+from oriel.pipeline.plan.engine import PlannedEngine, check_columns
 from oriel.pipeline.windows import EmitStrategy
 
 #: Like ``StepsOf``, for rows after an aggregation or a join of tables.
 RowStepsOf = Callable[[AggregatedRows, pa.Schema], Any]
 
 
-def with_row_steps(store: Store, assembly: Assembly, steps_of: RowStepsOf) -> Assembly:
+def with_row_steps(store: Store, assembly: PlannedEngine, steps_of: RowStepsOf) -> PlannedEngine:
     """Return ``assembly`` with the steps of the store's rows, if it has any.
 
     Args:
@@ -35,7 +35,7 @@ def with_row_steps(store: Store, assembly: Assembly, steps_of: RowStepsOf) -> As
     if not store.row_steps:
         return assembly
     types = assembly.engine.aggregate_types
-    steps = _checked_steps(store.name, store.aggregated_rows, types, steps_of)
+    steps = _arrow_steps(store.name, store.aggregated_rows, types, steps_of)
     final_only = store.emit == EmitStrategy.on_window_close()
     row_steps = AggregatedSteps.of(steps, final_only=final_only)
     check_columns(store, row_steps.types)
@@ -56,14 +56,16 @@ def update_steps(
     Raises:
         InvalidTopology: A step does not fit the columns, or Arrow does not run it.
     """
-    return UpdateSteps.of(_checked_steps(store, rows, types, steps_of), windowed=rows.windowed)
+    return UpdateSteps.of(_arrow_steps(store, rows, types, steps_of), windowed=rows.windowed)
 
 
-def _checked_steps(
+def _arrow_steps(
     store: str, rows: AggregatedRows, types: Mapping[str, pa.DataType], steps_of: RowStepsOf
 ) -> ArrowSteps:
-    of_scope = [pa.field(name, pa.string() if name == "key" else pa.int64()) for name in rows.scope]
-    read = pa.schema([*of_scope, *(pa.field(name, of) for name, of in types.items())])
+    scope_columns = [
+        pa.field(name, pa.string() if name == "key" else pa.int64()) for name in rows.scope
+    ]
+    read = pa.schema([*scope_columns, *(pa.field(name, of) for name, of in types.items())])
     steps = steps_of(rows, read).arrow
     if isinstance(steps, ArrowSteps):
         return steps

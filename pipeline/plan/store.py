@@ -20,28 +20,28 @@ from oriel.pipeline.language import (
     Store,
     StoreSource,
     Topology,
-    refuse_hidden,
+    reject_internal_names,
 )
 from oriel.pipeline.plan.batch import (
     BatchPlan,
-    ClockPlan,
     JoinPlan,
     PreparedBatch,
     StreamPlan,
+    StreamTimePlan,
     TaskFiles,
 )
 from oriel.pipeline.plan.clocks import (
-    NO_CLOCK_NOTES,
+    NO_STREAM_TIME_NOTES,
     NO_WALL_CLOCK,
     Clocks,
     WallClock,
-    heard_before,
+    last_records_ms,
 )
-from oriel.pipeline.plan.engine import Assembly, assemble
+from oriel.pipeline.plan.engine import PlannedEngine, plan_engine
 from oriel.pipeline.plan.final_rows import final_row_fields
 from oriel.pipeline.plan.inputs import InputPlan, JoinInput, Steps, StepsOf
 from oriel.pipeline.plan.join import JoinStage
-from oriel.pipeline.plan.origins import effect_logs, origin_of
+from oriel.pipeline.plan.origins import effect_logs, record_topics_of
 from oriel.pipeline.plan.row_steps import with_row_steps
 from oriel.pipeline.windows import (
     LEFT,
@@ -53,7 +53,7 @@ from oriel.storage.delta import delta_type
 
 
 @dataclass(frozen=True)
-class _Staged:
+class _CheckedJoin:
     """A checked join: its operator, and the steps and the upstream join of each input.
 
     The streams are planned later, because the delay of windows depends on all downstream joins.
@@ -62,7 +62,7 @@ class _Staged:
     join: Join
     stage: JoinStage
     steps: tuple[Steps, ...]
-    fronts: "tuple[_Staged | None, ...]"
+    fronts: "tuple[_CheckedJoin | None, ...]"
 
 
 class StorePlans:
@@ -73,7 +73,7 @@ class StorePlans:
         store: Store,
         steps_of: StepsOf,
         source_reasons: Mapping[Source, SourceReasons],
-        in_front: "Mapping[str, StorePlans] | None" = None,
+        upstream_stores: "Mapping[str, StorePlans] | None" = None,
     ) -> None:
         """Check the steps of ``store``, and plan its inputs.
 
@@ -81,7 +81,7 @@ class StorePlans:
             store: The store.
             steps_of: Returns the steps of an input.
             source_reasons: The entry of this store in ``reasons_by_store``.
-            in_front: The plans of stores whose rows this store can read, by name.
+            upstream_stores: The plans of stores whose rows this store can read, by name.
 
         Raises:
             InvalidTopology: A step does not fit. The message names it.
@@ -89,17 +89,17 @@ class StorePlans:
         self.store = store
         self._steps_of = steps_of
         self._source_reasons = dict(source_reasons)
-        self._in_front = in_front or {}
-        self.clocks: list[ClockPlan] = []
+        self._in_front = upstream_stores or {}
+        self.clocks: list[StreamTimePlan] = []
         #: The number of joins whose results another join reads.
-        self._fronts = 0
+        self._nested_joins = 0
         inputs = [self._planned(*numbered) for numbered in enumerate(store.inputs)]
-        assembly = assemble(store, [plan.steps.values for plan in inputs])
-        self.assembly: Assembly = with_row_steps(store, assembly, steps_of)
+        assembly = plan_engine(store, [plan.steps.values for plan in inputs])
+        self.assembly: PlannedEngine = with_row_steps(store, assembly, steps_of)
         for columns in self.assembly.columns:
-            refuse_hidden(store.name, columns)
+            reject_internal_names(store.name, columns)
         self.inputs = [
-            replace(plan, stream=self._addressed_to_engine(number, plan.stream))
+            replace(plan, stream=self._for_engine(number, plan.stream))
             for number, plan in enumerate(inputs)
         ]
 
@@ -171,24 +171,24 @@ class StorePlans:
             ends: The end offsets of the batch. They have all known partitions.
             wall_clock: The wall clock, which is the same for all stores.
         """
-        clocks = clocks_before(self.clocks, previous, ends)
-        notes = previous.clock_notes if previous else NO_CLOCK_NOTES
+        clocks = stream_times_before(self.clocks, previous, ends)
+        notes = previous.clock_notes if previous else NO_STREAM_TIME_NOTES
         plan = BatchPlan(
             store=self.store.name,
             batch=batch,
             tasks=tasks,
             key_groups=self._key_groups,
             topics=tuple(definition.source.topic for definition in self.store.inputs),
-            topics_in_front=self.topics if self.store.reads_stores else (),
-            origins=tuple(origin_of(definition) for definition in self.store.inputs),
+            upstream_topics=self.topics if self.store.reads_stores else (),
+            origins=tuple(record_topics_of(definition) for definition in self.store.inputs),
             assembly=self.assembly,
-            clock_plans=tuple(self.clocks),
+            stream_time_plans=tuple(self.clocks),
             clocks=clocks,
             close_ms=previous.record.close_ms if previous else NEVER_CLOSED_MS,
             segments=previous.segments if previous else {},
             files=files,
             wall_clock=wall_clock,
-            heard_ms=heard_before(notes, clocks, wall_clock.now_ms),
+            heard_ms=last_records_ms(notes, clocks, wall_clock.now_ms),
         )
         joins = [
             JoinPlan(
@@ -219,7 +219,8 @@ class StorePlans:
         stream = StreamPlan(
             join.clock, {}, {}, SourceReasons.NOT_REPORTED,
             flattened=definition.flattened_lineage,
-            moves_clock=join.gives_stream, counts=not join.stage.operator.is_between_tables,
+            advances_stream_time=join.returns_stream,
+            counts=not join.stage.operator.is_between_tables,
         )  # fmt: skip
         return InputPlan(definition.source, steps, stream, join)
 
@@ -231,15 +232,17 @@ class StorePlans:
         columns = (f"`{field.name}` {delta_type(field.type)}" for field in fields)
         return replace(source, schema=", ".join(columns))
 
-    def _staged(self, join: Join, *, is_asked: bool = False) -> "_Staged":
+    def _staged(self, join: Join, *, needs_old_rows: bool = False) -> "_CheckedJoin":
         """Check the steps of all inputs, and whether they can be joined. Start with upstream joins.
 
-        ``is_asked``: a downstream table needs old rows (``Join.asked_inputs``).
+        ``needs_old_rows``: a downstream table needs old rows (``Join.inputs_with_old_rows``).
         """
         sides = join.inputs
         fronts = tuple(
-            self._staged(side.join, is_asked=asked) if side.join else None
-            for side, asked in zip(sides, join.asked_inputs(is_asked=is_asked), strict=True)
+            self._staged(side.join, needs_old_rows=needs_old) if side.join else None
+            for side, needs_old in zip(
+                sides, join.inputs_with_old_rows(needs_old=needs_old_rows), strict=True
+            )
         )
         steps = tuple(
             self._steps_of(
@@ -251,21 +254,23 @@ class StorePlans:
             for side, front in zip(sides, fronts, strict=True)
         )
         for each in steps:
-            refuse_hidden(self.store.name, each.values.names)
+            reject_internal_names(self.store.name, each.values.names)
         held_ms = [front.stage.held_back_ms if front else 0 for front in fronts]
         values = [each.values for each in steps]
-        stage = JoinStage(self.store.name, join, values, held_ms, self._steps_of, is_asked=is_asked)
-        return _Staged(join, stage, steps, fronts)
+        stage = JoinStage(
+            self.store.name, join, values, held_ms, self._steps_of, needs_old_rows=needs_old_rows
+        )
+        return _CheckedJoin(join, stage, steps, fronts)
 
     def _joined(
-        self, staged: "_Staged", number: int, delay_ms: int | None, *, counts: bool = True
+        self, staged: "_CheckedJoin", number: int, delay_ms: int | None, *, counts: bool = True
     ) -> JoinInput:
         """Return a join with its streams.
 
         Args:
             staged: The checked join.
             number: The index of the join.
-            delay_ms: The delay of its stream times (``ClockPlan``). The delay of the last join
+            delay_ms: The delay of its stream times (``StreamTimePlan``). The delay of the last join
                 includes the delays of all upstream joins.
             counts: False if another operator of the store counts the records.
         """
@@ -286,28 +291,28 @@ class StorePlans:
                 waits_ms = None if operator.owns_stream_time else waits_ms
                 stream = self._stream_plan(side, waits_ms, constants)
                 stream = replace(stream, columns=columns, counts=counts)
-                front_join = None
+                upstream_join = None
             else:
-                self._fronts += 1
-                front_number = len(self.store.inputs) + self._fronts - 1
-                front_join = self._joined(front, front_number, waits_ms, counts=counts)
+                self._nested_joins += 1
+                upstream_index = len(self.store.inputs) + self._nested_joins - 1
+                upstream_join = self._joined(front, upstream_index, waits_ms, counts=counts)
                 stream = StreamPlan(
-                    front_join.clock, columns, constants, SourceReasons.NOT_REPORTED,
-                    origin=origin_of(side), effect_logs=effect_logs(side),
+                    upstream_join.clock, columns, constants, SourceReasons.NOT_REPORTED,
+                    origin=record_topics_of(side), effect_logs=effect_logs(side),
                     flattened=side.flattened_lineage,
                     counts=counts and not front.stage.operator.is_between_tables,
                 )  # fmt: skip
             # Only records that find a row reach the store. So their stream time advances after
             # the last join with a table. It does not advance after a join of streams.
-            is_stream = front_join is None or front_join.gives_stream
+            is_stream = upstream_join is None or upstream_join.returns_stream
             is_left = place == LEFT and not operator.owns_stream_time
-            goes_on = operator.keeps_order and is_left
-            stream = replace(stream, moves_clock=is_stream and not goes_on)
-            sides.append(InputPlan(side.source, steps, stream, front_join, takes_null_values))
+            continues_later = operator.keeps_order and is_left
+            stream = replace(stream, advances_stream_time=is_stream and not continues_later)
+            sides.append(InputPlan(side.source, steps, stream, upstream_join, takes_null_values))
         own_clock = None
-        if operator.owns_stream_time and sides[0].stream.moves_clock:
+        if operator.owns_stream_time and sides[0].stream.advances_stream_time:
             own_clock = self._clock(sides[0].stream.clock.topic, delay_ms)
-        of_elements = tuple(each.has_elements for each in join.inputs)
+        of_elements = tuple(each.has_flattened for each in join.inputs)
         return JoinInput(number, stage, tuple(sides), of_elements, own_clock, counts)
 
     def _stream_plan(
@@ -319,14 +324,14 @@ class StorePlans:
         clock = self._clock(stream.source.topic, delay_ms)
         return StreamPlan(clock, {}, constants, reasons, flattened=stream.flattened_lineage)
 
-    def _clock(self, topic: str, delay_ms: int | None) -> ClockPlan:
+    def _clock(self, topic: str, delay_ms: int | None) -> StreamTimePlan:
         """Return one more stream time of a topic."""
         number = sum(clock.topic == topic for clock in self.clocks) + 1
-        clock = ClockPlan(topic if number == 1 else f"{topic}#{number}", topic, delay_ms)
+        clock = StreamTimePlan(topic if number == 1 else f"{topic}#{number}", topic, delay_ms)
         self.clocks.append(clock)
         return clock
 
-    def _addressed_to_engine(self, input_number: int, stream: StreamPlan) -> StreamPlan:
+    def _for_engine(self, input_number: int, stream: StreamPlan) -> StreamPlan:
         """Return the stream with the columns that the store reads."""
         constants: dict[str, Any] = {"input": pa.scalar(input_number, pa.int8())}
         marker = self.assembly.markers[input_number]
@@ -338,8 +343,8 @@ class StorePlans:
             columns=self.assembly.columns[input_number],
             constants=constants,
             inputs=len(self.store.inputs),
-            input_number=input_number,
-            origin=origin_of(definition),
+            input_index=input_number,
+            origin=record_topics_of(definition),
             effect_logs=effect_logs(definition),
         )
 
@@ -362,8 +367,8 @@ def reasons_by_store(topology: Topology) -> dict[str, dict[Source, SourceReasons
     return by_store
 
 
-def clocks_before(
-    clock_plans: Sequence[ClockPlan], previous: PreparedBatch | None, ends: Offsets
+def stream_times_before(
+    clock_plans: Sequence[StreamTimePlan], previous: PreparedBatch | None, ends: Offsets
 ) -> Clocks:
     """Return the stream time in ms of each known partition before a batch.
 
@@ -378,9 +383,9 @@ def clocks_before(
         # Decision 0006: a new partition starts at the slowest stream time of its topic. If it
         # started at -1, its records would change final windows, and no window would become final
         # before it reaches the other partitions.
-        newcomer_ms = min(times_ms.values(), default=NO_STREAM_TIME_MS)
+        new_partition_ms = min(times_ms.values(), default=NO_STREAM_TIME_MS)
         clocks[clock.name] = {
-            int(partition): times_ms.get(partition, newcomer_ms)
+            int(partition): times_ms.get(partition, new_partition_ms)
             for partition in ends.get(clock.topic, {})
         }
     return clocks

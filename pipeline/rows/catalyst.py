@@ -28,7 +28,7 @@ from oriel.pipeline.arrow_steps import (
     ProgramStep,
 )
 from oriel.pipeline.hops import FIRST_ELEMENT
-from oriel.pipeline.language import OWN_KEY, SCOPE
+from oriel.pipeline.language import OWN_KEY, SCOPE_COLUMNS
 from oriel.pipeline.rows.plan_nodes import (
     BOOLEAN,
     FRACTIONS,
@@ -145,13 +145,13 @@ def _program(plan: Any, projections: int) -> Program:
     found = [plan]
     while len(found) < projections:
         found.insert(0, found[0].child())
-    reader = _Reader(_sources(found[0]))
+    reader = _Reader(_record_columns(found[0]))
     for projection in found[1:]:
         reader.read(projection)
     outputs = {
         attribute.name(): reader.columns[attribute.exprId().id()]
         for attribute in items(plan.output())
-        if attribute.exprId().id() in reader.columns and attribute.name() not in SCOPE
+        if attribute.exprId().id() in reader.columns and attribute.name() not in SCOPE_COLUMNS
     }
     assert reader.key is not None
     return Program(tuple(reader.steps), outputs, reader.key)
@@ -180,7 +180,7 @@ class _Reader:
         for named in items(projection.projectList()):
             if named.getClass().getSimpleName() != "Alias":
                 continue
-            number, name = named.exprId().id(), named.name()
+            expression_id, name = named.exprId().id(), named.name()
             if name == FIRST_ELEMENT.name:
                 # ``Explode`` computes this column.
                 continue
@@ -197,9 +197,11 @@ class _Reader:
                 self.key = self._within(named.child())
             else:
                 # No column of a record has this prefix.
-                computed.append((number, Compute(f"__{number}", self._within(named.child()))))
-        for number, step in computed:
-            self.columns[number] = step.name
+                computed.append(
+                    (expression_id, Compute(f"__{expression_id}", self._within(named.child())))
+                )
+        for expression_id, step in computed:
+            self.columns[expression_id] = step.name
             self.steps.append(step)
 
     def _key_of(self, projection: Any) -> str:
@@ -212,9 +214,9 @@ class _Reader:
         _, element = items(generate.generatorOutput())
         (elements,) = items(generate.generator().children())
         read = self.column(elements, {})
-        number = element.exprId().id()
-        self.columns[number] = f"__{number}"
-        self.steps.append(Explode(f"__{number}", read.name))
+        expression_id = element.exprId().id()
+        self.columns[expression_id] = f"__{expression_id}"
+        self.steps.append(Explode(f"__{expression_id}", read.name))
 
     def _within(self, guarded: Any) -> Expression:
         """Translate the expression for rows in use: the THEN of CASE WHEN in use."""
@@ -222,21 +224,21 @@ class _Reader:
             raise NotInArrow(guarded.nodeName())
         return self._expression(guarded.children().apply(1), {})
 
-    def _expression(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
-        """Translate an expression. ``common`` has the expressions that outer ones have named."""
+    def _expression(self, node: Any, named_expressions: Mapping[Any, Expression]) -> Expression:
+        """Translate an expression. ``named_expressions`` have names in an outer expression."""
         kind = node.getClass().getSimpleName()
         if kind in _READERS:
-            return _READERS[kind](self, node, common)
+            return _READERS[kind](self, node, named_expressions)
         rule = _RULES.get(kind)
         if rule is None or not _is_legacy(node, kind):
             raise NotInArrow(kind)
-        return self._call(rule.function, node, common, types=rule.types)
+        return self._call(rule.function, node, named_expressions, types=rule.types)
 
     def _call(
         self,
         function: str,
         node: Any,
-        common: Mapping[Any, Expression],
+        named_expressions: Mapping[Any, Expression],
         *,
         types: frozenset[str],
         **options: Any,
@@ -250,15 +252,15 @@ class _Reader:
         arguments = children[: 1 if options else None]
         if any(child.dataType().simpleString() not in types for child in children):
             raise NotInArrow(function)
-        read = tuple(self._expression(argument, common) for argument in arguments)
+        read = tuple(self._expression(argument, named_expressions) for argument in arguments)
         return Call(function, read, options)
 
     def column(self, node: Any, _common: Mapping[Any, Expression]) -> ColumnRef:
         """Return a column of the record or of a step. Other columns raise ``NotInArrow``."""
-        number = node.exprId().id()
-        if number not in self.columns:
+        expression_id = node.exprId().id()
+        if expression_id not in self.columns:
             raise NotInArrow(node.name())
-        return ColumnRef(self.columns[number])
+        return ColumnRef(self.columns[expression_id])
 
     def constant(self, node: Any, _common: Mapping[Any, Expression]) -> Expression:
         """Return a literal. Constant expressions have become literals before."""
@@ -267,12 +269,12 @@ class _Reader:
             raise NotInArrow(node.sql())
         return Constant(pa.scalar(value, arrow_type(node.dataType())))
 
-    def field(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+    def field(self, node: Any, named_expressions: Mapping[Any, Expression]) -> Expression:
         """Return a field of a struct, null if the struct is null."""
-        record = self._expression(node.child(), common)
+        record = self._expression(node.child(), named_expressions)
         return Call("field", (record,), {"index": node.ordinal()})
 
-    def cast(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+    def cast(self, node: Any, named_expressions: Mapping[Any, Expression]) -> Expression:
         """Return a cast, also to the type that the value already has."""
         read = node.child().dataType().simpleString()
         if node.dataType().simpleString() not in _CASTS.get(read, ()) or not _is_legacy(
@@ -280,115 +282,120 @@ class _Reader:
         ):
             raise NotInArrow(node.sql())
         return Call(
-            "cast", (self._expression(node.child(), common),), {"to": arrow_type(node.dataType())}
+            "cast",
+            (self._expression(node.child(), named_expressions),),
+            {"to": arrow_type(node.dataType())},
         )
 
-    def conditional(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+    def conditional(self, node: Any, named_expressions: Mapping[Any, Expression]) -> Expression:
         """Return ``IF`` or ``CASE``, whose children are alternating conditions and values."""
         value_type = arrow_type(node.dataType())
-        children = [self._expression(child, common) for child in items(node.children())]
+        children = [self._expression(child, named_expressions) for child in items(node.children())]
         if len(children) % 2 == 0:
             children.append(Constant(pa.scalar(None, value_type)))
         options = {"array_type": value_type} if pa.types.is_list(value_type) else {}
         return Call("case_when", tuple(children), options)
 
-    def with_named(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+    def with_named(self, node: Any, named_expressions: Mapping[Any, Expression]) -> Expression:
         """Return an expression that names others, as BETWEEN names the value that it compares."""
         own = {
-            one.id().toString(): self._expression(one.child(), common) for one in items(node.defs())
+            one.id().toString(): self._expression(one.child(), named_expressions)
+            for one in items(node.defs())
         }
-        return self._expression(node.child(), {**common, **own})
+        return self._expression(node.child(), {**named_expressions, **own})
 
-    def named(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+    def named(self, node: Any, named_expressions: Mapping[Any, Expression]) -> Expression:
         """Return an expression that an outer expression has named."""
-        return common[node.id().toString()]
+        return named_expressions[node.id().toString()]
 
-    def trimmed(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+    def trimmed(self, node: Any, named_expressions: Mapping[Any, Expression]) -> Expression:
         """Return a string without leading spaces, trailing spaces, or both."""
         kind = node.getClass().getSimpleName()
         if node.children().size() > 1:
             raise NotInArrow(kind)
-        return self._call(_TRIMS[kind], node, common, types=TEXT)
+        return self._call(_TRIMS[kind], node, named_expressions, types=TEXT)
 
-    def searched(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+    def searched(self, node: Any, named_expressions: Mapping[Any, Expression]) -> Expression:
         """Return whether a string contains, starts with or ends with a constant string."""
         (pattern,) = constants(node)
         function = _SEARCHES[node.getClass().getSimpleName()]
-        return self._call(function, node, common, types=TEXT, pattern=pattern)
+        return self._call(function, node, named_expressions, types=TEXT, pattern=pattern)
 
-    def like(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+    def like(self, node: Any, named_expressions: Mapping[Any, Expression]) -> Expression:
         """Translate a pattern that is a plain string, with ``%`` at its ends or without it."""
         (pattern,) = constants(node)
-        text = pattern.strip("%")
-        if set(text) & {"%", "_", "\\", node.escapeChar()}:
+        string = pattern.strip("%")
+        if set(string) & {"%", "_", "\\", node.escapeChar()}:
             raise NotInArrow(pattern)
-        if text == pattern:
-            read = self._expression(node.children().apply(0), common)
-            return Call("equal", (read, Constant(pa.scalar(text, pa.string()))))
-        before, behind = pattern.startswith("%"), pattern.endswith("%")
-        function = "contains" if before and behind else "ends_with" if before else "starts_with"
-        return self._call(function, node, common, types=TEXT, pattern=text)
+        if string == pattern:
+            read = self._expression(node.children().apply(0), named_expressions)
+            return Call("equal", (read, Constant(pa.scalar(string, pa.string()))))
+        open_start, open_end = pattern.startswith("%"), pattern.endswith("%")
+        function = (
+            "contains" if open_start and open_end else "ends_with" if open_start else "starts_with"
+        )
+        return self._call(function, node, named_expressions, types=TEXT, pattern=string)
 
-    def substring(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+    def substring(self, node: Any, named_expressions: Mapping[Any, Expression]) -> Expression:
         """Return a substring from a constant position, counted from the start of the string."""
-        place, length = constants(node)
-        text = items(node.children())[0]
-        if text.dataType().simpleString() not in TEXT or length < 0 or place < 0:
+        position, length = constants(node)
+        string = items(node.children())[0]
+        if string.dataType().simpleString() not in TEXT or length < 0 or position < 0:
             raise NotInArrow(node.sql())
-        start = max(place - 1, 0)
-        read = self._expression(text, common)
+        start = max(position - 1, 0)
+        read = self._expression(string, named_expressions)
         return Call("substring", (read,), {"start": start, "stop": start + length})
 
-    def replaced(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+    def replaced(self, node: Any, named_expressions: Mapping[Any, Expression]) -> Expression:
         """Return a string in which a constant string is replaced by another constant string."""
         pattern, replacement = constants(node)
         return self._call(
-            "replace", node, common, types=TEXT, pattern=pattern, replacement=replacement
+            "replace", node, named_expressions, types=TEXT, pattern=pattern, replacement=replacement
         )
 
-    def split(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+    def split(self, node: Any, named_expressions: Mapping[Any, Expression]) -> Expression:
         """Return the parts of a string between separators without regular expression characters."""
         separator, limit = constants(node)
-        text = items(node.children())[0]
+        string = items(node.children())[0]
         is_plain = separator and not _REGULAR.search(separator) and limit == -1
-        if not is_plain or text.dataType().simpleString() not in TEXT:
+        if not is_plain or string.dataType().simpleString() not in TEXT:
             raise NotInArrow(node.sql())
-        return Call("split", (self._expression(text, common),), {"pattern": separator})
+        return Call("split", (self._expression(string, named_expressions),), {"pattern": separator})
 
-    def array(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+    def array(self, node: Any, named_expressions: Mapping[Any, Expression]) -> Expression:
         """Return an array of values of one type."""
         values = items(node.children())
         if not values or any(value.dataType().simpleString() not in SCALARS for value in values):
             raise NotInArrow(node.sql())
-        read = tuple(self._expression(value, common) for value in values)
+        read = tuple(self._expression(value, named_expressions) for value in values)
         return Call("array", read, {"has_nulls": node.dataType().containsNull()})
 
-    def sliced(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+    def sliced(self, node: Any, named_expressions: Mapping[Any, Expression]) -> Expression:
         """Return a constant number of elements from a constant position, counted from the start."""
-        place, length = constants(node)
+        position, length = constants(node)
         # With other arguments, Spark raises an error or counts from the end of the array.
-        if place < 1 or length < 0:
+        if position < 1 or length < 0:
             raise NotInArrow(node.sql())
-        read = self._expression(items(node.children())[0], common)
-        return Call("slice", (read,), {"start": place - 1, "stop": place - 1 + length})
+        read = self._expression(items(node.children())[0], named_expressions)
+        return Call("slice", (read,), {"start": position - 1, "stop": position - 1 + length})
 
-    def joined(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+    def joined(self, node: Any, named_expressions: Mapping[Any, Expression]) -> Expression:
         """Return ``concat_ws`` with a constant separator. Arrays raise ``NotInArrow``."""
         separator, *texts = items(node.children())
-        if any(text.dataType().simpleString() not in TEXT for text in texts):
+        if any(string.dataType().simpleString() not in TEXT for string in texts):
             raise NotInArrow(node.sql())
-        (text,) = constants(node, [separator])
-        read = tuple(self._expression(one, common) for one in texts)
-        return Call("concat_with", read, {"separator": text})
+        (string,) = constants(node, [separator])
+        read = tuple(self._expression(one, named_expressions) for one in texts)
+        return Call("concat_with", read, {"separator": string})
 
-    def valid_text(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+    def valid_string(self, node: Any, named_expressions: Mapping[Any, Expression]) -> Expression:
         """Return the argument of the UTF-8 check of a key.
 
         Decoded strings are valid UTF-8, and all functions return valid UTF-8.
         """
         if node.functionName() != "tryValidateUTF8String":
             raise NotInArrow(node.functionName())
-        return self._expression(node.children().apply(0), common)
+        return self._expression(node.children().apply(0), named_expressions)
 
 
 #: Class of a Spark expression that needs more than a rule -> its reader.
@@ -404,7 +411,7 @@ _READERS: Mapping[str, Callable[[_Reader, Any, Mapping[Any, Expression]], Expres
     "Like": _Reader.like,
     "Literal": _Reader.constant,
     "Slice": _Reader.sliced,
-    "StaticInvoke": _Reader.valid_text,
+    "StaticInvoke": _Reader.valid_string,
     "StringReplace": _Reader.replaced,
     "StringSplit": _Reader.split,
     "Substring": _Reader.substring,
@@ -414,7 +421,7 @@ _READERS: Mapping[str, Callable[[_Reader, Any, Mapping[Any, Expression]], Expres
 }
 
 
-def _sources(unpacked: Any) -> dict[int, str]:
+def _record_columns(unpacked: Any) -> dict[int, str]:
     """Return the columns of the record by expression id.
 
     They are the fields of the value, or the columns of a join.

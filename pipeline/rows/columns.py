@@ -9,7 +9,14 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.language import SCOPE, Filter, FlatMapValues, MapValues, Peek, refuse_taken
+from oriel.pipeline.language import (
+    SCOPE_COLUMNS,
+    Filter,
+    FlatMapValues,
+    MapValues,
+    Peek,
+    reject_scope_names,
+)
 from oriel.pipeline.rows.expressions import as_column
 from oriel.pipeline.windows import python_values
 
@@ -29,20 +36,22 @@ def key_text(expressions: tuple["str | Column", ...]) -> Column:
     return F.concat(*separated[1:])
 
 
-def _computes(name: str) -> bool:
+def _is_expression(name: str) -> bool:
     """Return whether a text is an expression and not a column name."""
     return re.search(r"[^\w`]", name) is not None
 
 
-def _mapped(values: list[str], step: MapValues | FlatMapValues, used: Column) -> list[Column]:
+def _value_columns(
+    values: list[str], step: MapValues | FlatMapValues, used: Column
+) -> list[Column]:
     """Return the columns of the new value: first kept columns, then computed columns.
 
     A computed column replaces a kept column of the same name. Computed columns are null in rows
     that are not ``used``.
     """
-    refuse_taken(str(step), step.columns)
+    reject_scope_names(str(step), step.columns)
     known = {"*", *map(str.lower, values)}
-    expression = next((n for n in step.keep if n.lower() not in known and _computes(n)), None)
+    expression = next((n for n in step.keep if n.lower() not in known and _is_expression(n)), None)
     if expression is not None:
         message = f"{step}: a computed column needs a name, like x={expression!r}"
         raise InvalidTopology(message)
@@ -56,24 +65,26 @@ def _mapped(values: list[str], step: MapValues | FlatMapValues, used: Column) ->
     return [*columns_of(names), *computed]
 
 
-def renewed(values: list[str], step: MapValues | FlatMapValues, used: Column) -> list[Column]:
+def replaced_columns(
+    values: list[str], step: MapValues | FlatMapValues, used: Column
+) -> list[Column]:
     """Return the scope and the value of rows after a step that computes new ones.
 
     Computed columns are null in rows that are not ``used``.
     """
     key = step.key if isinstance(step, MapValues) else ()
-    scope = with_key_of(key_text(key), used) if key else columns_of(SCOPE)
-    return [*scope, *_mapped(values, step, used)]
+    scope = scope_with_key(key_text(key), used) if key else columns_of(SCOPE_COLUMNS)
+    return [*scope, *_value_columns(values, step, used)]
 
 
-def holding(step: Filter) -> Column:
+def passes_filter(step: Filter) -> Column:
     """Return whether each row passes a filter."""
     # As in SQL's WHERE, a null condition counts as false.
     holds = F.coalesce(as_column(step.condition).cast("boolean"), F.lit(False))  # noqa: FBT003
     return ~holds if step.is_negated else holds
 
 
-def shown(values: list[str], step: Peek, used: Column) -> Column:
+def peek_column(values: list[str], step: Peek, used: Column) -> Column:
     """Return a column that calls the function of ``peek`` for rows that are ``used``.
 
     The column is true for all rows. The caller adds it to the condition that keeps a row, so Spark
@@ -89,7 +100,7 @@ def shown(values: list[str], step: Peek, used: Column) -> Column:
 
     function: Callable[..., Column] = F.arrow_udf(show, "boolean")  # type: ignore[call-overload]
     value = F.when(~F.col("__null_value"), F.struct(*columns_of(values)))
-    return function(used, *columns_of(SCOPE), value)
+    return function(used, *columns_of(SCOPE_COLUMNS), value)
 
 
 @cache
@@ -98,8 +109,8 @@ def in_use() -> Column:
     return F.col("__reason").isNull() & F.col("__keep")
 
 
-def with_key_of(text: Column, used: Column) -> list[Column]:
-    """Return the columns of ``SCOPE`` with the key ``text``, null in rows that are not ``used``."""
+def scope_with_key(text: Column, used: Column) -> list[Column]:
+    """Return ``SCOPE_COLUMNS`` with the key ``text``, null in rows that are not ``used``."""
     return [F.when(used, text).alias("key"), F.col("timestamp_ms")]
 
 

@@ -36,7 +36,7 @@ _NOT_DETERMINISTIC = (
     "ids of Spark, or the current time. Use timestamp_ms, the time of the record"
 )
 #: Spark's parser replaces these literals by the time of parsing, so no plan shows them.
-_CLOCK_LITERAL = re.compile(
+_CURRENT_TIME_LITERAL = re.compile(
     r"\b(?:date|timestamp(?:_ltz|_ntz)?)\s*(['\"])\s*(?:now|today|tomorrow|yesterday)\b",
     re.IGNORECASE,
 )
@@ -68,7 +68,7 @@ class StepExpressions:
         """
         for role, expression in self.expressions.items():
             try:
-                fault = _fault(self.rows.select(as_column(expression)), self.rows, [expression])
+                fault = _problem(self.rows.select(as_column(expression)), self.rows, [expression])
             except PySparkException as error:
                 refused = error_kind(error).startswith(_NOT_ROW_WISE_CONDITIONS)
                 fault = _NOT_ROW_WISE if refused else None
@@ -86,7 +86,7 @@ class StepExpressions:
             ".map_values('*') after the join to read all columns"
         )
 
-    def wrong_type(self) -> str | None:
+    def invalid_type(self) -> str | None:
         """Return the first condition or part of a key with an invalid type and why, or None.
 
         Spark would cast it. A string that is not a boolean becomes null, and a struct becomes a
@@ -114,7 +114,7 @@ def as_column(expression: "str | Column") -> Column:
     return F.expr(expression) if isinstance(expression, str) else expression
 
 
-def refuse_unsteady(
+def check_deterministic(
     store: str,
     first: DataFrame,
     last: DataFrame,
@@ -135,18 +135,18 @@ def refuse_unsteady(
             store and the step.
     """
     expressions = [expression for step in steps for expression in step.expressions.values()]
-    fault = _fault(last, first, expressions, flattened)
+    fault = _problem(last, first, expressions, flattened)
     if fault is None:
         return
     # A check by Spark needs some ms, so all steps are checked at once. If the check fails, each
     # expression is checked alone to find the invalid one.
-    faults = ((step.step, step.fault()) for step in steps)
-    named = next((f"step {step}: {why}" for step, why in faults if why), f"a step {fault}")
+    problems = ((step.step, step.fault()) for step in steps)
+    named = next((f"step {step}: {why}" for step, why in problems if why), f"a step {fault}")
     message = f"store {store!r}, {named}"
     raise InvalidTopology(message)
 
 
-def carried_schema(store: str, schema: StructType, step_of: Mapping[str, str]) -> pa.Schema:
+def value_schema(store: str, schema: StructType, step_of: Mapping[str, str]) -> pa.Schema:
     """Return the Arrow schema of the value columns after the steps.
 
     Args:
@@ -163,22 +163,22 @@ def carried_schema(store: str, schema: StructType, step_of: Mapping[str, str]) -
         try:
             column_type = to_arrow_type(field.dataType)
         except (AssertionError, ValueError, PySparkException) as error:
-            way_out = "Cast it to a number, string, boolean or an array of them"
+            advice = "Cast it to a number, string, boolean or an array of them"
             if isinstance(field.dataType, TimestampType):
-                way_out = (
+                advice = (
                     "Convert it to a number with unix_millis(...), or use it inside the "
                     "expression that needs it"
                 )
             message = (
                 f"store {store!r}, {step_of.get(field.name, step_of[''])}: column {field.name!r} "
-                f"cannot have the type {field.dataType.simpleString().upper()}. {way_out}"
+                f"cannot have the type {field.dataType.simpleString().upper()}. {advice}"
             )
             raise InvalidTopology(message) from error
         fields.append(pa.field(field.name, column_type, nullable=field.nullable))
     return pa.schema(fields)
 
 
-def _fault(
+def _problem(
     rows: DataFrame, base: DataFrame, expressions: Sequence["str | Column"], flattened: int = 0
 ) -> str | None:
     """Return why the projections from ``base`` to ``rows`` are invalid, or None.
@@ -205,8 +205,8 @@ def _fault(
     # The next batch would have another value.
     if (
         _calls_current(plan, patterns.CURRENT_LIKE())
-        or _casts_clock_text(plan, catalyst.optimizer)
-        or any(_CLOCK_LITERAL.search(str(expression)) for expression in expressions)
+        or _casts_current_time_string(plan, catalyst.optimizer)
+        or any(_CURRENT_TIME_LITERAL.search(str(expression)) for expression in expressions)
     ):
         return _NOT_DETERMINISTIC
     return None
@@ -231,9 +231,9 @@ def _calls_current(plan: Any, current_like: Any) -> bool:
     # The generator of a step that flattens only passes on the column that a projection has
     # computed.
     while plan.nodeName() in {"Project", "Generate"} and plan.containsPattern(current_like):
-        marked = [plan.expressions()]
-        while marked:
-            expressions = marked.pop()
+        marked_expressions = [plan.expressions()]
+        while marked_expressions:
+            expressions = marked_expressions.pop()
             for index in range(expressions.size()):
                 expression = expressions.apply(index)
                 if not expression.containsPattern(current_like):
@@ -243,14 +243,14 @@ def _calls_current(plan: Any, current_like: Any) -> bool:
                     children.apply(child).containsPattern(current_like)
                     for child in range(children.size())
                 ):
-                    marked.append(children)
+                    marked_expressions.append(children)
                 elif expression.getClass().getSimpleName() not in _CONSTANT_FUNCTIONS:
                     return True
         plan = plan.child()
     return False
 
 
-def _casts_clock_text(plan: Any, optimizer: Any) -> bool:
+def _casts_current_time_string(plan: Any, optimizer: Any) -> bool:
     """Return whether a string like 'now' is cast to a time.
 
     In the analyzed plan, this is a cast like any other. Spark's optimizer replaces it by the

@@ -12,11 +12,18 @@ from operator import or_
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
-from oriel.pipeline.language import SCOPE, Branches, Filter, MapValues, Peek
-from oriel.pipeline.rows.columns import column_of, columns_of, holding, in_use, renewed, shown
+from oriel.pipeline.language import SCOPE_COLUMNS, Branches, Filter, MapValues, Peek
+from oriel.pipeline.rows.columns import (
+    column_of,
+    columns_of,
+    in_use,
+    passes_filter,
+    peek_column,
+    replaced_columns,
+)
 
 
-class Fork:
+class BranchColumns:
     """The columns of rows during the branches of a step.
 
     Attributes:
@@ -31,7 +38,7 @@ class Fork:
         self._number_of_branches = len(step.chains)
         self._maps = any(isinstance(each, MapValues) for steps in step.chains for each in steps)
 
-    def parted(self, values: list[str]) -> list[Column]:
+    def split_columns(self, values: list[str]) -> list[Column]:
         """Return the columns at the split, with copies of key and value."""
         return self._copied("__parted_", values)
 
@@ -40,53 +47,57 @@ class Fork:
 
         Key and value are the same as at the split. All rows in use belong to the branch so far.
         """
-        carried, taken = self.carried, F.when(in_use(), F.lit(True)).alias(_taken(branch))  # noqa: FBT003
-        self.carried = (*carried, _taken(branch))
+        carried, taken = self.carried, F.when(in_use(), F.lit(True)).alias(_in_branch(branch))  # noqa: FBT003
+        self.carried = (*carried, _in_branch(branch))
         if not self._maps:
-            return [*columns_of(carried), taken, *columns_of((*SCOPE, *values))]
-        anew = {
+            return [*columns_of(carried), taken, *columns_of((*SCOPE_COLUMNS, *values))]
+        restored = {
             name: F.when(in_use(), column_of(f"__parted_{name}")).alias(name)
             for name in ("key", *self._values)
         }
-        key = anew.pop("key")
-        return [*columns_of(carried), taken, key, F.col("timestamp_ms"), *anew.values()]
+        key = restored.pop("key")
+        return [*columns_of(carried), taken, key, F.col("timestamp_ms"), *restored.values()]
 
     def applied(
         self, branch: int, step: Filter | MapValues | Peek, values: list[str]
     ) -> list[Column]:
         """Return the columns after a step of a branch."""
-        name = _taken(branch)
+        name = _in_branch(branch)
         taken = in_use() & F.col(name)
         if isinstance(step, MapValues):
-            return [*columns_of(self.carried), *renewed(values, step, taken)]
+            return [*columns_of(self.carried), *replaced_columns(values, step, taken)]
         if isinstance(step, Filter):
-            holds = F.when(F.col(name), holding(step)).otherwise(F.lit(False))  # noqa: FBT003
-            goes_on = F.when(in_use(), holds)
+            holds = F.when(F.col(name), passes_filter(step)).otherwise(F.lit(False))  # noqa: FBT003
+            stays_in_branch = F.when(in_use(), holds)
         else:
-            goes_on = F.col(name) & shown(values, step, taken)
+            stays_in_branch = F.col(name) & peek_column(values, step, taken)
         others = (each for each in self.carried if each != name)
-        return [*columns_of(others), goes_on.alias(name), *columns_of((*SCOPE, *values))]
+        return [
+            *columns_of(others),
+            stays_in_branch.alias(name),
+            *columns_of((*SCOPE_COLUMNS, *values)),
+        ]
 
     def ended(self, branch: int, values: list[str]) -> list[Column]:
         """Return the columns at the end of a branch, with copies of its key and value."""
         return self._copied(f"__given_{branch}_", values)
 
-    def chosen(self, values: list[str]) -> list[Column]:
+    def merged_columns(self, values: list[str]) -> list[Column]:
         """Return the columns after the merge: each row has the key and the value of its branch.
 
         A row that belongs to no branch is filtered out.
         """
         branches = range(self._number_of_branches)
-        takes_any = reduce(or_, (F.col(_taken(branch)) for branch in branches))
-        keep = F.when(in_use(), takes_any).otherwise(F.lit(False)).alias("__keep")  # noqa: FBT003
+        is_in_any_branch = reduce(or_, (F.col(_in_branch(branch)) for branch in branches))
+        keep = F.when(in_use(), is_in_any_branch).otherwise(F.lit(False)).alias("__keep")  # noqa: FBT003
         meta = columns_of(name for name in self._meta if name != "__keep")
         if not self._maps:
-            return [*meta, keep, *columns_of((*SCOPE, *values))]
-        key, *given = (_of_branch(name, len(branches)) for name in ("key", *values))
-        return [*meta, keep, key, F.col("timestamp_ms"), *given]
+            return [*meta, keep, *columns_of((*SCOPE_COLUMNS, *values))]
+        key, *branch_results = (_merged_column(name, len(branches)) for name in ("key", *values))
+        return [*meta, keep, key, F.col("timestamp_ms"), *branch_results]
 
     def _copied(self, prefix: str, values: list[str]) -> list[Column]:
-        rows = columns_of((*self.carried, *SCOPE, *values))
+        rows = columns_of((*self.carried, *SCOPE_COLUMNS, *values))
         if not self._maps:
             return rows
         copies = {f"{prefix}{name}": column_of(name) for name in ("key", *values)}
@@ -94,13 +105,13 @@ class Fork:
         return [*rows, *(F.when(in_use(), column).alias(name) for name, column in copies.items())]
 
 
-def _taken(branch: int) -> str:
+def _in_branch(branch: int) -> str:
     return f"__taken_{branch}"
 
 
-def _of_branch(name: str, branches: int) -> Column:
+def _merged_column(name: str, branches: int) -> Column:
     """Return a column with the value from the branch of each row."""
-    choice = F.when(F.col(_taken(0)), column_of(f"__given_0_{name}"))
+    choice = F.when(F.col(_in_branch(0)), column_of(f"__given_0_{name}"))
     for branch in range(1, branches):
-        choice = choice.when(F.col(_taken(branch)), column_of(f"__given_{branch}_{name}"))
+        choice = choice.when(F.col(_in_branch(branch)), column_of(f"__given_{branch}_{name}"))
     return F.when(in_use(), choice).alias(name)

@@ -22,16 +22,16 @@ def row_steps(records: DataFrame, origin: Input | AggregatedRows, store: str) ->
     Raises:
         InvalidTopology: See ``RowSteps``.
     """
-    reading = _Reading.of(records, origin)
-    steps = _already_read.get(reading)
+    reading = _CacheKey.of(records, origin)
+    steps = _cache.get(reading)
     if steps is None:
         steps = RowSteps(records, origin, store)
         # Steps that Spark runs are not cached. They can call a registered function, and later
         # another function can have its name.
         if steps.arrow is not None:
-            if len(_already_read) == _MOST_KEPT:
-                _already_read.clear()
-            _already_read[reading] = steps
+            if len(_cache) == _CACHE_ENTRIES_MAX:
+                _cache.clear()
+            _cache[reading] = steps
     steps = copy(steps)
     # The caller selects columns in its own copy.
     steps.arrow = copy(steps.arrow)
@@ -39,7 +39,7 @@ def row_steps(records: DataFrame, origin: Input | AggregatedRows, store: str) ->
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _CacheKey:
     """The cache key of steps. ``same_as`` has all that distinguishes two keys."""
 
     same_as: tuple[object, ...]
@@ -47,7 +47,7 @@ class _Reading:
     origin: Input | AggregatedRows = field(compare=False)
 
     @classmethod
-    def of(cls, records: DataFrame, origin: Input | AggregatedRows) -> "_Reading":
+    def of(cls, records: DataFrame, origin: Input | AggregatedRows) -> "_CacheKey":
         """Return the cache key of the steps after ``records``.
 
         It contains the texts of the steps and of the grouping, and the columns that they read.
@@ -68,6 +68,6 @@ class _Reading:
         return cls(same_as, records, origin)
 
 
-_already_read: dict[_Reading, RowSteps] = {}
+_cache: dict[_CacheKey, RowSteps] = {}
 #: A topology has some dozens of entries.
-_MOST_KEPT = 2000
+_CACHE_ENTRIES_MAX = 2000

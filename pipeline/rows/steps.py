@@ -28,7 +28,7 @@ from oriel.pipeline.hops import FIRST_ELEMENT, MESSAGE, StepsOutput
 from oriel.pipeline.language import (
     NO_ROW_KEY,
     OWN_KEY,
-    SCOPE,
+    SCOPE_COLUMNS,
     AggregatedRows,
     Branches,
     Filter,
@@ -42,27 +42,27 @@ from oriel.pipeline.language import (
     RowStep,
     Step,
     grouping_text,
-    told_step,
+    step_for_message,
 )
 from oriel.pipeline.rows.catalyst import arrow_program
 from oriel.pipeline.rows.columns import (
     columns_of,
-    holding,
     in_use,
     key_text,
-    renewed,
-    shown,
-    with_key_of,
+    passes_filter,
+    peek_column,
+    replaced_columns,
+    scope_with_key,
 )
 from oriel.pipeline.rows.expressions import (
     CONDITION,
     KEY,
     StepExpressions,
-    carried_schema,
-    refuse_unsteady,
+    check_deterministic,
+    value_schema,
 )
-from oriel.pipeline.rows.fork import Fork
-from oriel.pipeline.rows.unpacking import JOIN_COLUMNS, JOINED, unpacked
+from oriel.pipeline.rows.fork import BranchColumns
+from oriel.pipeline.rows.unpacking import JOIN_COLUMNS, JOINED, input_columns
 from oriel.pipeline.spark import error_kind, first_line
 from oriel.pipeline.windows import FOREIGN_KEY
 from oriel.storage import KEY_BYTES_MAX
@@ -88,13 +88,13 @@ class RowSteps:
         self._output: StepsOutput | None = None
         self._store = store
         self._records = records
-        self._meta, columns, read = unpacked(records, origin)
+        self._meta, columns, read = input_columns(records, origin)
         self._deletes = read == JOINED or any(
             isinstance(step, Filter) and step.of_table for step in origin.steps
         )
         unpacked_rows = rows = self._project(records, columns)
         step_of = {"": read}
-        for each in _all_of(origin.steps):
+        for each in _steps_of_branches(origin.steps):
             if isinstance(each, MapValues | FlatMapValues):
                 step_of.update(dict.fromkeys(each.columns, f"step {each}"))
         for number, step in enumerate(origin.steps):
@@ -102,8 +102,8 @@ class RowSteps:
                 rows = self._branched(step, rows)
                 continue
             build = partial(self._applied, step=step)
-            told = told_step(origin.steps, number)
-            rows = self._checked(told, rows, _expressions_by_name(step), build)
+            step_text = step_for_message(origin.steps, number)
+            rows = self._checked(step_text, rows, _expressions_by_name(step), build)
             if isinstance(step, FlatMapValues):
                 rows = self._flattened(step, rows)
         self._rows = self._checked(
@@ -112,13 +112,13 @@ class RowSteps:
             _key_parts(origin.group_by),
             partial(self._with_key, group_by=origin.group_by),
         )
-        refuse_unsteady(
+        check_deterministic(
             store, unpacked_rows, self._rows, self._steps,
             flattened=sum(isinstance(step, FlatMapValues) for step in origin.steps),
         )  # fmt: skip
         #: The Arrow schema of the value columns after the steps.
-        self.values: pa.Schema = carried_schema(
-            store, rows.drop(*self._meta, *SCOPE).schema, step_of
+        self.values: pa.Schema = value_schema(
+            store, rows.drop(*self._meta, *SCOPE_COLUMNS).schema, step_of
         )
         program = arrow_program(self._rows, self._records)
         self._typed_keys = None if isinstance(origin, AggregatedRows) else TypedKeys.of(origin)
@@ -167,8 +167,8 @@ class RowSteps:
         if join_columns:
             # A deleted row of a join is not an invalid record. If the next operator cannot use it,
             # the row is filtered out.
-            gone = in_use() & F.col("__null_value") & reason.isNotNull()
-            reason, keep = F.when(~gone, reason), keep & ~gone
+            is_deleted = in_use() & F.col("__null_value") & reason.isNotNull()
+            reason, keep = F.when(~is_deleted, reason), keep & ~is_deleted
         raw = F.col("__raw") if output.keeps_raw else F.when(reason.isNotNull(), F.col("__raw"))
         first_element = [FIRST_ELEMENT.name] if FIRST_ELEMENT.name in self._meta else []
         selected = [
@@ -187,29 +187,31 @@ class RowSteps:
         ]
         return [*projections, selected]
 
-    def rows(self, records: DataFrame, carried: Sequence[str] = ()) -> DataFrame:
+    def rows(self, records: DataFrame, passed_through: Sequence[str] = ()) -> DataFrame:
         """Return the rows for the stream-time assigner.
 
         Columns: partition, offset, reason, keep, null_value, raw, message, key and timestamp_ms.
         Join results also have their lineage and stream_time_ms.
         Flattened records also have ``FIRST_ELEMENT``. The last columns are the chosen value
-        columns, and the columns ``carried`` of ``records``, which no step reads.
+        columns, and the columns ``passed_through`` of ``records``, which no step reads.
 
         Only dead letters have a message. Only dead letters have raw bytes, unless the output keeps
         the bytes of all rows. The rows of a flattened record are adjacent.
         """
-        unpacked, *others = (*self._projections, *self._output_projections)
-        if not carried:
-            for columns in (unpacked, *others):
+        first_projection, *others = (*self._projections, *self._output_projections)
+        if not passed_through:
+            for columns in (first_projection, *others):
                 records = records.select(*columns)
             return records
         # They have their own prefix, because a step or an aggregate can have a column of the same
         # name.
-        hidden = {name: f"__carried_{name}" for name in carried}
-        records = records.select(*unpacked, *(F.col(n).alias(h) for n, h in hidden.items()))
+        renamed = {name: f"__carried_{name}" for name in passed_through}
+        records = records.select(
+            *first_projection, *(F.col(n).alias(h) for n, h in renamed.items())
+        )
         for columns in others:
-            records = records.select(*columns, *hidden.values())
-        return records.withColumnsRenamed({h: n for n, h in hidden.items()})
+            records = records.select(*columns, *renamed.values())
+        return records.withColumnsRenamed({h: n for n, h in renamed.items()})
 
     def failing_step(self, records: DataFrame, error: Exception) -> str | None:
         """Return the first step that fails on ``records`` in the same way as ``error``, or None."""
@@ -224,7 +226,7 @@ class RowSteps:
                 return step.step if error_kind(step_error) == error_kind(error) else None
         return None
 
-    def a_null_row(self) -> DataFrame:
+    def null_row(self) -> DataFrame:
         """Return one row with the columns of the records, which are all null."""
         fields = [StructField(field.name, field.dataType) for field in self._records.schema]
         row = tuple(None for _ in fields)
@@ -237,8 +239,8 @@ class RowSteps:
 
     def _values_of(self, rows: DataFrame) -> StructType:
         """Return the value columns of rows during the steps."""
-        hidden = {*self._meta, *SCOPE}
-        return StructType([field for field in rows.schema if field.name not in hidden])
+        renamed = {*self._meta, *SCOPE_COLUMNS}
+        return StructType([field for field in rows.schema if field.name not in renamed])
 
     def _project(self, rows: DataFrame, columns: list[Column]) -> DataFrame:
         self._projections.append(columns)
@@ -257,7 +259,7 @@ class RowSteps:
         self._steps.append(step_expressions)
         try:
             built = self._project(rows, build(values))
-            why = step_expressions.wrong_type()
+            why = step_expressions.invalid_type()
         except (PySparkException, Py4JJavaError) as error:
             # Spark's message about an aggregate or a generator is advice for a whole query.
             why = step_expressions.fault() or f"{first_line(error)}{step_expressions.hint(error)}"
@@ -291,7 +293,7 @@ class RowSteps:
             # A deleted row also has an array if the step computes one from nulls.
             elements = F.when(~F.col("__null_value"), F.col(f"`{name}`")).alias(name)
             others = (value for value in values if value != name)
-            return [*columns_of((*self._meta, *SCOPE, *others)), elements]
+            return [*columns_of((*self._meta, *SCOPE_COLUMNS, *others)), elements]
 
         def exploded(values: list[str]) -> list[Column]:
             elements = F.col(f"`{name}`")
@@ -301,7 +303,7 @@ class RowSteps:
             return [
                 *columns_of(m for m in self._meta if m != "__keep"),
                 kept,
-                *columns_of((*SCOPE, *(value for value in values if value != name))),
+                *columns_of((*SCOPE_COLUMNS, *(value for value in values if value != name))),
                 F.posexplode_outer(elements).alias("__place", name),
             ]
 
@@ -316,7 +318,7 @@ class RowSteps:
             return [
                 *columns_of(others),
                 is_first.alias(FIRST_ELEMENT.name),
-                *columns_of((*SCOPE, *(value for value in values if value != "__place"))),
+                *columns_of((*SCOPE_COLUMNS, *(value for value in values if value != "__place"))),
             ]
 
         for build in (of_values, exploded, marked):
@@ -330,8 +332,8 @@ class RowSteps:
         Raises:
             InvalidTopology: The branches have different value columns.
         """
-        meta, fork = self._meta, Fork(step, self._meta, self._values_of(rows).names)
-        rows = self._checked(str(step), rows, {}, fork.parted)
+        meta, fork = self._meta, BranchColumns(step, self._meta, self._values_of(rows).names)
+        rows = self._checked(str(step), rows, {}, fork.split_columns)
         given: list[StructType] = []
         for number, steps in enumerate(step.chains):
             self._meta = fork.carried
@@ -350,38 +352,38 @@ class RowSteps:
                 raise InvalidTopology(message)
             rows = self._checked(str(step), rows, {}, partial(fork.ended, number))
         self._meta = fork.carried
-        rows = self._checked(str(step), rows, {}, fork.chosen)
+        rows = self._checked(str(step), rows, {}, fork.merged_columns)
         self._meta = meta
         return rows
 
     def _applied(self, values: list[str], step: RowStep) -> list[Column]:
         if isinstance(step, MapValues | FlatMapValues):
-            return [*columns_of(self._meta), *renewed(values, step, in_use())]
+            return [*columns_of(self._meta), *replaced_columns(values, step, in_use())]
         if isinstance(step, LookupKey):
-            scope = with_key_of(F.coalesce(key_text((step.key,)), F.lit(NO_ROW_KEY)), in_use())
+            scope = scope_with_key(F.coalesce(key_text((step.key,)), F.lit(NO_ROW_KEY)), in_use())
             own_key = F.when(in_use(), F.col("key")).alias(OWN_KEY)
             return [*columns_of(self._meta), *scope, *columns_of(values), own_key]
         if isinstance(step, ForeignKey):
             foreign_key = F.when(in_use(), key_text(step.key)).alias(FOREIGN_KEY.name)
             return [
-                *columns_of((*self._meta, *SCOPE, *(values if step.beside else ()))),
+                *columns_of((*self._meta, *SCOPE_COLUMNS, *(values if step.beside else ()))),
                 foreign_key,
             ]
         if isinstance(step, OwnKey):
             names = [name for name in values if name != OWN_KEY]
             return [
                 *columns_of(self._meta),
-                *with_key_of(F.col(OWN_KEY), in_use()),
+                *scope_with_key(F.col(OWN_KEY), in_use()),
                 *columns_of(names),
             ]
         if isinstance(step, Peek):
             meta = [name for name in self._meta if name != "__keep"]
-            keep = (F.col("__keep") & shown(values, step, in_use())).alias("__keep")
-            return [*columns_of(meta), keep, *columns_of((*SCOPE, *values))]
+            keep = (F.col("__keep") & peek_column(values, step, in_use())).alias("__keep")
+            return [*columns_of(meta), keep, *columns_of((*SCOPE_COLUMNS, *values))]
         return self._filtered(values, step)
 
     def _filtered(self, values: list[str], step: Filter) -> list[Column]:
-        holds = holding(step)
+        holds = passes_filter(step)
         if step.of_table:
             # As in a record with a null value, all columns are null for later steps.
             deleted = F.when(in_use(), F.col("__null_value") | ~holds).otherwise(
@@ -389,18 +391,23 @@ class RowSteps:
             )
             meta = [name for name in self._meta if name != "__null_value"]
             left = (F.when(~deleted, F.col(f"`{name}`")).alias(name) for name in values)
-            return [*columns_of(meta), deleted.alias("__null_value"), *columns_of(SCOPE), *left]
+            return [
+                *columns_of(meta),
+                deleted.alias("__null_value"),
+                *columns_of(SCOPE_COLUMNS),
+                *left,
+            ]
         keep = F.when(in_use(), holds).otherwise(F.lit(False))  # noqa: FBT003
         meta = [name for name in self._meta if name != "__keep"]
-        return [*columns_of(meta), keep.alias("__keep"), *columns_of((*SCOPE, *values))]
+        return [*columns_of(meta), keep.alias("__keep"), *columns_of((*SCOPE_COLUMNS, *values))]
 
     def _with_key(self, values: list[str], group_by: tuple["str | Column", ...]) -> list[Column]:
         key = key_text(group_by) if group_by else F.col("key")
         key = F.when(in_use(), key).alias("__key")
-        return [*columns_of((*self._meta, *SCOPE, *values)), key]
+        return [*columns_of((*self._meta, *SCOPE_COLUMNS, *values)), key]
 
 
-def _all_of(steps: Iterable[Step]) -> Iterator[RowStep]:
+def _steps_of_branches(steps: Iterable[Step]) -> Iterator[RowStep]:
     """Yield the steps. For merged branches, yield the steps of all branches."""
     for step in steps:
         yield from (step,) if not isinstance(step, Branches) else chain(*step.chains)

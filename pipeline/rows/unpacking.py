@@ -8,19 +8,19 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_type
 
-from oriel.pipeline.hops import BESIDE_RESULT, MESSAGE, REASON, TASK
-from oriel.pipeline.language import SCOPE, AggregatedRows, Input, refuse_taken
+from oriel.pipeline.hops import MESSAGE, REASON, RESULT_EXTRA_FIELDS, TASK
+from oriel.pipeline.language import SCOPE_COLUMNS, AggregatedRows, Input, reject_scope_names
 from oriel.pipeline.windows import NULL_VALUE
 
 _META = ("__partition", "__offset", "__raw", MESSAGE.name, "__reason", "__null_value", "__keep")
 _ROW_META = ("__reason", "__null_value", "__keep")
 #: Further columns of join results -> their names during the steps.
-JOIN_COLUMNS = {field.name: f"__{field.name}" for field in BESIDE_RESULT}
+JOIN_COLUMNS = {field.name: f"__{field.name}" for field in RESULT_EXTRA_FIELDS}
 #: The name of the input in messages about steps after a join.
 JOINED = "join"
 
 
-def unpacked(
+def input_columns(
     records: DataFrame, origin: Input | AggregatedRows
 ) -> tuple[tuple[str, ...], list[Column], str]:
     """Return the columns of the rows that the first step reads.
@@ -30,7 +30,7 @@ def unpacked(
         messages.
     """
     if isinstance(origin, AggregatedRows):
-        bounds = tuple(name for name in origin.scope if name not in SCOPE)
+        bounds = tuple(name for name in origin.scope if name not in SCOPE_COLUMNS)
         return (*_ROW_META, *bounds), _unpacked_aggregates(records), "the aggregation"
     if TASK.name in records.columns:
         joined = tuple(of for name, of in JOIN_COLUMNS.items() if name in records.columns)
@@ -40,7 +40,9 @@ def unpacked(
 
 def _unpacked_aggregates(rows: DataFrame) -> list[Column]:
     """Return the columns of aggregated rows, which have the value at the top level."""
-    refuse_taken("the aggregation", (name for name in rows.columns if name not in SCOPE))
+    reject_scope_names(
+        "the aggregation", (name for name in rows.columns if name not in SCOPE_COLUMNS)
+    )
     return [
         F.lit(None).cast("string").alias("__reason"),
         F.lit(False).alias("__null_value"),  # noqa: FBT003
@@ -52,7 +54,7 @@ def _unpacked_aggregates(rows: DataFrame) -> list[Column]:
 def _unpacked_records(records: DataFrame, origin: Input) -> list[Column]:
     """Return the value columns at the top level, and other columns with a prefix."""
     names = records.schema["value"].dataType.fieldNames()  # type: ignore[attr-defined]
-    refuse_taken(str(origin.source), names)
+    reject_scope_names(str(origin.source), names)
     return [
         F.col("partition").alias("__partition"),
         F.col("offset").alias("__offset"),
@@ -61,14 +63,22 @@ def _unpacked_records(records: DataFrame, origin: Input) -> list[Column]:
         F.col("reason").alias("__reason"),
         F.col("value").isNull().alias("__null_value"),
         F.lit(True).alias("__keep"),  # noqa: FBT003
-        *map(F.col, SCOPE),
+        *map(F.col, SCOPE_COLUMNS),
         *(F.col(f"value.`{name}`").alias(name) for name in names),
     ]
 
 
 def _unpacked_results(results: DataFrame) -> list[Column]:
     """Return the columns of join results. No step changes a row that has a reason."""
-    own = {"partition", "offset", TASK.name, REASON.name, NULL_VALUE.name, *JOIN_COLUMNS, *SCOPE}
+    own = {
+        "partition",
+        "offset",
+        TASK.name,
+        REASON.name,
+        NULL_VALUE.name,
+        *JOIN_COLUMNS,
+        *SCOPE_COLUMNS,
+    }
     is_null = F.lit(False)  # noqa: FBT003
     if NULL_VALUE.name in results.columns:
         is_null = F.coalesce(F.col(NULL_VALUE.name), is_null)
@@ -81,6 +91,6 @@ def _unpacked_results(results: DataFrame) -> list[Column]:
         is_null.alias("__null_value"),
         F.lit(True).alias("__keep"),  # noqa: FBT003
         *(F.col(n).alias(of) for n, of in JOIN_COLUMNS.items() if n in results.columns),
-        *map(F.col, SCOPE),
+        *map(F.col, SCOPE_COLUMNS),
         *(F.col(f"`{name}`") for name in results.columns if name not in own),
     ]

@@ -6,7 +6,7 @@ expression fails on a record, the error names the store and the step.
 """
 
 from oriel.pipeline.run.query import PipelineRun, RunSettings
-from oriel.pipeline.run.spark_runner import SPARK_ERRORS, refuse_failing
+from oriel.pipeline.run.spark_runner import SPARK_ERRORS, raise_failing_step
 from oriel.pipeline.run.topology_file import load_topology
 from oriel.pipeline.run.topology_run import run_topology
 
@@ -15,6 +15,6 @@ __all__ = [
     "PipelineRun",
     "RunSettings",
     "load_topology",
-    "refuse_failing",
+    "raise_failing_step",
     "run_topology",
 ]

@@ -16,7 +16,7 @@ from oriel.pipeline.commit import (
 )
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import Store, Topology
-from oriel.pipeline.run.publishing import refuse_publications
+from oriel.pipeline.run.publishing import check_publications
 from oriel.storage import DataLayout, StoreDefinition, say
 from oriel.storage.delta import DeltaLog, has_table
 
@@ -37,7 +37,7 @@ class Change(NamedTuple):
 Defined = tuple[Store, StoreDefinition | SinkDefinition]
 
 
-def refuse_unfit(
+def check_topology(
     topology: Topology, publish_options: Mapping[str, str] | None, rebuild: Sequence[str]
 ) -> None:
     """Reject a run or a rebuild that cannot succeed, by the topology alone.
@@ -56,14 +56,14 @@ def refuse_unfit(
         raise InvalidTopology(message)
     writing = topology.sinks if rebuild else topology.units
     written = [unit for unit in writing if not rebuild or unit.name in rebuild]
-    refuse_publications(written, publish_options)
+    check_publications(written, publish_options)
 
 
 def check_changes(
     layout: DataLayout,
     checkpoint: Checkpoint,
     topology: Topology,
-    units: Iterable[Defined],
+    definitions: Iterable[Defined],
     rebuilt: Sequence[str],
 ) -> None:
     """Reject a topology that changes stores. After a rebuild, only report the changes.
@@ -73,7 +73,7 @@ def check_changes(
     """
     changes = {
         unit.name: change
-        for unit, defined in units
+        for unit, defined in definitions
         if (change := _change(layout, checkpoint, unit, defined)).differences
     }
     if not rebuilt:

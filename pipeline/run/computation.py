@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from oriel.pipeline.decoding import BlockDecoder, refuse_ahead
+from oriel.pipeline.decoding import BlockDecoder, reject_ahead
 from oriel.pipeline.language import Source
 from oriel.pipeline.plan import StorePlans, WallClock
-from oriel.pipeline.run.spark_runner import SPARK_ERRORS, SparkRunner, refuse_failing, steps_of
+from oriel.pipeline.run.spark_runner import SPARK_ERRORS, SparkRunner, raise_failing_step, steps_of
 from oriel.pipeline.sources import SMALL_BATCH_RECORDS, Decoder, Log
 from oriel.pipeline.tasks import LocalRunner, Reports, StoreWork, run_stages
 from oriel.storage import Offsets
@@ -28,9 +28,11 @@ class Computation:
         self._decoders = decoders
         plans = list(plans)
         #: The stores without Spark: Arrow decodes the records that they read, and runs their steps.
-        self._by_arrow = {plan.store.name for plan in plans if self._is_by_arrow(plan)}
+        self._stores_without_spark = {
+            plan.store.name for plan in plans if self._runs_without_spark(plan)
+        }
         #: Whether a store has steps or decoders in Spark.
-        self.needs_spark = len(self._by_arrow) < len(plans)
+        self.needs_spark = len(self._stores_without_spark) < len(plans)
 
         #: How the functions of each store run, for stores with functions.
         self.functions = {plan.store.name: plan.functions for plan in plans if plan.functions}
@@ -57,16 +59,18 @@ class Computation:
         starts, ends = bounds
         latest_ms = wall_clock.latest_ms
         sources = dict.fromkeys(s for work in stores for s in work.plans.store.sources)
-        of_log = [source for source in sources if source in self._decoders]
+        log_sources = [source for source in sources if source in self._decoders]
         final = sum(map(len, final_rows.values()))
         # In most batches, no row becomes final. Stores that only read final rows then have no work.
-        has_none = not of_log and not final
-        is_small = final <= SMALL_BATCH_RECORDS and (not of_log or self._log.is_small(starts, ends))
-        if has_none or (
-            is_small and all(work.plans.store.name in self._by_arrow for work in stores)
+        is_empty = not log_sources and not final
+        is_small = final <= SMALL_BATCH_RECORDS and (
+            not log_sources or self._log.is_small(starts, ends)
+        )
+        if is_empty or (
+            is_small and all(work.plans.store.name in self._stores_without_spark for work in stores)
         ):
             records = {source: [table] for source, table in final_rows.items()}
-            records |= self._read(rows, starts, ends, latest_ms, of_log) if of_log else {}
+            records |= self._read(rows, starts, ends, latest_ms, log_sources) if log_sources else {}
             return run_stages(LocalRunner(records), stores)
         runner = SparkRunner(rows, self._log, self._decoders, latest_ms, final_rows)
         try:
@@ -74,7 +78,7 @@ class Computation:
         except SPARK_ERRORS as error:
             # Name the store and the step if an expression fails on a record.
             steps = (each for work in stores for each in steps_of(work.plans, runner))
-            refuse_failing(error, steps)
+            raise_failing_step(error, steps)
             raise
 
     def _read(
@@ -102,10 +106,10 @@ class Computation:
                 decoded = pa.concat_tables(
                     [decoder.schema.empty_table(), *map(decoder.decode, blocks)]
                 )
-                records[source].append(refuse_ahead(decoded, latest_ms))
+                records[source].append(reject_ahead(decoded, latest_ms))
         return records
 
-    def _is_by_arrow(self, plans: StorePlans) -> bool:
+    def _runs_without_spark(self, plans: StorePlans) -> bool:
         """Whether no source and no step of a store needs Spark."""
         decoders = (self._decoders.get(source) for source in plans.store.sources)
         return not plans.needs_spark and all(

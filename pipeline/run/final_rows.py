@@ -64,7 +64,7 @@ class FinalRows:
         for source in {s for name in readers for s in self._stores[name].plans.store.reads_stores}:
             first = self._first_offset(source, batch)
             records[source] = self._records(source, prepared[source.store], first)
-            ends |= ends_at(source, first + len(records[source]))
+            ends |= stream_ends(source, first + len(records[source]))
         return records, ends
 
     def _records(self, source: StoreSource, prepared: PreparedBatch, first: int) -> pa.Table:
@@ -86,15 +86,16 @@ class FinalRows:
         return max(ends)
 
 
-def ends_at(source: StoreSource, offset: int) -> Offsets:
+def stream_ends(source: StoreSource, offset: int) -> Offsets:
     """Return the offsets of the stream of a store's rows, after rows up to ``offset`` were read."""
     return {source.topic: {_PARTITION: offset}}
 
 
-def final_rows_up_to(table: Path, batch: int, decided: PreparedBatch | None) -> pa.Table:
+def final_rows_up_to(table: Path, batch: int, prepared_version: PreparedBatch | None) -> pa.Table:
     """Return all final rows of a store up to ``batch``, as records with offsets from 0.
 
-    ``decided`` is the batch as the store has prepared it. The table of the store can still lack it.
+    ``prepared_version`` is the batch as the store has prepared it. The table of the store can still
+    lack it.
 
     Raises:
         CheckpointError: the store has not prepared this batch.
@@ -103,18 +104,18 @@ def final_rows_up_to(table: Path, batch: int, decided: PreparedBatch | None) -> 
     dataset = open_with_files(table).to_pyarrow_dataset()
     rows = [dataset.to_table(filter=pc.field("final") & (pc.field("revision") <= batch))]
     if snapshot.batch < batch:
-        if decided is None:
+        if prepared_version is None:
             message = (
                 f"store {snapshot.definition.name!r} has not prepared batch {batch} yet, but the "
                 "new store reads it up to this batch. Run the pipeline once without the new store, "
                 "then with it"
             )
             raise CheckpointError(message)
-        rows += _rows_of_files(table, snapshot.definition, decided.files)
+        rows += _rows_of_files(table, snapshot.definition, prepared_version.files)
     return _as_records(rows, snapshot.definition, 0)
 
 
-def refuse_readers_behind(
+def check_readers(
     layout: DataLayout, checkpoint: Checkpoint, store: str, readers: Iterable[str], batch: int
 ) -> None:
     """Check that all ``readers`` of a store have read its rows of ``batch``, before a rebuild.
@@ -141,12 +142,12 @@ def refuse_readers_behind(
 
 
 def _definition(
-    layout: DataLayout, checkpoint: Checkpoint, unit: str
+    layout: DataLayout, checkpoint: Checkpoint, name: str
 ) -> StoreDefinition | SinkDefinition | None:
     """Return the recorded definition of a store or a sink, None if it does not exist."""
-    if is_sink_name(unit):
-        return SinkDefinition.recorded(checkpoint.folder, unit)
-    table = layout.table(unit)
+    if is_sink_name(name):
+        return SinkDefinition.recorded(checkpoint.folder, name)
+    table = layout.table(name)
     return DeltaLog(table).snapshot().definition if has_table(table) else None
 
 

@@ -22,7 +22,7 @@ from oriel.pipeline.sinks import (
     record_messages,
     row_messages,
 )
-from oriel.pipeline.sources import NotTranslated, producer_settings
+from oriel.pipeline.sources import UntranslatableOption, producer_settings
 from oriel.storage import (
     StoreDefinition,
     current_files,
@@ -61,7 +61,7 @@ class Publisher:
         except (FileNotFoundError, ValueError, LookupError, TypeError):
             return -1
 
-    def remember(self, batch: int) -> None:
+    def mark_published(self, batch: int) -> None:
         """Note that all rows of ``batch`` are written."""
         replace_file(self._path, with_digest(orjson.dumps({"batch": batch})), sync=self._sync)
 
@@ -122,18 +122,20 @@ class Publisher:
         return self._producers[topic]
 
 
-def refuse_publications(units: Iterable[Store], options: Mapping[str, str] | None) -> None:
+def check_publications(
+    stores_and_sinks: Iterable[Store], options: Mapping[str, str] | None
+) -> None:
     """Check that stores and streams can be written to Kafka.
 
     Args:
-        units: Stores and sinks.
+        stores_and_sinks: Stores and sinks.
         options: Options of Kafka's Java client, or None if no cluster is named.
 
     Raises:
         InvalidTopology: One of them has a topic, but no cluster is named.
         InvalidKafkaOption: The client that writes does not have an option.
     """
-    for unit in units:
+    for unit in stores_and_sinks:
         for publication in unit.publications:
             if options is not None:
                 _refuse_options(publication.topic, options)
@@ -149,6 +151,6 @@ def refuse_publications(units: Iterable[Store], options: Mapping[str, str] | Non
 def _refuse_options(topic: str, options: Mapping[str, str]) -> None:
     try:
         producer_settings(options)
-    except NotTranslated as error:
+    except UntranslatableOption as error:
         message = f"the topic {topic!r} cannot be written: {error}"
         raise InvalidKafkaOption(message) from error

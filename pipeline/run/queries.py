@@ -27,9 +27,9 @@ from oriel.storage import DataLayout, say
 #: Seconds between two checks that the query still runs.
 _POLL_SECONDS = 0.1
 #: Seconds between two polls of a log that does not respond.
-_ASK_AGAIN_SECONDS = 2
+_LOG_POLL_SECONDS = 2
 #: Failures of queries in a row, without a batch, while the log responds.
-_MOST_FAILURES = 3
+_FAILURES_MAX = 3
 #: After this time, a failure does not count as a repetition of the previous failure.
 _LONG_SECONDS = 300
 
@@ -47,10 +47,10 @@ class Queries:
         self._settings = settings
         self._is_warm = False
 
-    def run(self, progress: Progress, stop: threading.Event, most_seconds: float) -> None:
+    def run(self, progress: Progress, stop: threading.Event, timeout_seconds: float) -> None:
         """Run until the log's end (``--once``), or until ``stop`` is set.
 
-        At the start, wait ``most_seconds`` for a log that does not respond. Later, a run with
+        At the start, wait ``timeout_seconds`` for a log that does not respond. Later, a run with
         ``--once`` also waits that long, and other runs wait without a limit.
 
         Raises:
@@ -66,22 +66,22 @@ class Queries:
             self._log.lost_records,
         )
         try:
-            self._run(progress, report, stop, most_seconds)
+            self._run(progress, report, stop, timeout_seconds)
         finally:
             progress.rejections.report(now=True)
             report.end()
 
     def _run(
-        self, progress: Progress, report: RunReport, stop: threading.Event, most_seconds: float
+        self, progress: Progress, report: RunReport, stop: threading.Event, timeout_seconds: float
     ) -> None:
         failures = 0
         failure: BaseException | None = None
-        while (waited := self._has_answered(stop, most_seconds, report)) is not None:
+        while (waited := self._log_responds(stop, timeout_seconds, report)) is not None:
             if waited:
                 # The log did not respond, so earlier failures do not count.
                 failures, failure = 0, None
             if self._settings.trigger_ms is not None:
-                most_seconds = inf
+                timeout_seconds = inf
             batches, began = progress.batches, time.monotonic()
             run = PipelineRun(self._spark, self._topology, self._log, self._settings)
             try:
@@ -96,7 +96,7 @@ class Queries:
                 # Spark's gateway can't be called from a signal handler: that only sets a flag.
                 while query.isActive and not stop.wait(_POLL_SECONDS):
                     run.note_first_offsets()
-                    report.beat(run.maintenance_failures)
+                    report.write_heartbeat(run.maintenance_failures)
                     progress.rejections.report()
                 query.stop()
                 query.awaitTermination()
@@ -106,7 +106,7 @@ class Queries:
                 failure = run.failure or error
                 is_new = progress.batches > batches or time.monotonic() - began > _LONG_SECONDS
                 failures = 1 if is_new else failures + 1
-                if failures <= _MOST_FAILURES and self._log.may_pass(failure):
+                if failures <= _FAILURES_MAX and self._log.may_pass(failure):
                     continue
                 if failure is error:
                     raise
@@ -117,15 +117,15 @@ class Queries:
                 run.close()
                 report.note_failures(run.maintenance_failures)
 
-    def rebuild(self, stores: Sequence[str], stop: threading.Event, most_seconds: float) -> None:
-        """Compute ``stores`` again. Wait ``most_seconds`` for a log that does not respond.
+    def rebuild(self, stores: Sequence[str], stop: threading.Event, timeout_seconds: float) -> None:
+        """Compute ``stores`` again. Wait ``timeout_seconds`` for a log that does not respond.
 
         Raises:
             KafkaUnavailable: the log did not respond in time.
             PipelineError, StorageError: a store cannot be computed again.
         """
         self._warm_up()
-        if self._has_answered(stop, most_seconds) is not None:
+        if self._log_responds(stop, timeout_seconds) is not None:
             PipelineRun(self._spark, self._topology, self._log, self._settings, stores).close()
 
     def _warm_up(self) -> None:
@@ -135,8 +135,8 @@ class Queries:
             warm_up(self._spark, self._settings.tasks)
             create_in_background()
 
-    def _has_answered(
-        self, stop: threading.Event, most_seconds: float, report: RunReport | None = None
+    def _log_responds(
+        self, stop: threading.Event, timeout_seconds: float, report: RunReport | None = None
     ) -> bool | None:
         """Wait until the log responds. Return whether it had to wait, or None after a stop."""
         began = time.monotonic()
@@ -147,15 +147,15 @@ class Queries:
                 if waited:
                     say("answers", "Kafka responds again")
                 return waited
-            if time.monotonic() - began >= most_seconds:
+            if time.monotonic() - began >= timeout_seconds:
                 raise KafkaUnavailable(reason)
-            if not waited or most_seconds < inf:
+            if not waited or timeout_seconds < inf:
                 say("waiting", f"waiting: {reason}", level="warning")
             waited = True
             if report is not None and report.has_begun:
                 # A run that waits is alive.
-                report.beat()
-            stop.wait(_ASK_AGAIN_SECONDS)
+                report.write_heartbeat()
+            stop.wait(_LOG_POLL_SECONDS)
         return None
 
 
@@ -169,5 +169,5 @@ def _started(run: PipelineRun, progress: Progress, report: RunReport) -> Streami
     progress.begin(run.counters)
     query = run.start(on_batch)
     progress.on_start(run.computation.functions)
-    report.beat()
+    report.write_heartbeat()
     return query

@@ -15,23 +15,23 @@ from pyspark.sql.streaming import StreamingQuery
 
 from oriel.pipeline.commit import (
     Checkpoint,
-    DecidedBatch,
     Maintenance,
+    NewestPrepared,
     Publish,
-    Resumption,
+    RecoveryPoint,
     SinkDefinition,
     SinkTopic,
     StoreBatches,
     StoreTables,
-    decided_up_to,
-    define,
-    last_batch,
-    remove_left,
-    settle_log,
-    stores_left,
+    check_log,
+    newest_prepared,
+    remove_old_generations,
+    removed_stores,
+    store_definition,
+    topology_recovery_point,
 )
 from oriel.pipeline.decoding import BlockDecoder
-from oriel.pipeline.disk_errors import in_words
+from oriel.pipeline.disk_errors import user_error
 from oriel.pipeline.errors import CheckpointError, Fenced, InvalidTopology
 from oriel.pipeline.hops import decoded_schema
 from oriel.pipeline.language import (
@@ -44,25 +44,25 @@ from oriel.pipeline.language import (
     of_topics,
 )
 from oriel.pipeline.plan import (
-    UNPROTECTED,
-    ClockSettings,
+    NO_LIMITS,
     PreparedBatch,
     StorePlans,
     WallClock,
+    WallClockLimits,
     reasons_by_store,
 )
 from oriel.pipeline.rows import RowSteps, row_steps
-from oriel.pipeline.run.changes import Defined, check_changes, refuse_unfit
+from oriel.pipeline.run.changes import Defined, check_changes, check_topology
 from oriel.pipeline.run.computation import Computation
-from oriel.pipeline.run.final_rows import FinalRows, refuse_readers_behind
+from oriel.pipeline.run.final_rows import FinalRows, check_readers
 from oriel.pipeline.run.planned_batch import RARE_LOGS, planned_batch
 from oriel.pipeline.run.publishing import Publisher
 from oriel.pipeline.run.rebuild import Rebuild
 from oriel.pipeline.run.run_report import note_rebuilt
 from oriel.pipeline.sources import Log
-from oriel.pipeline.spark import first_line, generated_code, no_rows, scratch_folder
+from oriel.pipeline.spark import first_line, generated_code, no_rows, scratch_directory
 from oriel.storage import DataLayout, Offsets, StoreDefinition, is_sink_name, say
-from oriel.storage.delta import TableUpkeep, UpkeepSettings
+from oriel.storage.delta import MaintenanceSettings, TableMaintenance
 
 OnBatch = Callable[[int, dict[str, PreparedBatch]], None]
 
@@ -92,9 +92,9 @@ class RunSettings:
     key_groups: int = 64
     sync: bool = True
     publish_options: Mapping[str, str] | None = None
-    clocks: ClockSettings = UNPROTECTED
+    clocks: WallClockLimits = NO_LIMITS
     on_cluster: bool = False
-    upkeep: UpkeepSettings = field(default_factory=UpkeepSettings)
+    upkeep: MaintenanceSettings = field(default_factory=MaintenanceSettings)
 
 
 class PipelineRun:
@@ -123,8 +123,8 @@ class PipelineRun:
         self._log = log
         self._settings = settings
         self._topology = topology
-        self._waves = topology.waves
-        refuse_unfit(topology, settings.publish_options, rebuild)
+        self._waves = topology.levels
+        check_topology(topology, settings.publish_options, rebuild)
         self._opened: dict[str, StoreTables] = {}
         self._decoders = {source: log.decoder(source) for source in topology.sources}
         self._failure: BaseException | None = None
@@ -136,14 +136,14 @@ class PipelineRun:
         #: The last batch that ran, and the offsets at which it ended.
         self._last_ends: tuple[int, Offsets] | None = None
         #: Where the first query continues.
-        self._resumption: Resumption | None = None
+        self._recovery_point: RecoveryPoint | None = None
         self._layout = DataLayout(settings.data)
         folder = self._layout.checkpoint(settings.application)
         self._publisher = Publisher(settings.publish_options or {}, folder, sync=settings.sync)
-        self._checkpoint = Checkpoint(folder, sync=settings.sync, scratch=scratch_folder())
+        self._checkpoint = Checkpoint(folder, sync=settings.sync, scratch=scratch_directory())
         try:
             identity = log.identity(spark)
-            settle_log(folder, identity, sync=settings.sync)
+            check_log(folder, identity, sync=settings.sync)
             wanted = [plan for plan in plans if not rebuild or plan.store.name in rebuild]
             # In the order of the topology, a store follows the stores whose rows it reads.
             for plan in wanted if rebuild else ():
@@ -153,21 +153,21 @@ class PipelineRun:
             check_changes(self._layout, self._checkpoint, topology, defined, rebuild)
             tables = [self._tables(plan) for plan in wanted]
             # A rebuild reads the whole log again, and is a solution if the log has changed.
-            for of_store in () if rebuild else tables:
-                last = self._checkpoint.versions(of_store.definition.state_name).last_decided()
-                log.refuse_changed(of_store.definition.name, last.blocks if last else {})
+            for store_tables in () if rebuild else tables:
+                last = self._checkpoint.versions(store_tables.definition.state_name).last_prepared()
+                log.refuse_changed(store_tables.definition.name, last.blocks if last else {})
             self._stores: dict[str, StoreBatches] = {}
-            for plan, of_store in zip(wanted, tables, strict=True):
-                self._stores[plan.store.name] = self._open(plan, of_store)
+            for plan, store_tables in zip(wanted, tables, strict=True):
+                self._stores[plan.store.name] = self._open(plan, store_tables)
             self._final_rows = FinalRows(self._opened, self._stores)
             if not rebuild:
-                self._leave_others()
-                self._resumption = last_batch(self._stores.values())
-                self._checkpoint.prepare_spark(self._topics, self._resumption)
+                self._log_removed_stores()
+                self._recovery_point = topology_recovery_point(self._stores.values())
+                self._checkpoint.prepare_spark(self._topics, self._recovery_point)
         except BaseException:
             self._checkpoint.close()
             raise
-        self._maintenance = self._maintained()
+        self._maintenance = self._new_maintenance()
 
     def start(self, on_batch: OnBatch) -> StreamingQuery:
         """Start the streaming query, and call ``on_batch`` for every committed batch.
@@ -175,7 +175,7 @@ class PipelineRun:
         Raises:
             PipelineError: the log cannot be read from the end of the last batch.
         """
-        at = self._resumption
+        at = self._recovery_point
         read = {} if at is None else of_topics(at.ends if at.is_done else at.starts)
         self._log.open(self._spark, self._topics, read, self._checkpoint.folder)
         self._publish_again()
@@ -185,7 +185,7 @@ class PipelineRun:
                 on_batch(batch, self._run_batch(rows, batch))
             except BaseException as error:
                 # Spark would show it as text inside a Java error, so keep the original error.
-                self._failure = in_words(error)
+                self._failure = user_error(error)
                 raise
 
         sources, topics = self._topology.sources, self._topics
@@ -214,7 +214,7 @@ class PipelineRun:
     @property
     def counters(self) -> dict[str, dict[str, int]]:
         """Return the counters of each store before the first batch of this run."""
-        at = self._resumption
+        at = self._recovery_point
         if at is None:
             return {}
         batch = at.batch if at.is_done else at.batch - 1
@@ -264,7 +264,7 @@ class PipelineRun:
         self,
         empty: Mapping[Source, DataFrame],
         store: str,
-        origin: Input | AggregatedRows,
+        input_: Input | AggregatedRows,
         read: Source | pa.Schema,
     ) -> RowSteps:
         """Return Spark's steps for records of a source, results of a join, or aggregates."""
@@ -275,13 +275,13 @@ class PipelineRun:
             records = empty[read]
         else:
             records = no_rows(self._spark, from_arrow_schema(read))
-        return row_steps(records, origin, store)
+        return row_steps(records, input_, store)
 
     def _defined(self, plans: StorePlans) -> StoreDefinition:
         """Return the definition of a store from the topology."""
         types = plans.columns
         key_groups = self._settings.key_groups
-        return define(plans.store, types, self._checkpoint.application, key_groups)
+        return store_definition(plans.store, types, self._checkpoint.application, key_groups)
 
     def _with_definition(self, plans: StorePlans) -> Defined:
         return plans.store, self._sink(plans)[0] if is_sink_name(
@@ -305,13 +305,13 @@ class PipelineRun:
         """Open the state of a store. Compute a new store of a topology that has run."""
         versions = self._checkpoint.versions(tables.definition.state_name)
         is_empty = tables.recorded_batch() < 0 and versions.newest() < 0
-        at = self._decided_up_to()
+        at = self._newest_prepared()
         if is_empty and at is not None and at.batch > 0:
             # Spark does not repeat batches before the last one.
             self._rebuild(plans)
             tables = self._tables(plans)
             versions = self._checkpoint.versions(tables.definition.state_name)
-        remove_left(self._layout, self._checkpoint, tables.definition)
+        remove_old_generations(self._layout, self._checkpoint, tables.definition)
         if isinstance(tables, StoreTables):
             self._opened[plans.store.name] = tables
         settings = self._settings
@@ -321,12 +321,12 @@ class PipelineRun:
 
     def _rebuild(self, plans: StorePlans, rebuilt: Sequence[str] = ()) -> PreparedBatch:
         """Compute one of the ``rebuilt`` stores, or a new one, up to the checkpoint's batch."""
-        at = self._decided_up_to()
+        at = self._newest_prepared()
         if at is None:
             message = f"store {plans.store.name!r}: the pipeline has not run. Use `oriel run` first"
             raise CheckpointError(message)
         readers = self._topology.readers_of(plans.store.name)
-        refuse_readers_behind(self._layout, self._checkpoint, plans.store.name, readers, at.batch)
+        check_readers(self._layout, self._checkpoint, plans.store.name, readers, at.batch)
         rebuild = Rebuild(
             self._spark, self._log, self.computation, self._layout, self._checkpoint,
             self._settings.tasks, self._settings.sync,
@@ -345,23 +345,23 @@ class PipelineRun:
             say("rebuild", line)
         return prepared
 
-    def _decided_up_to(self) -> DecidedBatch | None:
-        return decided_up_to(self._checkpoint.folder, [s.name for s in self._topology.units])
+    def _newest_prepared(self) -> NewestPrepared | None:
+        return newest_prepared(self._checkpoint.folder, [s.name for s in self._topology.units])
 
-    def _leave_others(self) -> None:
+    def _log_removed_stores(self) -> None:
         """Log the stores that the topology does not have any more."""
-        for store in stores_left(self._checkpoint, self._stores):
+        for store in removed_stores(self._checkpoint, self._stores):
             line = f"store {store} is not in the topology: its table stays as it is"
             if is_sink_name(store):
                 line = f"{store} is not in the topology: no more records are written to the topic"
             say("store-left", line, level="warning", store=store)
 
-    def _maintained(self) -> Maintenance:
+    def _new_maintenance(self) -> Maintenance:
         """Return the maintenance of all tables."""
         settings = replace(self._settings.upkeep, sync=self._settings.sync)
         return Maintenance(
-            {name: TableUpkeep(self._layout.table(name), settings) for name in self._opened},
-            TableUpkeep(self._layout.dead_letters, settings),
+            {name: TableMaintenance(self._layout.table(name), settings) for name in self._opened},
+            TableMaintenance(self._layout.dead_letters, settings),
             {name: tables.recorded_batch() for name, tables in self._opened.items()},
             self._checkpoint.check_epoch,
         )
@@ -372,10 +372,10 @@ class PipelineRun:
         # Decision 0032: a batch has one wall-clock time (`current_timestamp()`) and one bound. If a
         # crash left the batch prepared for some stores, the other stores use the same values.
         wall_clock = WallClock(time_ms or wall_clock_ms(), self._since_ms, self._settings.clocks)
-        notes = (store.decided_notes(batch) for store in self._stores.values())
+        notes = (store.prepared_notes(batch) for store in self._stores.values())
         decided = next((each for each in notes if each is not None), None)
         if decided is not None:
-            wall_clock = wall_clock.as_decided(decided)
+            wall_clock = wall_clock.as_prepared(decided)
         starts = self._starts(batch)
         self._log.look_for_losses(starts, ends)
         # Before the tasks read: bytes that change later then differ at the next start.
@@ -387,12 +387,14 @@ class PipelineRun:
             # The final rows of the stores of earlier waves are in their tables.
             final_rows, ends_of_rows = self._final_rows.of_batch(batch, prepared, wave)
             read_to = ends | ends_of_rows
-            begun = {name: self._stores[name].begin(batch, read_to, wall_clock) for name in wave}
+            works_by_store = {
+                name: self._stores[name].begin(batch, read_to, wall_clock) for name in wave
+            }
             times.append(time.perf_counter())
-            works = [work for work in begun.values() if work is not None]
+            works = [work for work in works_by_store.values() if work is not None]
             reports = self.computation.run(rows, (starts, ends), works, wall_clock, final_rows)
             times.append(time.perf_counter())
-            for name, work in begun.items():
+            for name, work in works_by_store.items():
                 computed = None if work is None else (work, reports[name])
                 prepared[name] = self._stores[name].finish(batch, read_to, computed, blocks)
             times.append(time.perf_counter())
@@ -415,11 +417,11 @@ class PipelineRun:
             self._publisher.publish(
                 store.publications, tables.definition, tables.table_folder, prepared[store.name]
             )
-        self._publisher.remember(batch)
+        self._publisher.mark_published(batch)
 
     def _publish_again(self) -> None:
         """Write the rows of an unfinished last batch, because Spark does not repeat the batch."""
-        at = self._resumption
+        at = self._recovery_point
         if at is None or not at.is_done or self._publisher.published_batch() >= at.batch:
             return
         prepared = {name: store.decided(at.batch) for name, store in self._stores.items()}

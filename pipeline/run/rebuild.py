@@ -28,15 +28,15 @@ from oriel.pipeline.commit import (
     StoreBatches,
     StoreTables,
     add_dead_letters,
-    as_version,
-    note_published,
-    remove_left,
+    as_committed_batch,
+    mark_published,
+    remove_old_generations,
 )
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.language import Source, StoreSource, of_topics
 from oriel.pipeline.plan import PreparedBatch, StorePlans, WallClock
 from oriel.pipeline.run.computation import Computation
-from oriel.pipeline.run.final_rows import ends_at, final_rows_up_to
+from oriel.pipeline.run.final_rows import final_rows_up_to, stream_ends
 from oriel.pipeline.sources import Log
 from oriel.pipeline.spark import map_in_arrow, no_rows
 from oriel.pipeline.tasks import Reports, StoreWork
@@ -85,7 +85,7 @@ class Rebuild:
     wall_clock: WallClock
 
     def run(
-        self, plans: StorePlans, defined: StoreDefinition, batch: int, decided_ends: Offsets
+        self, plans: StorePlans, defined: StoreDefinition, batch: int, prepared_ends: Offsets
     ) -> PreparedBatch:
         """Compute the store of ``plans`` up to the end of ``batch``, and replace the old store.
 
@@ -93,7 +93,7 @@ class Rebuild:
             plans: The plans of the store.
             defined: The definition of the store in the topology.
             batch: The batch up to which the application has prepared its stores.
-            decided_ends: The offsets at which ``batch`` ends.
+            prepared_ends: The offsets at which ``batch`` ends.
 
         Returns:
             The newest batch of the store.
@@ -115,13 +115,13 @@ class Rebuild:
             definition = replace(target.definition, generation=0)
             tables = StoreTables(scratch, definition, types, sync=False)
             batches = StoreBatches(plans, tables, versions, tasks=self.tasks)
-            computed = self._compute(batches, batch, decided_ends)
+            computed = self._compute(batches, batch, prepared_ends)
             files = self._newest_rows(tables.table_folder, target.table_folder, schema, batch)
-            prepared = as_version(computed, batch)
-            target.take_state(versions.folder, prepared)
+            prepared = as_committed_batch(computed, batch)
+            target.add_state(versions.folder, prepared)
         target.add_dead_letters(scratch.dead_letters, batch)
         target.switch_to(files, prepared)
-        remove_left(self.layout, self.checkpoint, target.definition)
+        remove_old_generations(self.layout, self.checkpoint, target.definition)
         say("rebuild", log_line("store rebuilt", store=defined.name, batch=batch))
         return prepared
 
@@ -131,7 +131,7 @@ class Rebuild:
         defined: SinkDefinition,
         publish: Publish,
         batch: int,
-        decided_ends: Offsets,
+        prepared_ends: Offsets,
     ) -> PreparedBatch:
         """Write all records of the sink of ``plans`` up to the end of ``batch``.
 
@@ -155,9 +155,9 @@ class Rebuild:
             topic = SinkTopic(scratch, checkpoint, first, publish, sync=False)
             versions = checkpoint.versions(first.name)
             batches = StoreBatches(plans, topic, versions, tasks=self.tasks)
-            computed = self._compute(batches, batch, decided_ends)
+            computed = self._compute(batches, batch, prepared_ends)
             # The topic has the records of the last batch, so only the state of the joins is needed.
-            prepared = replace(as_version(computed, batch), segments={}, changed=0)
+            prepared = replace(as_committed_batch(computed, batch), segments={}, changed=0)
             for name in prepared.state_files:
                 current_files().copy(versions.folder / name, target.folder / name, sync=self.sync)
         application = self.checkpoint.application
@@ -165,34 +165,34 @@ class Rebuild:
             self.layout, application, defined.name, scratch.dead_letters, batch, sync=self.sync
         )
         target.decide(batch, prepared, [target.folder.parent])
-        note_published(target.folder, prepared, sync=self.sync)
+        mark_published(target.folder, prepared, sync=self.sync)
         defined.write(target.folder, sync=self.sync)
-        remove_left(self.layout, self.checkpoint, defined)
+        remove_old_generations(self.layout, self.checkpoint, defined)
         say("rebuild", log_line("output topic rebuilt", sink=defined.name, batch=batch))
         return prepared
 
-    def _compute(self, batches: StoreBatches, batch: int, decided_ends: Offsets) -> PreparedBatch:
-        """Run batches from the log's start to ``decided_ends``. Return the last prepared batch.
+    def _compute(self, batches: StoreBatches, batch: int, prepared_ends: Offsets) -> PreparedBatch:
+        """Run batches from the log's start to ``prepared_ends``. Return the last prepared batch.
 
         The rows of other stores that the store reads follow in their own batches.
         """
         store = batches.plans.store
         # If a topic is new in the topology, the next batch reads it from its start.
         own = of_topics({topic: {} for topic in store.topics})
-        ends = {topic: decided_ends.get(topic, {}) for topic in own}
+        ends = {topic: prepared_ends.get(topic, {}) for topic in own}
         final_rows = {source: self._final_rows(source, batch) for source in store.reads_stores}
         begins = self.log.begins(self.spark, ends) if ends else {}
-        self._say_what_is_gone(store.name, begins)
+        self._log_lost_records(store.name, begins)
         starts = {
             topic: {p: min(begins[topic][p], end) for p, end in partitions.items()}
             for topic, partitions in ends.items()
         }
-        all_ = max(1, _distance(starts, ends))
-        number, said = 0, time.monotonic()
+        total_distance = max(1, _distance(starts, ends))
+        number, logged_at = 0, time.monotonic()
         # The ends of topics that only the upstream stores read.
-        read_to = {t: decided_ends.get(t, {}) for t in batches.plans.topics if t not in own}
+        read_to = {t: prepared_ends.get(t, {}) for t in batches.plans.topics if t not in own}
         for source in store.reads_stores:
-            read_to |= ends_at(source, 0)
+            read_to |= stream_ends(source, 0)
         while True:
             until = self.log.next_ends(starts, ends) if ends else {}
             work = batches.begin(number, until | read_to, self.wall_clock)
@@ -211,15 +211,15 @@ class Rebuild:
             if until == ends:
                 break
             starts, number = until, number + 1
-            if time.monotonic() - said >= _LINE_SECONDS:
-                said = time.monotonic()
-                read = f"{1 - _distance(starts, ends) / all_:.0%}"
+            if time.monotonic() - logged_at >= _LINE_SECONDS:
+                logged_at = time.monotonic()
+                read = f"{1 - _distance(starts, ends) / total_distance:.0%}"
                 say("rebuild", log_line("rebuilding", store=store.name, log_read=read))
         nothing = no_rows(self.spark, "topic STRING")
         for source in store.reads_stores:
             for first in range(0, len(final_rows[source]), _FINAL_ROWS):
                 some = final_rows[source].slice(first, _FINAL_ROWS)
-                number, read_to = number + 1, read_to | ends_at(source, first + len(some))
+                number, read_to = number + 1, read_to | stream_ends(source, first + len(some))
                 work = batches.begin(number, ends | read_to, self.wall_clock)
                 assert work is not None
                 reports = self._reports(nothing, (ends, ends), work, {source: some})
@@ -294,13 +294,13 @@ class Rebuild:
         names = names.repartition(min(len(snapshot.files), self.tasks))
         return map_in_arrow(names, read, from_arrow_schema(schema))
 
-    def _say_what_is_gone(self, store: str, begins: Offsets) -> None:
+    def _log_lost_records(self, store: str, begins: Offsets) -> None:
         for topic, partitions in begins.items():
-            gone = [f"{p} below {offset}" for p, offset in partitions.items() if offset]
-            if gone:
+            lost = [f"{p} below {offset}" for p, offset in partitions.items() if offset]
+            if lost:
                 line = log_line("first records lost", store=store, topic=topic)
                 line += (
-                    f" (partition {', '.join(gone)}). Their windows contain only the remaining "
+                    f" (partition {', '.join(lost)}). Their windows contain only the remaining "
                     "records"
                 )
                 say("rebuild", line)

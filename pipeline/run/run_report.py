@@ -28,8 +28,8 @@ _WRITE_SECONDS = 1.0
 _OBJECTS_SECONDS = 4.0
 #: The pause between two reads of the log's ends: this many times the duration of a read, within
 #: these bounds.
-_ASK_SHARE = 20
-_ASK_SECONDS, _ASK_SECONDS_MAX = 1.0, 10.0
+_READ_PAUSE_FACTOR = 20
+_READ_PAUSE_SECONDS, _READ_PAUSE_SECONDS_MAX = 1.0, 10.0
 #: Records per second are a mean over this time.
 _RATE_SECONDS = 10.0
 
@@ -45,7 +45,7 @@ class RunReport:
         log_ends: Callable[[], Offsets],
         lost: Callable[[], Mapping[str, int]],
     ) -> None:
-        """Write to the file of ``checkpoint``, from the first ``beat`` on.
+        """Write to the file of ``checkpoint``, from the first ``write_heartbeat`` on.
 
         Args:
             checkpoint: The directory of the checkpoint.
@@ -60,11 +60,11 @@ class RunReport:
         self._offset_unit = offset_unit
         self._log_ends = _LogEnds(log_ends, self._committed)
         self._rate = _Rate()
-        self._ask_lost = lost
+        self._read_lost = lost
         self._lost: Mapping[str, int] = {}
         self._started_ms = _now_ms()
         #: Spark's callback notes batches while another thread calls ``beat``.
-        self._noting = threading.Lock()
+        self._lock = threading.Lock()
         self._batches = 0
         self._batch_ms = self._started_ms
         self._phases: Mapping[str, float] = {}
@@ -80,11 +80,11 @@ class RunReport:
 
     def on_batch(self, stores: Mapping[str, PreparedBatch], phases: Mapping[str, float]) -> None:
         """Note a committed batch. ``phases`` has its duration in seconds, by phase."""
-        with self._noting:
+        with self._lock:
             self._batches += 1
             self._batch_ms = _now_ms()
             self._phases = dict(phases)
-            self._lost = dict(self._ask_lost())
+            self._lost = dict(self._read_lost())
             for phase, seconds in phases.items():
                 self._totals[phase] = self._totals.get(phase, 0.0) + seconds
             self._stores = {name: _store_run(prepared) for name, prepared in stores.items()}
@@ -93,7 +93,7 @@ class RunReport:
         """Add the maintenance failures of a query that has ended."""
         self._maintenance_failures += failures
 
-    def beat(self, failures: int = 0) -> None:
+    def write_heartbeat(self, failures: int = 0) -> None:
         """Write the status, at most once per second (every 4 s in an object store).
 
         ``failures`` are the maintenance failures of the current query, in addition to the noted
@@ -116,14 +116,14 @@ class RunReport:
 
     def _committed(self) -> dict[str, Offsets]:
         """Return the offsets of each store's newest batch."""
-        with self._noting:
+        with self._lock:
             return {name: store.record.offsets for name, store in self._stores.items()}
 
     def _write(self, failures: int, *, has_ended: bool = False) -> None:
-        said = self._file.read()
+        earlier_status = self._file.read()
         # Until the first batch, the values of an earlier run stay.
-        before = said[0] if said is not None and not self._batches else None
-        with self._noting:
+        before = earlier_status[0] if earlier_status is not None and not self._batches else None
+        with self._lock:
             status = RunStatus(
                 application=self._application,
                 process=os.getpid(),
@@ -144,7 +144,11 @@ class RunReport:
                 has_ended=has_ended,
             )
             status = replace(status, problem=run_problem(self._application, status, _now_ms()))
-        if said is not None and said[1] and said[0].started_ms > self._started_ms:
+        if (
+            earlier_status is not None
+            and earlier_status[1]
+            and earlier_status[0].started_ms > self._started_ms
+        ):
             # This process was suspended, and another has taken over.
             return
         # On a full disk, the batches report it, and nothing depends on this file.
@@ -158,11 +162,11 @@ def note_rebuilt(checkpoint: Path, store: str, prepared: PreparedBatch) -> None:
     A rebuild holds the checkpoint, so the run has ended, also if it was killed.
     """
     file = RunStatusFile(checkpoint)
-    if (said := file.read()) is not None:
-        stores = {**said[0].stores, store: _store_run(prepared)}
+    if (earlier_status := file.read()) is not None:
+        stores = {**earlier_status[0].stores, store: _store_run(prepared)}
         # As in RunReport: nothing depends on this file.
         with suppress(OSError):
-            file.write(replace(said[0], stores=stores, has_ended=True))
+            file.write(replace(earlier_status[0], stores=stores, has_ended=True))
 
 
 class _LogEnds:
@@ -173,9 +177,9 @@ class _LogEnds:
     """
 
     def __init__(
-        self, ask: Callable[[], Offsets], committed: Callable[[], dict[str, Offsets]]
+        self, read_ends: Callable[[], Offsets], committed: Callable[[], dict[str, Offsets]]
     ) -> None:
-        self._ask = ask
+        self._ask = read_ends
         self._committed = committed
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="log-ends", daemon=True)
@@ -190,7 +194,7 @@ class _LogEnds:
     def end(self) -> None:
         self._stop.set()
         # A thread that hangs ends with the process.
-        self._thread.join(_ASK_SECONDS)
+        self._thread.join(_READ_PAUSE_SECONDS)
 
     def _run(self) -> None:
         wait_seconds = 0.0
@@ -202,7 +206,9 @@ class _LogEnds:
                 self.lags = {store: _lags(ends, offsets) for store, offsets in committed.items()}
                 self.known, self.known_ms = ends, began_ms
             took = time.monotonic() - began
-            wait_seconds = min(max(_ASK_SECONDS, _ASK_SHARE * took), _ASK_SECONDS_MAX)
+            wait_seconds = min(
+                max(_READ_PAUSE_SECONDS, _READ_PAUSE_FACTOR * took), _READ_PAUSE_SECONDS_MAX
+            )
 
 
 class _Rate:

@@ -27,7 +27,7 @@ from oriel.pipeline.hops import REASON, TASK
 from oriel.pipeline.language import Source, StoreSource
 from oriel.pipeline.plan import Steps, StorePlans
 from oriel.pipeline.rows import RowSteps
-from oriel.pipeline.sources import Decoder, Log, SparkDecoder, spark_refuse_ahead
+from oriel.pipeline.sources import Decoder, Log, SparkDecoder, spark_reject_ahead
 from oriel.pipeline.spark import first_line, map_in_arrow
 from oriel.pipeline.tasks import (
     CHANNEL,
@@ -44,13 +44,15 @@ from oriel.pipeline.tasks import (
     decode_task,
     decoded_reports,
     decoded_rows,
-    feed,
-    hop,
+    level_task,
+    source_task,
 )
 
 _ENVELOPES = from_arrow_schema(ENVELOPE_SCHEMA)
 #: The columns of envelopes, next to the columns of rows that are decoded for Spark.
-_CARRIED = pa.schema([field.with_name(f"_envelope_{field.name}") for field in ENVELOPE_SCHEMA])
+_ENVELOPE_COLUMNS = pa.schema(
+    [field.with_name(f"_envelope_{field.name}") for field in ENVELOPE_SCHEMA]
+)
 
 
 class SparkRunner(RouteRunner):
@@ -90,25 +92,25 @@ class SparkRunner(RouteRunner):
         if isinstance(chain.base, Source):
             return super().step(rows, steps)
         assert chain.schema is not None
-        channel = self.add_channel(rows, None)
-        self._levels[channel] = self.level(chain.base)
-        self._spark_steps[channel] = (steps, chain.schema)
-        return (Chain(channel),)
+        exchange = self.add_channel(rows, None)
+        self._levels[exchange] = self.level(chain.base)
+        self._spark_steps[exchange] = (steps, chain.schema)
+        return (Chain(exchange),)
 
     def by_task(self, rows: Chains, tasks: int, *, together: bool = False) -> Chains:
         self._tasks = max(self._tasks, tasks)
         return super().by_task(rows, tasks, together=together)
 
     def envelopes(self) -> pa.Table:
-        frame = self._fed()
-        for level in range(1, max(self._levels.values()) + 1):
-            routes = self.routes_from(level)
-            in_hop = [route for route in routes if route.base not in self._spark_steps]
-            behind_spark = [route for route in routes if route.base in self._spark_steps]
+        frame = self._first_stage()
+        for stage in range(1, max(self._levels.values()) + 1):
+            routes = self.routes_from(stage)
+            in_stage = [route for route in routes if route.base not in self._spark_steps]
+            after_spark = [route for route in routes if route.base in self._spark_steps]
             frame = map_in_arrow(
-                frame.repartitionById(self._tasks, TASK.name), hop(in_hop), _ENVELOPES
+                frame.repartitionById(self._tasks, TASK.name), level_task(in_stage), _ENVELOPES
             )
-            for route in behind_spark:
+            for route in after_spark:
                 frame = self._through_spark(frame, route)
         try:
             return frame.toArrow()
@@ -122,7 +124,7 @@ class SparkRunner(RouteRunner):
             decoder = self._decoders[source]
             if isinstance(decoder, SparkDecoder):
                 raw = self._log.raw_rows(self._rows.filter(F.col("topic") == source.topic))
-                self._records[source] = spark_refuse_ahead(decoder.decode(raw), self._latest_ms)
+                self._records[source] = spark_reject_ahead(decoder.decode(raw), self._latest_ms)
             else:
                 decoding = decode_task(self._log.row_opener(), source, decoder, self._latest_ms)
                 schema = from_arrow_schema(decoder.schema)
@@ -135,7 +137,7 @@ class SparkRunner(RouteRunner):
         frame = self._rows.sparkSession.createDataFrame(records)
         return frame.coalesce(1).sortWithinPartitions("offset")
 
-    def _fed(self) -> DataFrame:
+    def _first_stage(self) -> DataFrame:
         """Return the envelopes of the first stage."""
         routes = self.routes_from(0)
         # One pass over the raw rows for all sources whose records do not pass through Spark.
@@ -149,16 +151,18 @@ class SparkRunner(RouteRunner):
                 or isinstance(route.operations[0], RowSteps)
             )
         }
-        in_feed = [route for route in routes if route.base not in with_spark]
+        in_first_stage = [route for route in routes if route.base not in with_spark]
         frames = []
-        if in_feed:
+        if in_first_stage:
             decoders = {
                 source: decoder
                 for source, decoder in self._decoders.items()
                 if isinstance(decoder, BlockDecoder) and source not in with_spark
             }
-            feeding = feed(self._log.row_opener(), decoders, in_feed, self._latest_ms)
-            frames.append(map_in_arrow(self._rows, feeding, _ENVELOPES))
+            first_stage = source_task(
+                self._log.row_opener(), decoders, in_first_stage, self._latest_ms
+            )
+            frames.append(map_in_arrow(self._rows, first_stage, _ENVELOPES))
         for source in with_spark:
             assert isinstance(source, Source)
             of_source = [route for route in routes if route.base == source]
@@ -179,72 +183,74 @@ class SparkRunner(RouteRunner):
         """Run the rows of an exchange through Spark's steps and then through the route."""
         assert isinstance(route.base, int)
         steps, schema = self._spark_steps[route.base]
-        opened_schema = pa.schema([*_CARRIED, *schema])
-        opening = _open_channel(route.base, opened_schema)
-        rows = map_in_arrow(sent, opening, from_arrow_schema(opened_schema))
-        stepped = steps.rows(rows, carried=_CARRIED.names)
-        return map_in_arrow(stepped, _close_channel(route), _ENVELOPES)
+        opened_schema = pa.schema([*_ENVELOPE_COLUMNS, *schema])
+        to_rows = _rows_of_exchange(route.base, opened_schema)
+        rows = map_in_arrow(sent, to_rows, from_arrow_schema(opened_schema))
+        stepped = steps.rows(rows, passed_through=_ENVELOPE_COLUMNS.names)
+        return map_in_arrow(stepped, _envelopes_after_spark(route), _ENVELOPES)
 
 
-def _open_channel(channel: int, schema: pa.Schema) -> PartitionFunction:
+def _rows_of_exchange(exchange: int, schema: pa.Schema) -> PartitionFunction:
     """Return the function from envelopes to rows of ``schema``, for one exchange.
 
     ``schema`` starts with the columns of envelopes. They contain the envelopes of other exchanges,
     and reports. Their rows have a reason, so no step reads them.
     """
-    row_fields = list(schema)[len(_CARRIED) :]
+    row_fields = list(schema)[len(_ENVELOPE_COLUMNS) :]
 
-    def opening(batches: Batches) -> Batches:
+    def to_rows(batches: Batches) -> Batches:
         for batch in batches:
-            of_channel = pc.equal(batch[CHANNEL.name], channel)
-            values = batch[ROWS.name].filter(of_channel).drop_null()
+            of_exchange = pc.equal(batch[CHANNEL.name], exchange)
+            values = batch[ROWS.name].filter(of_exchange).drop_null()
             if len(values):
                 rows = decoded_rows(values)
-                not_carried = (pa.nulls(len(rows), field.type) for field in _CARRIED)
+                not_carried = (pa.nulls(len(rows), field.type) for field in _ENVELOPE_COLUMNS)
                 table = pa.table([*not_carried, *rows.columns], schema=schema)
                 yield from table.combine_chunks().to_batches()
-            rest = pc.if_else(of_channel, pa.scalar(None, ROWS.type), batch[ROWS.name])
-            carried = batch.set_column(batch.schema.get_field_index(ROWS.name), ROWS, rest).filter(
-                pc.or_(pc.invert(of_channel), pc.is_valid(batch[REPORTS.name]))
-            )
-            reason = pa.array(["envelope"] * carried.num_rows, REASON.type)
+            rest = pc.if_else(of_exchange, pa.scalar(None, ROWS.type), batch[ROWS.name])
+            envelope_rows = batch.set_column(
+                batch.schema.get_field_index(ROWS.name), ROWS, rest
+            ).filter(pc.or_(pc.invert(of_exchange), pc.is_valid(batch[REPORTS.name])))
+            reason = pa.array(["envelope"] * envelope_rows.num_rows, REASON.type)
             no_row = (
-                reason if field.name == REASON.name else pa.nulls(carried.num_rows, field.type)
+                reason
+                if field.name == REASON.name
+                else pa.nulls(envelope_rows.num_rows, field.type)
                 for field in row_fields
             )
-            yield pa.RecordBatch.from_arrays([*carried.columns, *no_row], schema=schema)
+            yield pa.RecordBatch.from_arrays([*envelope_rows.columns, *no_row], schema=schema)
 
-    return opening
+    return to_rows
 
 
-def _close_channel(route: Route) -> PartitionFunction:
+def _envelopes_after_spark(route: Route) -> PartitionFunction:
     """Return the function from rows after Spark's steps to envelopes."""
 
-    def closing(batches: Batches) -> Batches:
-        of_others: list[pa.RecordBatch] = []
+    def to_envelopes(batches: Batches) -> Batches:
+        other_envelopes: list[pa.RecordBatch] = []
         reports: list[Reports] = []
 
         def records() -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 is_envelope = pc.is_valid(batch[f"_envelope_{CHANNEL.name}"])
-                carried = batch.filter(is_envelope).select(_CARRIED.names)
-                carried = carried.rename_columns(ENVELOPE_SCHEMA.names)
-                of_channel = pc.equal(carried[CHANNEL.name], route.base)
-                reports.append(decoded_reports(carried.filter(of_channel)[REPORTS.name]))
-                of_others.append(carried.filter(pc.invert(of_channel)))
-                yield batch.filter(pc.invert(is_envelope)).drop_columns(_CARRIED.names)
+                envelope_rows = batch.filter(is_envelope).select(_ENVELOPE_COLUMNS.names)
+                envelope_rows = envelope_rows.rename_columns(ENVELOPE_SCHEMA.names)
+                of_exchange = pc.equal(envelope_rows[CHANNEL.name], route.base)
+                reports.append(decoded_reports(envelope_rows.filter(of_exchange)[REPORTS.name]))
+                other_envelopes.append(envelope_rows.filter(pc.invert(of_exchange)))
+                yield batch.filter(pc.invert(is_envelope)).drop_columns(_ENVELOPE_COLUMNS.names)
 
         yield from route.run(records(), forwarded=reports)
-        yield from of_others
+        yield from other_envelopes
 
-    return closing
+    return to_envelopes
 
 
 #: The errors with which Spark or Java stop a job.
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 
 
-def refuse_failing(
+def raise_failing_step(
     error: Exception, steps_and_records: Iterable[tuple[str, RowSteps, DataFrame]]
 ) -> None:
     """Find the step that stopped a batch, among the steps of stores and the records that they read.
@@ -282,7 +288,7 @@ def steps_of(plans: StorePlans, runner: SparkRunner) -> Iterator[tuple[str, RowS
             else:
                 # The results of a join are deleted with its tasks. A step that fails on every
                 # record, like an invalid pattern, also fails on a row of nulls.
-                yield plans.store.name, plan.steps, plan.steps.a_null_row()
+                yield plans.store.name, plan.steps, plan.steps.null_row()
 
 
 def warm_up(spark: SparkSession, cores: int) -> None:

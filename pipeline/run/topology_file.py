@@ -48,7 +48,7 @@ def load_topology(path: Path) -> Topology:
     if not path.is_file():
         message = f"topology file {path} does not exist"
         raise InvalidTopology(message)
-    _import_from(path.resolve().parent)
+    _add_import_path(path.resolve().parent)
     name = f"topology_{path.stem}"
     loader = SourceFileLoader(name, str(path))
     spec = importlib.util.spec_from_loader(name, loader)
@@ -60,7 +60,7 @@ def load_topology(path: Path) -> Topology:
     try:
         loader.exec_module(module)
     except Exception as error:
-        raise InvalidTopology(_at_users_line(error, path)) from error
+        raise InvalidTopology(_message_with_line(error, path)) from error
     use_imported_pandas()
     topology = getattr(module, "topology", None)
     if not isinstance(topology, Topology):
@@ -71,11 +71,11 @@ def load_topology(path: Path) -> Topology:
     return topology
 
 
-def _at_users_line(error: Exception, path: Path) -> str:
+def _message_with_line(error: Exception, path: Path) -> str:
     """Return an error's message after the innermost line of the user's files in its traceback."""
     if isinstance(error, SyntaxError):
         return f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}"
-    own = {path.resolve(), *_modules_beside(path)}
+    own = {path.resolve(), *_modules_next_to(path)}
     frames = extract_tb(error.__traceback__)
     lines = [f"{f.filename}:{f.lineno}: " for f in frames if Path(f.filename).resolve() in own]
     # The messages of Oriel's errors are complete without their type.
@@ -92,7 +92,7 @@ def needs_spark(path: Path) -> bool:
     """
     if not path.is_file():
         return False
-    return any(b"pyspark" in module.read_bytes() for module in (path, *_modules_beside(path)))
+    return any(b"pyspark" in module.read_bytes() for module in (path, *_modules_next_to(path)))
 
 
 def send_modules(spark: SparkSession, path: Path) -> None:
@@ -101,7 +101,7 @@ def send_modules(spark: SparkSession, path: Path) -> None:
     Call it before the file is imported. When a Python function of Spark becomes a column, it
     records which files the workers need.
     """
-    modules = list(_modules_beside(path))
+    modules = list(_modules_next_to(path))
     if not modules:
         return
     folder = path.resolve().parent
@@ -110,7 +110,7 @@ def send_modules(spark: SparkSession, path: Path) -> None:
     send_python_files(spark, "topology", ((file, str(file.relative_to(folder))) for file in files))
 
 
-def _modules_beside(path: Path) -> Iterator[Path]:
+def _modules_next_to(path: Path) -> Iterator[Path]:
     """Yield the Python files that ``path`` can import from its own directory, except ``path``.
 
     These are modules and packages with an ``__init__.py``. A copy of this package's sources in the
@@ -128,7 +128,7 @@ def _modules_beside(path: Path) -> Iterator[Path]:
 
 
 @cache
-def _import_from(folder: Path) -> None:
+def _add_import_path(folder: Path) -> None:
     """Add ``folder`` to the import path for the rest of this process."""
 
     def finder(entry: str) -> FileFinder:
@@ -140,7 +140,7 @@ def _import_from(folder: Path) -> None:
             # Not a package: it can be an environment with all its installed packages.
             raise ImportError(entry)
         return FileFinder(
-            entry, (ExtensionFileLoader, EXTENSION_SUFFIXES), (_ModuleBeside, SOURCE_SUFFIXES)
+            entry, (ExtensionFileLoader, EXTENSION_SUFFIXES), (_ModuleLoader, SOURCE_SUFFIXES)
         )
 
     sys.path_hooks.insert(0, finder)
@@ -148,7 +148,7 @@ def _import_from(folder: Path) -> None:
     sys.path.insert(0, str(folder))
 
 
-class _ModuleBeside(SourceFileLoader):
+class _ModuleLoader(SourceFileLoader):
     """Loads a module next to the topology file.
 
     A column pickles its Python function when it is created, which is during the import of the

@@ -4,21 +4,21 @@ import argparse
 import os
 
 from oriel.pipeline.commit import (
-    decided_up_to,
-    refuse_new_pipeline,
-    refuse_other_pipelines,
-    refuse_running,
+    check_not_running,
+    check_pipeline_exists,
+    check_store_owners,
+    newest_prepared,
 )
 from oriel.pipeline.decoding import SchemaRegistry
-from oriel.pipeline.errors import JavaEnded, PipelineError
+from oriel.pipeline.errors import JavaExited, PipelineError
 from oriel.pipeline.language import Topology
-from oriel.pipeline.plan import NO_CLOCK_NOTES, ClockNotes
-from oriel.pipeline.run.changes import refuse_unfit
+from oriel.pipeline.plan import NO_STREAM_TIME_NOTES, StreamTimeNotes
+from oriel.pipeline.run.changes import check_topology
 from oriel.pipeline.run.options import (
-    clock_settings,
     kafka_of,
+    maintenance_settings,
     publish_options,
-    upkeep_settings,
+    stream_time_settings,
     wait_seconds,
 )
 from oriel.pipeline.run.progress import Progress
@@ -32,7 +32,7 @@ from oriel.pipeline.spark import (
     StartPhases,
     is_cluster,
     is_stopped,
-    scratch_folder,
+    scratch_directory,
     send_package,
     session_conf,
     start_fork_server,
@@ -79,14 +79,14 @@ def run_topology(
     """
     # Before the user's modules are imported: a process of Spark imports them itself. Also before
     # the first request to an object store, because its client has threads.
-    start_fork_server(scratch_folder())
+    start_fork_server(scratch_directory())
     current_files().reach(options.data)
     registry = _schema_registry(options)
     layout = DataLayout(absolute(options.data))
     topology = None if needs_spark(options.topology) else _load(options, name)
     for store in options.stores:
-        refuse_new_pipeline(layout, name, store)
-    refuse_running(layout.checkpoint(name))
+        check_pipeline_exists(layout, name, store)
+    check_not_running(layout.checkpoint(name))
     log: Log = (
         kafka_of(options, registry)
         if options.kafka
@@ -113,9 +113,9 @@ def run_topology(
         key_groups=options.key_groups,
         sync=not options.no_sync,
         publish_options=publish_options(options),
-        clocks=clock_settings(options, _last_notes(options, name, topology)),
+        clocks=stream_time_settings(options, _last_time_notes(options, name, topology)),
         on_cluster=is_cluster(spark.sparkContext.master),
-        upkeep=upkeep_settings(options),
+        upkeep=maintenance_settings(options),
     )
     progress = Progress(started, log, settings.data)
     stop = stop_on_signal()
@@ -130,10 +130,10 @@ def run_topology(
                 raise
             # A service manager can signal all processes of a service, also Java (systemd does).
             if not stop.is_set():
-                raise JavaEnded from error
+                raise JavaExited from error
         progress.print_summary()
     stop_session(spark)
-    return _refuse_rejected(progress) if options.once else 0
+    return _exit_code(progress) if options.once else 0
 
 
 def _trigger_ms(options: argparse.Namespace, log: Log) -> int | None:
@@ -147,7 +147,7 @@ def _trigger_ms(options: argparse.Namespace, log: Log) -> int | None:
     return 0 if log.plans_slices and not is_object(options.data) else 200
 
 
-def _refuse_rejected(progress: Progress) -> int:
+def _exit_code(progress: Progress) -> int:
     """Return the exit code of a run that is done, with a message if it has rejected all records."""
     if not progress.has_rejected_all:
         return 0
@@ -164,18 +164,18 @@ def _load(options: argparse.Namespace, name: str) -> Topology:
     topology = load_topology(options.topology)
     layout = DataLayout(absolute(options.data))
     stores = [unit.name for unit in topology.units if not is_sink_name(unit.name)]
-    refuse_other_pipelines(layout, name, stores)
-    refuse_unfit(topology, publish_options(options), options.stores)
+    check_store_owners(layout, name, stores)
+    check_topology(topology, publish_options(options), options.stores)
     return topology
 
 
-def _last_notes(options: argparse.Namespace, name: str, topology: Topology) -> ClockNotes:
+def _last_time_notes(options: argparse.Namespace, name: str, topology: Topology) -> StreamTimeNotes:
     """Return the notes of the pipeline's last batch. A rebuild uses their bound on times."""
     if not options.stores:
-        return NO_CLOCK_NOTES
+        return NO_STREAM_TIME_NOTES
     checkpoint = DataLayout(absolute(options.data)).checkpoint(name)
-    last = decided_up_to(checkpoint, [unit.name for unit in topology.units])
-    return NO_CLOCK_NOTES if last is None else last.clock_notes
+    last = newest_prepared(checkpoint, [unit.name for unit in topology.units])
+    return NO_STREAM_TIME_NOTES if last is None else last.clock_notes
 
 
 def _start_with_connector(

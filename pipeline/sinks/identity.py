@@ -12,6 +12,6 @@ def batch_identity(prepared: PreparedBatch) -> str:
     is of the names of the batch's files. They are random, and stay the same if the batch is read
     again.
     """
-    segments = (segment_id(name) for of_task in prepared.segments.values() for name in of_task)
+    segments = (segment_id(name) for names in prepared.segments.values() for name in names)
     files = (file.path for file in prepared.files)
     return digest("\n".join(sorted([*segments, *files])).encode())

@@ -41,7 +41,7 @@ from oriel.storage.index import row_identity_json, row_json
 _CHUNK_ROWS = 20_000
 #: Brokers reject times more than an hour ahead (``message.timestamp.after.max.ms``). Half of it
 #: allows for different times of the driver and the brokers.
-_AHEAD_MS = 30 * 60_000
+_MAX_AHEAD_MS = 30 * 60_000
 
 
 class Messages(NamedTuple):
@@ -98,25 +98,25 @@ def row_messages(
 
 
 def record_messages(
-    folder: Path, names: Sequence[str], values: pa.Schema, inputs: Sequence[InputSource]
+    directory: Path, names: Sequence[str], values: pa.Schema, inputs: Sequence[InputSource]
 ) -> Iterator[Messages]:
     """Yield the messages of the records in state segments, in their order.
 
     Args:
-        folder: The directory of the segments.
+        directory: The directory of the segments.
         names: The segments.
         values: The columns of a record's value.
         inputs: The inputs of the sink, which identify its records.
     """
     for name in names:
-        for batch in open_segment(folder, name).to_batches(max_chunksize=_CHUNK_ROWS):
+        for batch in open_segment(directory, name).to_batches(max_chunksize=_CHUNK_ROWS):
             rows = pa.table(batch)
             columns = [rows[each].cast(values.field(each).type) for each in values.names]
             value = record_json(values.names, [_flat(each) for each in columns], len(rows))
-            has_none = _flat(rows[NULL_VALUE.name])
+            is_null = _flat(rows[NULL_VALUE.name])
             yield Messages(
                 keys=_flat(rows["key"]).cast(pa.binary()).to_pylist(),
-                values=pc.if_else(has_none, pa.scalar(None, pa.binary()), value).to_pylist(),
+                values=pc.if_else(is_null, pa.scalar(None, pa.binary()), value).to_pylist(),
                 times_ms=message_times(np.asarray(rows["timestamp_ms"])),
                 header_names=("source", "timestamp_ms"),
                 headers=(
@@ -130,10 +130,10 @@ def message_times(times_ms: npt.NDArray[np.int64]) -> list[int]:
     """Return the times of messages for times of records, in ms since 1970.
 
     The least time is 1, because librdkafka reads 0 as "no time". Brokers reject times in the far
-    future, so the present replaces a time that is more than ``_AHEAD_MS`` after it.
+    future, so the present replaces a time that is more than ``_MAX_AHEAD_MS`` after it.
     """
     now_ms = time.time_ns() // 1_000_000
-    times_ms = np.where(times_ms > now_ms + _AHEAD_MS, now_ms, times_ms)
+    times_ms = np.where(times_ms > now_ms + _MAX_AHEAD_MS, now_ms, times_ms)
     found: list[int] = np.maximum(times_ms, 1).tolist()
     return found
 

@@ -20,7 +20,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.storage.index import json_texts
+from oriel.storage.index import json_strings
 
 #: Characters that Java's writer escapes as ``\\u001F``, where orjson writes ``\\u001f``.
 _UPPER_HEX = [orjson.dumps(chr(code)).decode()[1:-1] for code in range(32) if code % 16 > 9]
@@ -80,7 +80,7 @@ def _plain_texts(column: pa.Array) -> pa.Array:
 
 def _string_texts(column: pa.Array) -> pa.Array:
     column = column.cast(pa.string())
-    texts = json_texts(column)
+    texts = json_strings(column)
     for lower in _UPPER_HEX:
         if pc.any(pc.match_substring(texts, lower)).as_py():
             # An escaped backslash before "u001f" is text of the value.

@@ -27,12 +27,12 @@ from confluent_kafka import (
 
 from oriel.pipeline.errors import Fenced, KafkaUnavailable, PipelineError
 from oriel.pipeline.sinks.messages import Messages
-from oriel.pipeline.sources import NoAnswer
+from oriel.pipeline.sources import BrokersUnavailable
 
 #: The client writes fatal errors to stderr, although they are raised also.
-_SILENT = logging.getLogger(__name__)
-_SILENT.addHandler(logging.NullHandler())
-_SILENT.propagate = False
+_NULL_LOGGER = logging.getLogger(__name__)
+_NULL_LOGGER.addHandler(logging.NullHandler())
+_NULL_LOGGER.propagate = False
 
 #: Settings that protect a guarantee, so users cannot change them.
 _FIXED: Mapping[str, str | int | bool] = {
@@ -53,7 +53,7 @@ _DEFAULTS: Mapping[str, str | int | bool] = {
     "queue.buffering.max.kbytes": 65_536,
 }
 #: A transaction is committed after this part of its timeout, also in the middle of a batch.
-_MOST_OF_TIMEOUT = 0.25
+_TIMEOUT_SHARE = 0.25
 _FENCED = {
     KafkaError._FENCED,  # noqa: SLF001 - the library's name
     KafkaError.PRODUCER_FENCED,
@@ -66,7 +66,7 @@ _COORDINATOR = {
     KafkaError.NOT_COORDINATOR,
 }
 #: Errors that can pass.
-_PASSING = {
+_TRANSIENT = {
     KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
     KafkaError._MSG_TIMED_OUT,  # noqa: SLF001
     KafkaError._RESOLVE,  # noqa: SLF001
@@ -85,7 +85,7 @@ _TIME = (
     "LogAppendTime"
 )
 #: Error -> the end of its message, which says what to do.
-_WAYS_OUT = {
+_REMEDIES = {
     KafkaError.MSG_SIZE_TOO_LARGE: _SIZE,
     KafkaError.RECORD_LIST_TOO_LARGE: _SIZE,
     KafkaError.INVALID_TIMESTAMP: _TIME,
@@ -126,7 +126,7 @@ class Marker(NamedTuple):
         except (ValueError, LookupError, TypeError):
             return None
 
-    def sent_of(self, batch: int, identity: str) -> int:
+    def committed_count(self, batch: int, identity: str) -> int:
         """Return how many messages of a batch are committed."""
         return self.sent if (self.batch, self.identity) == (batch, identity) else 0
 
@@ -199,7 +199,7 @@ class TopicProducer:
     def _send(self, batch: int, identity: str, messages: Iterable[Messages]) -> None:
         producer = self._producer or self._started()
         found, self._found = self._found, None
-        sent = skipped = found.sent_of(batch, identity) if found else 0
+        sent = skipped = found.committed_count(batch, identity) if found else 0
         began: float | None = None
         for chunk in messages:
             unsent = chunk.after(skipped)
@@ -211,7 +211,7 @@ class TopicProducer:
                 began = time.monotonic()
             self._produce(producer, unsent)
             sent += len(unsent.keys)
-            if time.monotonic() - began > self._transaction_seconds * _MOST_OF_TIMEOUT:
+            if time.monotonic() - began > self._transaction_seconds * _TIMEOUT_SHARE:
                 self._commit(producer, Marker(batch, identity, sent))
                 began = None
         if began is not None:
@@ -235,14 +235,14 @@ class TopicProducer:
 
     def _commit(self, producer: Producer, marker: Marker) -> None:
         """Commit the open transaction with its marker."""
-        place = TopicPartition(self._topic, 0, marker.batch, metadata=marker.to_metadata())
+        marker_offset = TopicPartition(self._topic, 0, marker.batch, metadata=marker.to_metadata())
         try:
-            producer.send_offsets_to_transaction([place], self._group, self._timeout)
+            producer.send_offsets_to_transaction([marker_offset], self._group, self._timeout)
         except KafkaException as error:
             if error.args[0].code() != KafkaError._STATE:  # noqa: SLF001 - the library's name
                 raise
             # The transaction has failed during the call. The second call returns the reason.
-            producer.send_offsets_to_transaction([place], self._group, self._timeout)
+            producer.send_offsets_to_transaction([marker_offset], self._group, self._timeout)
         # After the timeout, the transaction can still be committed. The next producer reads that.
         producer.commit_transaction(self._transaction_seconds)
         self._connection = None
@@ -252,7 +252,7 @@ class TopicProducer:
         self._connection = None
         self._producer = producer = Producer({
             **self._settings, "transactional.id": self.name,
-            "error_cb": self._on_error, "on_delivery": self._on_delivery, "logger": _SILENT,
+            "error_cb": self._on_error, "on_delivery": self._on_delivery, "logger": _NULL_LOGGER,
         })  # fmt: skip
         if self._topic not in producer.list_topics(timeout=self._timeout).topics:
             message = (
@@ -263,7 +263,7 @@ class TopicProducer:
         producer.init_transactions(self._timeout)
         consumer = Consumer({
             **self._client, "group.id": self.name,
-            "error_cb": self._on_error, "logger": _SILENT,
+            "error_cb": self._on_error, "logger": _NULL_LOGGER,
         })  # fmt: skip
         try:
             self._found = self._read_marker(consumer)
@@ -280,8 +280,8 @@ class TopicProducer:
         end = time.monotonic() + self._timeout
         while True:
             try:
-                places = [TopicPartition(self._topic, 0)]
-                (found,) = consumer.committed(places, timeout=self._timeout)
+                partitions = [TopicPartition(self._topic, 0)]
+                (found,) = consumer.committed(partitions, timeout=self._timeout)
                 error = found.error
             except KafkaException as raised:
                 error = raised.args[0]
@@ -309,7 +309,7 @@ class TopicProducer:
         error: KafkaError = raised.args[0] if undelivered is None else undelivered
         if isinstance(raised, KafkaException) and raised.args[0].code() in _FENCED:
             error = raised.args[0]
-        if error.code() in _PASSING and self._connection is not None:
+        if error.code() in _TRANSIENT and self._connection is not None:
             # Why the brokers do not respond.
             error = self._connection
         if error.code() in _FENCED:
@@ -319,6 +319,8 @@ class TopicProducer:
                 "pipelines that write to the same topics"
             )
             return Fenced(message)
-        way_out = _WAYS_OUT.get(error.code(), "").format(name=self.name)
-        reason = f"{error.str()} ({error.name()}){way_out}"
-        return NoAnswer(reason) if error.code() in _PASSING else KafkaUnavailable(reason)
+        remedy = _REMEDIES.get(error.code(), "").format(name=self.name)
+        reason = f"{error.str()} ({error.name()}){remedy}"
+        return (
+            BrokersUnavailable(reason) if error.code() in _TRANSIENT else KafkaUnavailable(reason)
+        )

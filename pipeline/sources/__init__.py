@@ -7,8 +7,8 @@ The package raises ``EventLogError`` if an event log is not append-only. It rais
 ``ConnectorUnavailable`` if Spark's Kafka connector cannot be downloaded.
 """
 
-from oriel.pipeline.sources.brokers import NoAnswer, NoTopic, TopicLog
-from oriel.pipeline.sources.client_settings import NotTranslated, producer_settings
+from oriel.pipeline.sources.brokers import BrokersUnavailable, MissingTopic, TopicLog
+from oriel.pipeline.sources.client_settings import UntranslatableOption, producer_settings
 from oriel.pipeline.sources.connector import kafka_settings
 from oriel.pipeline.sources.event_log_source import EventLog
 from oriel.pipeline.sources.jvm_brokers import JvmBrokers, Message
@@ -16,24 +16,24 @@ from oriel.pipeline.sources.kafka import SMALL_BATCH_RECORDS, Kafka
 from oriel.pipeline.sources.kafka_options import client_options
 from oriel.pipeline.sources.kafka_readers import choose_reader
 from oriel.pipeline.sources.log import Decoder, Log
-from oriel.pipeline.sources.spark_decoding import SparkDecoder, spark_refuse_ahead
+from oriel.pipeline.sources.spark_decoding import SparkDecoder, spark_reject_ahead
 
 __all__ = [
     "SMALL_BATCH_RECORDS",
+    "BrokersUnavailable",
     "Decoder",
     "EventLog",
     "JvmBrokers",
     "Kafka",
     "Log",
     "Message",
-    "NoAnswer",
-    "NoTopic",
-    "NotTranslated",
+    "MissingTopic",
     "SparkDecoder",
     "TopicLog",
+    "UntranslatableOption",
     "choose_reader",
     "client_options",
     "kafka_settings",
     "producer_settings",
-    "spark_refuse_ahead",
+    "spark_reject_ahead",
 ]

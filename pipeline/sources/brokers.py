@@ -22,7 +22,7 @@ SAMPLE_BYTES = 2**20
 SAMPLE_MS = REQUEST_MS // 2
 
 #: The causes of errors that can pass.
-SILENT = (
+NO_RESPONSE = (
     "no broker responds there (if it runs, it may use another protocol: check security.protocol)"
 )
 UNRESOLVED = "none of the addresses can be resolved"
@@ -33,7 +33,7 @@ CHECK_CERTIFICATE = (
     ". Set ssl.truststore.location to the certificate of the brokers or of its authority "
     "(ssl.truststore.type=PEM reads one), and connect by a name in the certificate"
 )
-CHECK_RIGHTS = ". Allow this user to describe and read the topic"
+CHECK_PERMISSIONS = ". Allow this user to describe and read the topic"
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class TopicLog:
     latest: Mapping[str, int]
 
 
-class NoTopic(KafkaUnavailable):
+class MissingTopic(KafkaUnavailable):
     """Raised if the brokers have no topic with this name, or do not show it to this user."""
 
 
-class NoAnswer(KafkaUnavailable):
+class BrokersUnavailable(KafkaUnavailable):
     """Raised if the brokers do not respond now, but can respond later."""
 
 
@@ -123,27 +123,27 @@ class Brokers(ABC):
         larger average of the two.
         """
         filled = [p for p, latest in log.latest.items() if latest > log.earliest[p]]
-        firsts = {p: max(starts.get(p, 0), log.earliest[p]) for p in filled}
+        first_offsets = {p: max(starts.get(p, 0), log.earliest[p]) for p in filled}
         # A position at the end has no records, and the client would wait for one.
-        unread = [p for p in filled if firsts[p] < log.latest[p]][:_SAMPLED_PARTITIONS]
-        lasts = {
+        unread = [p for p in filled if first_offsets[p] < log.latest[p]][:_SAMPLED_PARTITIONS]
+        last_offsets = {
             p: max(log.latest[p] - SAMPLE_RECORDS, log.earliest[p])
             for p in filled[:_SAMPLED_PARTITIONS]
         }
         samples = [
             self.sample(topic, positions)
-            for positions in ({p: firsts[p] for p in unread}, lasts)
+            for positions in ({p: first_offsets[p] for p in unread}, last_offsets)
             if positions
         ]
         return max((sum(sizes) / len(sizes) for sizes in samples if sizes), default=0)
 
 
-def missing_topic(name: str, present: Collection[str], servers: str) -> NoTopic:
+def missing_topic(name: str, present: Collection[str], servers: str) -> MissingTopic:
     """Return the error for a topic that the brokers do not have. It lists similar names."""
     topics = sorted(topic for topic in present if not topic.startswith("__"))
-    near = get_close_matches(name, topics, n=3) or topics[:3]
-    have = f"it has {', '.join(map(repr, near))}" if near else "this user can see none"
-    return NoTopic(
-        f"Kafka at {servers} has no topic {name!r} ({have}). Create it, or correct its name in "
+    similar = get_close_matches(name, topics, n=3) or topics[:3]
+    known = f"it has {', '.join(map(repr, similar))}" if similar else "this user can see none"
+    return MissingTopic(
+        f"Kafka at {servers} has no topic {name!r} ({known}). Create it, or correct its name in "
         "the topology"
     )

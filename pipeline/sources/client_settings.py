@@ -42,7 +42,7 @@ _RENAMED = {
     "ssl.truststore.certificates": "ssl.ca.pem",
 }
 #: Options of consumers only, as ``_RENAMED``.
-_OF_CONSUMERS = {
+_CONSUMER_OPTIONS = {
     "fetch.max.bytes": "fetch.max.bytes",
     "fetch.max.wait.ms": "fetch.wait.max.ms",
     "fetch.min.bytes": "fetch.min.bytes",
@@ -51,7 +51,7 @@ _OF_CONSUMERS = {
     "max.partition.fetch.bytes": "max.partition.fetch.bytes",
 }
 #: Options of producers only.
-_OF_PRODUCERS = {
+_PRODUCER_OPTIONS = {
     "batch.size": "batch.size",
     "compression.type": "compression.type",
     "delivery.timeout.ms": "message.timeout.ms",
@@ -93,7 +93,7 @@ _LOGIN = re.compile(rf"\s*([\w.$]+)\s+(?:{_FLAGS})\s+(.*);\s*", re.DOTALL)
 _LOGIN_OPTION = re.compile(r'([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))')
 
 
-class NotTranslated(InvalidKafkaOption):
+class UntranslatableOption(InvalidKafkaOption):
     """Raised if librdkafka has no equivalent of an option. The message names the option."""
 
     def __init__(self, option: str, reason: str) -> None:
@@ -117,7 +117,7 @@ def client_settings(servers: str, options: Mapping[str, str]) -> dict[str, str]:
         >>> client_settings("kafka:9092", {"fetch.max.wait.ms": "100"})
         {'bootstrap.servers': 'kafka:9092', 'fetch.wait.max.ms': '100'}
     """
-    return _translated(servers, options, _OF_CONSUMERS)
+    return _translated(servers, options, _CONSUMER_OPTIONS)
 
 
 def producer_settings(options: Mapping[str, str]) -> dict[str, str]:
@@ -136,29 +136,29 @@ def producer_settings(options: Mapping[str, str]) -> dict[str, str]:
         >>> producer_settings({"bootstrap.servers": "kafka:9092", "max.request.size": "5000000"})
         {'bootstrap.servers': 'kafka:9092', 'message.max.bytes': '5000000'}
     """
-    own = {name: value for name, value in options.items() if name != "bootstrap.servers"}
-    return _translated(options["bootstrap.servers"], own, _OF_PRODUCERS)
+    client_options = {name: value for name, value in options.items() if name != "bootstrap.servers"}
+    return _translated(options["bootstrap.servers"], client_options, _PRODUCER_OPTIONS)
 
 
 def _translated(
-    servers: str, options: Mapping[str, str], of_role: Mapping[str, str]
+    servers: str, options: Mapping[str, str], role_options: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return settings of a consumer or a producer, which has the options ``of_role``."""
+    """Return settings of a consumer or a producer, which has the options ``role_options``."""
     settings = {"bootstrap.servers": servers}
-    renamed = {**_RENAMED, **of_role}
+    renamed = {**_RENAMED, **role_options}
     # Users set one group of options for both clients, and each client uses its own.
-    unused = _WITHOUT_EFFECT | _READ_TOGETHER | _OF_CONSUMERS.keys() | _OF_PRODUCERS.keys()
+    unused = _WITHOUT_EFFECT | _READ_TOGETHER | _CONSUMER_OPTIONS.keys() | _PRODUCER_OPTIONS.keys()
     for name, value in options.items():
         if name in renamed:
             settings[renamed[name]] = value
         elif name not in unused:
             reason = "librdkafka has no such option"
-            raise NotTranslated(name, reason)
+            raise UntranslatableOption(name, reason)
     if "sasl.jaas.config" in options:
         settings |= _login(options["sasl.jaas.config"], options.get("sasl.mechanism", "GSSAPI"))
     elif options.get("security.protocol", "").startswith("SASL"):
         option, reason = "security.protocol", "sasl.jaas.config is missing"
-        raise NotTranslated(option, reason)
+        raise UntranslatableOption(option, reason)
     if "ssl.endpoint.identification.algorithm" in options:
         algorithm = options["ssl.endpoint.identification.algorithm"] or "none"
         settings["ssl.endpoint.identification.algorithm"] = algorithm
@@ -170,24 +170,29 @@ def _login(jaas: str, mechanism: str) -> dict[str, str]:
     text = _LOGIN.fullmatch(jaas)
     if text is None:
         reason = "it is not one login module with options"
-        raise NotTranslated(_JAAS, reason)
+        raise UntranslatableOption(_JAAS, reason)
     module = text[1].rsplit(".", 1)[-1]
-    given = {
+    login_options = {
         match[1]: re.sub(r"\\(.)", r"\1", match[2]) if match[2] is not None else match[3]
         for match in _LOGIN_OPTION.finditer(text[2])
     }
     if module in {"PlainLoginModule", "ScramLoginModule"} and {"username", "password"} <= set(
-        given
+        login_options
     ):
-        return {"sasl.username": given["username"], "sasl.password": given["password"]}
-    if module == "OAuthBearerLoginModule" and {"clientId", "clientSecret"} <= set(given):
+        return {
+            "sasl.username": login_options["username"],
+            "sasl.password": login_options["password"],
+        }
+    if module == "OAuthBearerLoginModule" and {"clientId", "clientSecret"} <= set(login_options):
         login = {
             "sasl.oauthbearer.method": "oidc",
-            "sasl.oauthbearer.client.id": given["clientId"],
-            "sasl.oauthbearer.client.secret": given["clientSecret"],
+            "sasl.oauthbearer.client.id": login_options["clientId"],
+            "sasl.oauthbearer.client.secret": login_options["clientSecret"],
         }
-        return login | ({"sasl.oauthbearer.scope": given["scope"]} if "scope" in given else {})
-    raise NotTranslated(_JAAS, f"librdkafka cannot log in with {module} and {mechanism}")
+        return login | (
+            {"sasl.oauthbearer.scope": login_options["scope"]} if "scope" in login_options else {}
+        )
+    raise UntranslatableOption(_JAAS, f"librdkafka cannot log in with {module} and {mechanism}")
 
 
 def _trusted(options: Mapping[str, str]) -> dict[str, str]:
@@ -200,7 +205,9 @@ def _trusted(options: Mapping[str, str]) -> dict[str, str]:
         return {"ssl.ca.location": location}
     if kind == "PKCS12":
         password = options.get("ssl.truststore.password")
-        return {"ssl.ca.pem": _opened("ssl.truststore.location", location, password, _authorities)}
+        return {
+            "ssl.ca.pem": _read_store("ssl.truststore.location", location, password, _authorities)
+        }
     option = "ssl.truststore.type"
     raise _unreadable(option, kind)
 
@@ -220,11 +227,11 @@ def _own_certificate(options: Mapping[str, str]) -> dict[str, str]:
     raise _unreadable(option, kind)
 
 
-def _unreadable(option: str, kind: str) -> NotTranslated:
-    return NotTranslated(option, f"librdkafka cannot read a store of type {kind}")
+def _unreadable(option: str, kind: str) -> UntranslatableOption:
+    return UntranslatableOption(option, f"librdkafka cannot read a store of type {kind}")
 
 
-def _opened(
+def _read_store(
     option: str, location: str, password: str | None, read: Callable[[bytes, bytes | None], str]
 ) -> str:
     try:
@@ -234,7 +241,7 @@ def _opened(
         raise InvalidKafkaOption(message) from error
     except ImportError as error:
         reason = "a PKCS12 trust store needs the package `cryptography`"
-        raise NotTranslated(option, reason) from error
+        raise UntranslatableOption(option, reason) from error
 
 
 def _authorities(store: bytes, password: bytes | None) -> str:

@@ -21,14 +21,14 @@ from oriel.pipeline.event_log import (
     EventLogSource,
     block_before,
     next_ends,
-    opened_slices,
     partition_files,
     read_lines,
+    slice_lines,
     slices,
 )
 from oriel.pipeline.hops import ReadBlocks
 from oriel.pipeline.language import Source, check_topic
-from oriel.pipeline.sources.log import Batches, Decoder, Log, RawRows, distance
+from oriel.pipeline.sources.log import Batches, Decoder, Log, RawRows, total_distance
 from oriel.pipeline.sources.spark_decoding import spark_event_log_decoder
 from oriel.pipeline.spark import map_in_arrow
 from oriel.storage import Offsets, say
@@ -85,7 +85,7 @@ class EventLog(Log):
             EventLogError: The directory of the topic has a ``.jsonl`` file that is not a partition.
         """
         # The source checks this also, but its message is inside a Java error.
-        partition_files(ensure_topic_folder(self.root, topic))
+        partition_files(ensure_topic_directory(self.root, topic))
         _register(spark)
         return (
             spark.readStream.format(FORMAT)
@@ -97,36 +97,38 @@ class EventLog(Log):
         )
 
     def open(
-        self, _spark: SparkSession, topics: Sequence[str], _read: Offsets, _folder: Path
+        self, _spark: SparkSession, topics: Sequence[str], _read: Offsets, _directory: Path
     ) -> None:
         """See ``Log``. Warn about empty topics, because a misspelled topic is always empty."""
         empty = [
-            topic for topic in topics if not partition_files(ensure_topic_folder(self.root, topic))
+            topic
+            for topic in topics
+            if not partition_files(ensure_topic_directory(self.root, topic))
         ]
-        others = sorted(
-            folder.name
-            for folder in self.root.iterdir()
-            if folder.name not in topics and any(folder.glob("*.jsonl"))
+        other_topics = sorted(
+            directory.name
+            for directory in self.root.iterdir()
+            if directory.name not in topics and any(directory.glob("*.jsonl"))
         )
         # If no other topic has files, the log is new.
-        for topic in empty if others else ():
+        for topic in empty if other_topics else ():
             line = (
                 f"topic {topic!r} has no records: {self.root / topic} has no file. Topics "
-                f"that the topology does not read: {', '.join(others)}. Is its name misspelt?"
+                f"that the topology does not read: {', '.join(other_topics)}. Is its name misspelt?"
             )
             say("empty-topic", line, level="warning", topic=topic)
 
     def row_opener(self) -> RawRows:
-        return opened_slices
+        return slice_lines
 
     def raw_rows(self, rows: DataFrame) -> DataFrame:
         def lines(batches: Batches) -> Batches:
-            return (block for _, block in opened_slices(batches))
+            return (block for _, block in slice_lines(batches))
 
         return map_in_arrow(rows, lines, from_arrow_schema(RAW_SCHEMA))
 
     def is_small(self, starts: Offsets, ends: Offsets) -> bool:
-        return distance(starts, ends) <= self.small_batch_bytes
+        return total_distance(starts, ends) <= self.small_batch_bytes
 
     def read(
         self, _rows: DataFrame, starts: Offsets, ends: Offsets
@@ -141,8 +143,8 @@ class EventLog(Log):
         ]
 
     def share_behind(self, ends: Offsets) -> float | None:
-        size = distance({}, self.ends(None, list(ends)))
-        return distance({}, ends) / size if size else None
+        size = total_distance({}, self.ends(None, list(ends)))
+        return total_distance({}, ends) / size if size else None
 
     def ends(self, _spark: SparkSession | None, topics: Sequence[str]) -> Offsets:
         """See ``Log``. The ends are the sizes of the files."""
@@ -160,7 +162,7 @@ class EventLog(Log):
 
     def begins(self, _spark: SparkSession, ends: Offsets) -> Offsets:
         """See ``Log``. Lines are never removed."""
-        return {topic: dict.fromkeys(of_topic, 0) for topic, of_topic in ends.items()}
+        return {topic: dict.fromkeys(topic_ends, 0) for topic, topic_ends in ends.items()}
 
     def read_blocks(self, starts: Offsets, ends: Offsets) -> ReadBlocks:
         """See ``Log``. A block is the last 64 KiB before the end of the batch."""
@@ -193,12 +195,12 @@ class EventLog(Log):
     def next_ends(self, starts: Offsets, ends: Offsets) -> Offsets:
         return {
             topic: next_ends(
-                ensure_topic_folder(self.root, topic),
+                ensure_topic_directory(self.root, topic),
                 starts.get(topic, {}),
-                of_topic,
+                topic_ends,
                 self.max_batch_bytes,
             )
-            for topic, of_topic in ends.items()
+            for topic, topic_ends in ends.items()
         }
 
     def between(
@@ -210,10 +212,10 @@ class EventLog(Log):
             .option("root", str(self.root.resolve()))
             .option("topic", topic)
             .option("starts", orjson.dumps(starts.get(topic, {})).decode())
-            .option("ends", orjson.dumps(of_topic).decode())
+            .option("ends", orjson.dumps(topic_ends).decode())
             .load()
-            for topic, of_topic in ends.items()
-            if distance({topic: starts.get(topic, {})}, {topic: of_topic})
+            for topic, topic_ends in ends.items()
+            if total_distance({topic: starts.get(topic, {})}, {topic: topic_ends})
         ]
         return reduce(DataFrame.union, frames)
 
@@ -224,17 +226,17 @@ def _register(spark: SparkSession) -> None:
     spark.dataSource.register(EventLogSource)
 
 
-def ensure_topic_folder(root: Path, topic: str) -> Path:
+def ensure_topic_directory(root: Path, topic: str) -> Path:
     """Return the directory of ``topic``. Create it if it is missing, so that a producer can begin.
 
     Raises:
         InvalidTopology: The name of the topic is not valid.
         EventLogError: A file has the path of the directory.
     """
-    folder = root / check_topic(topic)
+    directory = root / check_topic(topic)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
-        message = f"event log {folder}: it is a file and not a directory. Move the file"
+        message = f"event log {directory}: it is a file and not a directory. Move the file"
         raise EventLogError(message) from error
-    return folder
+    return directory

@@ -13,15 +13,15 @@ from oriel.pipeline.errors import KafkaUnavailable
 from oriel.pipeline.sources.brokers import (
     CHECK_CERTIFICATE,
     CHECK_LOGIN,
-    CHECK_RIGHTS,
+    CHECK_PERMISSIONS,
+    NO_RESPONSE,
     REQUEST_MS,
     SAMPLE_BYTES,
     SAMPLE_MS,
     SAMPLE_RECORDS,
-    SILENT,
     UNRESOLVED,
     Brokers,
-    NoAnswer,
+    BrokersUnavailable,
     TopicLog,
     missing_topic,
 )
@@ -32,8 +32,8 @@ from oriel.storage import Offsets
 _CLIENTS = "org.apache.kafka.clients."
 _COMMON = "org.apache.kafka.common."
 #: Errors that can pass -> their meaning.
-_PASSING = {
-    "TimeoutException": SILENT,
+_TRANSIENT = {
+    "TimeoutException": NO_RESPONSE,
     "DisconnectException": "the broker ends the connection",
     "No resolvable bootstrap urls": UNRESOLVED,
 }
@@ -64,7 +64,7 @@ class JvmBrokers(Brokers):
         self._options = options
 
     def topics(self, names: Sequence[str]) -> dict[str, TopicLog]:
-        with self._telling(), self._admin() as admin:
+        with self._converted_errors(), self._admin() as admin:
             # The client waits for a bounded time.
             present = set(admin.listTopics().names().get())
             for name in names:
@@ -81,12 +81,12 @@ class JvmBrokers(Brokers):
             }
 
     def offsets_at(self, topic: str, partitions: Collection[str], time_ms: int) -> dict[str, int]:
-        with self._telling(), self._admin() as admin:
+        with self._converted_errors(), self._admin() as admin:
             spec = self._java(_CLIENTS + "admin.OffsetSpec").forTimestamp(time_ms)
             return self._offsets(admin, {topic: list(map(int, partitions))}, spec)[topic]
 
     def ends(self, names: Sequence[str]) -> Offsets:
-        with self._telling(), self._admin() as admin:
+        with self._converted_errors(), self._admin() as admin:
             described = admin.describeTopics(list(names)).allTopicNames().get()
             latest = self._java(_CLIENTS + "admin.OffsetSpec").latest()
             return self._offsets(admin, _partitions(described), latest)
@@ -100,10 +100,10 @@ class JvmBrokers(Brokers):
             NoAnswer: The brokers do not accept a message in a bounded time.
             KafkaUnavailable: The brokers reject the client or a message.
         """
-        as_they_are = _COMMON + "serialization.ByteArraySerializer"
+        byte_serializer = _COMMON + "serialization.ByteArraySerializer"
         properties = {
-            "key.serializer": as_they_are,
-            "value.serializer": as_they_are,
+            "key.serializer": byte_serializer,
+            "value.serializer": byte_serializer,
             "acks": "all",
             "max.block.ms": str(REQUEST_MS),
             "request.timeout.ms": str(REQUEST_MS),
@@ -111,7 +111,7 @@ class JvmBrokers(Brokers):
         }
         record = self._java(_CLIENTS + "producer.ProducerRecord")
         header = self._java(_COMMON + "header.internals.RecordHeader")
-        with self._telling("written to"):
+        with self._converted_errors("written to"):
             producer = self._java(_CLIENTS + "producer.KafkaProducer")(self._properties(properties))
             try:
                 sent = [
@@ -124,36 +124,36 @@ class JvmBrokers(Brokers):
                     for message in messages
                 ]  # fmt: skip
                 producer.flush()
-                return [answer.get().offset() for answer in sent]
+                return [future.get().offset() for future in sent]
             finally:
                 producer.close()
 
     def cluster_id(self) -> str:
-        with self._telling(), self._admin() as admin:
+        with self._converted_errors(), self._admin() as admin:
             return str(admin.describeCluster().clusterId().get())
 
     def sample(self, topic: str, positions: Mapping[str, int]) -> list[int]:
-        with self._telling():
+        with self._converted_errors():
             return self._sampled(topic, positions)
 
     def _sampled(self, topic: str, positions: Mapping[str, int]) -> list[int]:
-        bytes_as_they_are = _COMMON + "serialization.ByteArrayDeserializer"
+        byte_deserializer = _COMMON + "serialization.ByteArrayDeserializer"
         properties = self._properties(
             {
                 "max.poll.records": str(SAMPLE_RECORDS),
                 "max.partition.fetch.bytes": str(SAMPLE_BYTES),
                 "fetch.max.bytes": str(SAMPLE_BYTES),
-                "key.deserializer": bytes_as_they_are,
-                "value.deserializer": bytes_as_they_are,
+                "key.deserializer": byte_deserializer,
+                "value.deserializer": byte_deserializer,
                 "enable.auto.commit": "false",
             }
         )
         consumer = self._java(_CLIENTS + "consumer.KafkaConsumer")(properties)
         try:
-            places = {self._partition(topic, p): offset for p, offset in positions.items()}
-            consumer.assign(list(places))
-            for place, offset in places.items():
-                consumer.seek(place, offset)
+            offsets = {self._partition(topic, p): offset for p, offset in positions.items()}
+            consumer.assign(list(offsets))
+            for topic_partition, offset in offsets.items():
+                consumer.seek(topic_partition, offset)
             records = consumer.poll(self._jvm.java.time.Duration.ofMillis(SAMPLE_MS))
             return [
                 max(0, record.serializedKeySize()) + max(0, record.serializedValueSize())
@@ -166,16 +166,16 @@ class JvmBrokers(Brokers):
         self, admin: Any, partitions: Mapping[str, Sequence[int]], spec: Any
     ) -> dict[str, dict[str, int]]:
         """Return the offset of each partition that an ``OffsetSpec`` of Java names."""
-        asked = {
+        requested = {
             self._partition(topic, number): spec
             for topic, numbers in partitions.items()
             for number in numbers
         }
-        answers = admin.listOffsets(asked)
+        responses = admin.listOffsets(requested)
         found: dict[str, dict[str, int]] = {topic: {} for topic in partitions}
-        for place in asked:
-            offset = answers.partitionResult(place).get().offset()
-            found[place.topic()][str(place.partition())] = offset
+        for topic_partition in requested:
+            offset = responses.partitionResult(topic_partition).get().offset()
+            found[topic_partition.topic()][str(topic_partition.partition())] = offset
         return found
 
     @contextmanager
@@ -206,7 +206,7 @@ class JvmBrokers(Brokers):
         return found
 
     @contextmanager
-    def _telling(self, what: str = "read") -> Iterator[None]:
+    def _converted_errors(self, what: str = "read") -> Iterator[None]:
         """Raise a Java error in this block as an error of one line.
 
         Its message says that Kafka cannot be ``what``: read, or written to.
@@ -216,11 +216,11 @@ class JvmBrokers(Brokers):
         except (Py4JJavaError, PySparkException) as error:
             # Spark converts a few Java exceptions to its own.
             reason = without_secrets(first_line(error), self._options)
-            begin = f"Kafka at {self._servers} cannot be {what}: "
-            for word, meaning in _PASSING.items():
+            prefix = f"Kafka at {self._servers} cannot be {what}: "
+            for word, meaning in _TRANSIENT.items():
                 if word in reason:
-                    raise NoAnswer(begin + meaning) from error
-            raise KafkaUnavailable(begin + reason + _way_out(reason)) from error
+                    raise BrokersUnavailable(prefix + meaning) from error
+            raise KafkaUnavailable(prefix + reason + _remedy(reason)) from error
 
 
 def _partitions(described: Any) -> dict[str, list[int]]:
@@ -228,12 +228,12 @@ def _partitions(described: Any) -> dict[str, list[int]]:
     return {name: [info.partition() for info in described[name].partitions()] for name in described}
 
 
-def _way_out(reason: str) -> str:
+def _remedy(reason: str) -> str:
     if "Sasl" in reason or "Ssl" in reason or "Authentication" in reason:
         return CHECK_LOGIN
     if "Cert" in reason:
         return CHECK_CERTIFICATE
-    return CHECK_RIGHTS if "Authorization" in reason else ""
+    return CHECK_PERMISSIONS if "Authorization" in reason else ""
 
 
 def _each(iterable: Any) -> Iterator[Any]:

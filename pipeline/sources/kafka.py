@@ -21,11 +21,16 @@ from oriel.pipeline.decoding import SchemaRegistry, kafka_decoder
 from oriel.pipeline.errors import InvalidKafkaOption, InvalidTopology
 from oriel.pipeline.event_log import DEFAULT_MAX_BATCH_BYTES
 from oriel.pipeline.language import Source
-from oriel.pipeline.sources.brokers import Brokers, NoAnswer
+from oriel.pipeline.sources.brokers import Brokers, BrokersUnavailable
 from oriel.pipeline.sources.kafka_reader import KafkaReader, TopicRead
 from oriel.pipeline.sources.kafka_readers import choose_reader
-from oriel.pipeline.sources.log import Decoder, Log, RawRows, distance
-from oriel.pipeline.sources.losses import KAFKA_RECORD, KafkaRecord, gaps, refuse_another_log
+from oriel.pipeline.sources.log import Decoder, Log, RawRows, total_distance
+from oriel.pipeline.sources.losses import (
+    KAFKA_CHECKPOINT_FILE,
+    KafkaCheckpoint,
+    gaps,
+    reject_another_log,
+)
 from oriel.pipeline.sources.spark_decoding import spark_kafka_decoder
 from oriel.storage import Offsets, say
 
@@ -36,7 +41,7 @@ OnDataLoss = Literal["fail", "continue"]
 
 #: Errors of Spark and librdkafka after which another query can succeed: a broker did not respond
 #: in time, or a topic, partition or offset was missing.
-_MAY_PASS = re.compile(
+_TRANSIENT = re.compile(
     r"kafka\.common\.errors\.(?:Timeout|Disconnect|NotLeaderOrFollower|LeaderNotAvailable|Network|"
     r"UnknownTopicOrPartition|UnknownTopicId|OffsetOutOfRange|OffsetNotAvailable|KafkaStorage|"
     r"FencedLeaderEpoch|UnknownLeaderEpoch)Exception"
@@ -49,16 +54,16 @@ _MAY_PASS = re.compile(
 )
 
 
-def _tell(line: str) -> None:
+def _warn(line: str) -> None:
     say("kafka", line, level="warning")
 
 
-def _tell_reader(line: str) -> None:
+def _warn_reader(line: str) -> None:
     say("kafka-reader", line, level="warning")
 
 
 @dataclass
-class _Opened:
+class _OpenTopics:
     """Facts about the topics, which ``open`` keeps.
 
     Attributes:
@@ -68,7 +73,7 @@ class _Opened:
     """
 
     brokers: Brokers
-    record: KafkaRecord
+    record: KafkaCheckpoint
     batch_records: Mapping[str, int]
 
 
@@ -98,12 +103,12 @@ class Kafka(Log):
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     start: Start | None = None
     on_data_loss: OnDataLoss = "fail"
-    tell: Callable[[str], None] = field(default=_tell, repr=False)
+    tell: Callable[[str], None] = field(default=_warn, repr=False)
     schema_registry: SchemaRegistry | None = None
     topic_starts: Mapping[str, Start] = field(default_factory=dict)
     reader: ReaderName = "auto"
     _sources: Sequence[Source] = field(default=(), init=False, repr=False)
-    _opened: _Opened | None = field(default=None, init=False, repr=False)
+    _opened: _OpenTopics | None = field(default=None, init=False, repr=False)
 
     raw_schema: ClassVar[str] = (
         "key BINARY, raw BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP"
@@ -122,11 +127,13 @@ class Kafka(Log):
         """See ``Log``. A broker that is down can start again."""
         try:
             self._reader.brokers(spark).topics(topics)
-        except NoAnswer as reason:
+        except BrokersUnavailable as reason:
             return str(reason)
         return None
 
-    def open(self, spark: SparkSession, topics: Sequence[str], read: Offsets, folder: Path) -> None:
+    def open(
+        self, spark: SparkSession, topics: Sequence[str], read: Offsets, directory: Path
+    ) -> None:
         """See ``Log``. For new topics, write their ids and their start to the checkpoint.
 
         Raises:
@@ -141,38 +148,38 @@ class Kafka(Log):
                 "Name one of its topics"
             )
             raise InvalidKafkaOption(message)
-        path = folder / KAFKA_RECORD
+        path = directory / KAFKA_CHECKPOINT_FILE
         brokers = self._reader.brokers(spark)
         logs = brokers.topics(topics)
         batch_records = {
-            topic: self._most_records(brokers.record_bytes(topic, read.get(topic, {}), log))
+            topic: self._max_batch_records(brokers.record_bytes(topic, read.get(topic, {}), log))
             for topic, log in logs.items()
         }
         starts = {topic: str(start) for topic, start in self.topic_starts.items()}
         start = "earliest" if self.start is None else str(self.start)
-        record = KafkaRecord.opened(path, start, starts)
-        asked = {} if self.start is None else dict.fromkeys(topics, start)
-        for topic, start in {**asked, **starts}.items():
+        record = KafkaCheckpoint.opened(path, start, starts)
+        requested_starts = {} if self.start is None else dict.fromkeys(topics, start)
+        for topic, start in {**requested_starts, **starts}.items():
             if start != record.start_of(topic):
                 self.tell(
                     f"--start {start} has no effect on topic {topic!r}: this checkpoint began at "
                     f"{record.start_of(topic)} and continues at its offsets"
                 )
         for topic, log in logs.items():
-            refuse_another_log(topic, log, read.get(topic, {}), record.topic_ids.get(topic))
+            reject_another_log(topic, log, read.get(topic, {}), record.topic_ids.get(topic))
         if self.on_data_loss == "fail":
             record.refuse(gaps(read, {topic: dict(log.earliest) for topic, log in logs.items()}))
-        record.note_topics({topic: log.id for topic, log in logs.items()})
-        firsts: Offsets = {}
+        record.record_topic_ids({topic: log.id for topic, log in logs.items()})
+        first_offsets: Offsets = {}
         for topic in (each for each in topics if each not in read):
-            known = record.firsts.get(topic)
-            if known is None:
-                known = brokers.starts_of(topic, record.start_of(topic), logs)
+            offsets = record.firsts.get(topic)
+            if offsets is None:
+                offsets = brokers.starts_of(topic, record.start_of(topic), logs)
             # No batch of the topic is committed yet, so records deleted since then are not losses.
             earliest = logs[topic].earliest
-            firsts[topic] = {p: max(at, earliest.get(p, 0)) for p, at in known.items()}
-        record.note_firsts(firsts)
-        self._opened = _Opened(brokers, record, batch_records)
+            first_offsets[topic] = {p: max(at, earliest.get(p, 0)) for p, at in offsets.items()}
+        record.record_first_offsets(first_offsets)
+        self._opened = _OpenTopics(brokers, record, batch_records)
 
     @property
     def plans_slices(self) -> bool:
@@ -205,12 +212,14 @@ class Kafka(Log):
         return self._reader.raw_rows(rows, self._sources)
 
     def is_small(self, starts: Offsets, ends: Offsets) -> bool:
-        return distance(self._from_firsts(starts, ends), ends) <= self.small_batch_records
+        return (
+            total_distance(self._with_first_offsets(starts, ends), ends) <= self.small_batch_records
+        )
 
     def read(
         self, rows: DataFrame, starts: Offsets, ends: Offsets
     ) -> list[tuple[str, list[pa.RecordBatch]]]:
-        return self._reader.read(rows, self._from_firsts(starts, ends), ends, self._sources)
+        return self._reader.read(rows, self._with_first_offsets(starts, ends), ends, self._sources)
 
     def share_behind(self, _ends: Offsets) -> float | None:
         """See ``Log``. Only the brokers know the share."""
@@ -220,22 +229,22 @@ class Kafka(Log):
         """See ``Log``. With ``on_data_loss="continue"``, losses are counted and reported once."""
         assert self._opened is not None
         for topic, topic_ends in ends.items():
-            refuse_another_log(topic, topic_ends, starts.get(topic, {}))
+            reject_another_log(topic, topic_ends, starts.get(topic, {}))
         if self.on_data_loss == "continue":
             logs = self._opened.brokers.topics(list(ends))
             # Deleted offsets after the end of this batch are counted with a later batch.
-            firsts = {
+            first_offsets = {
                 topic: {p: min(log.earliest.get(p, 0), ends[topic].get(p, 0)) for p in ends[topic]}
                 for topic, log in logs.items()
             }
-            for gap in self._opened.record.note_gaps(gaps(starts, firsts)):
+            for gap in self._opened.record.record_gaps(gaps(starts, first_offsets)):
                 self.tell(f"{gap}. The pipeline continues after them")
 
     def may_pass(self, error: BaseException) -> bool:
         """See ``Log``. Brokers without a response and missing records are such errors."""
         # The stack trace of Java contains the classes of all causes.
         text = f"{error}\n{getattr(error, '_stackTrace', '')}"
-        return isinstance(error, NoAnswer) or bool(_MAY_PASS.search(text))
+        return isinstance(error, BrokersUnavailable) or bool(_TRANSIENT.search(text))
 
     def lost_records(self) -> Mapping[str, int]:
         """See ``Log``. The count begins with the checkpoint."""
@@ -253,22 +262,23 @@ class Kafka(Log):
         """See ``Log``. Retention can have removed the first records."""
         logs = self._reader.brokers(spark).topics(list(ends))
         return {
-            topic: {p: logs[topic].earliest.get(p, 0) for p in of_topic}
-            for topic, of_topic in ends.items()
+            topic: {p: logs[topic].earliest.get(p, 0) for p in topic_ends}
+            for topic, topic_ends in ends.items()
         }
 
     def next_ends(self, starts: Offsets, ends: Offsets) -> Offsets:
-        behind = sum(
+        unread = sum(
             end > starts.get(topic, {}).get(p, 0)
-            for topic, of_topic in ends.items()
-            for p, end in of_topic.items()
+            for topic, topic_ends in ends.items()
+            for p, end in topic_ends.items()
         )
-        share = max(1, self.max_batch_records // max(1, behind))
+        share = max(1, self.max_batch_records // max(1, unread))
         return {
             topic: {
-                p: min(end, starts.get(topic, {}).get(p, 0) + share) for p, end in of_topic.items()
+                p: min(end, starts.get(topic, {}).get(p, 0) + share)
+                for p, end in topic_ends.items()
             }
-            for topic, of_topic in ends.items()
+            for topic, topic_ends in ends.items()
         }
 
     def between(
@@ -288,16 +298,16 @@ class Kafka(Log):
             self.reader,
             self.bootstrap_servers,
             self.options,
-            _tell_reader,
+            _warn_reader,
             skips_lost=self.on_data_loss == "continue",
         )
 
-    def _from_firsts(self, starts: Offsets, ends: Offsets) -> Offsets:
+    def _with_first_offsets(self, starts: Offsets, ends: Offsets) -> Offsets:
         """Return ``starts``, and for partitions without one the first offset of the checkpoint."""
-        firsts = self._opened.record.firsts if self._opened is not None else {}
-        return {topic: {**firsts.get(topic, {}), **starts.get(topic, {})} for topic in ends}
+        first_offsets = self._opened.record.firsts if self._opened is not None else {}
+        return {topic: {**first_offsets.get(topic, {}), **starts.get(topic, {})} for topic in ends}
 
-    def _most_records(self, record_bytes: float) -> int:
+    def _max_batch_records(self, record_bytes: float) -> int:
         """Return the most offsets of a batch. A size of 0 is unknown."""
         by_bytes = int(self.max_batch_bytes / record_bytes) if record_bytes else sys.maxsize
         return max(1, min(by_bytes, self.max_batch_records))

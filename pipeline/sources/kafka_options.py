@@ -14,7 +14,7 @@ from oriel.pipeline.errors import InvalidKafkaOption
 _OFFSETS = "offsets are kept in the checkpoint, with the stores"
 _BYTES = "messages are read as bytes and decoded as the topology says"
 #: Options that users cannot set -> the reason.
-_REFUSED = {
+_REJECTED = {
     "bootstrap.servers": "--kafka names the servers",
     "auto.offset.reset": "use --start for where a new checkpoint begins, and --on-data-loss for "
     "deleted offsets",
@@ -50,14 +50,14 @@ _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 #: Names of options whose values messages do not contain.
 _SECRET = re.compile(r"password|secret|jaas|token|credential|\bkey\b|certificate", re.IGNORECASE)
 #: Shorter values are not removed, because any text can contain them.
-_LEAST_SECRET = 4
+_MIN_SECRET_CHARS = 4
 
 
-def client_options(given: Sequence[str], file: Path | None) -> dict[str, str]:
+def client_options(entries: Sequence[str], file: Path | None) -> dict[str, str]:
     """Return the options of the client by name.
 
     Args:
-        given: Entries ``NAME=VALUE``, which override the file.
+        entries: Entries ``NAME=VALUE``, which override the file.
         file: A Java properties file.
 
     Raises:
@@ -73,7 +73,7 @@ def client_options(given: Sequence[str], file: Path | None) -> dict[str, str]:
             message = f"--kafka-config {file} cannot be read: {reason}"
             raise InvalidKafkaOption(message) from error
         options |= read_properties(text, f"--kafka-config {file}")
-    for entry in given:
+    for entry in entries:
         name, separator, value = entry.partition("=")
         if not separator or not name.strip():
             # The text can be a secret.
@@ -81,8 +81,8 @@ def client_options(given: Sequence[str], file: Path | None) -> dict[str, str]:
             raise InvalidKafkaOption(message)
         options[name.strip()] = value
     for name in options:
-        if name in _REFUSED:
-            message = f"Kafka's option {name} cannot be set: {_REFUSED[name]}"
+        if name in _REJECTED:
+            message = f"Kafka's option {name} cannot be set: {_REJECTED[name]}"
             raise InvalidKafkaOption(message)
         if name.startswith("kafka."):
             message = f"Kafka's option {name} must be named without 'kafka.': {name[6:]}"
@@ -90,7 +90,7 @@ def client_options(given: Sequence[str], file: Path | None) -> dict[str, str]:
     return options
 
 
-def read_properties(text: str, place: str) -> dict[str, str]:
+def read_properties(text: str, file_name: str) -> dict[str, str]:
     r"""Return the entries of a Java properties file, as ``java.util.Properties`` reads them.
 
     ``#`` and ``!`` begin comments. After a backslash at its end, a line continues in the next line.
@@ -98,40 +98,40 @@ def read_properties(text: str, place: str) -> dict[str, str]:
 
     Args:
         text: The content of the file.
-        place: The name of the file for messages.
+        file_name: The name of the file for messages.
 
     Raises:
         InvalidKafkaOption: ``\u`` is not followed by four hexadecimal digits.
     """
     entries: dict[str, str] = {}
     logical = ""
-    goes_on = False
+    continues = False
     for match in _LINE.finditer(text):
         natural, end = match.groups()
         line = natural.lstrip(" \t\f")
         # A line with only a backslash does not begin an entry, so a comment can follow it.
-        if not (goes_on and logical) and line[:1] in {"", "#", "!"}:
-            goes_on = False
+        if not (continues and logical) and line[:1] in {"", "#", "!"}:
+            continues = False
             continue
         # An even number of backslashes at the end are escaped backslashes.
         is_cut = (len(line) - len(line.rstrip("\\"))) % 2 == 1
         logical += line[:-1] if is_cut else line
         # The last line does not continue if at most one character follows its backslash.
-        goes_on = is_cut and bool(end) and (match.end() < len(text) or len(end) > 1)
-        if goes_on:
+        continues = is_cut and bool(end) and (match.end() < len(text) or len(end) > 1)
+        if continues:
             continue
         entry = _ENTRY.fullmatch(logical)
         assert entry is not None
-        name, value = (_unescaped(part, place) for part in entry.groups())
+        name, value = (_unescaped(part, file_name) for part in entry.groups())
         entries[name] = value
         logical = ""
     return entries
 
 
-def _unescaped(text: str, place: str) -> str:
+def _unescaped(text: str, file_name: str) -> str:
     r"""Return ``text`` without escapes. An unknown escape is the character after its ``\``."""
     if re.search(r"(?<!\\)(?:\\\\)*\\u(?![0-9a-fA-F]{4})", text):
-        message = rf"{place}: \u must be followed by four hexadecimal digits"
+        message = rf"{file_name}: \u must be followed by four hexadecimal digits"
         raise InvalidKafkaOption(message)
 
     def character(escape: re.Match[str]) -> str:
@@ -146,6 +146,6 @@ def without_secrets(text: str, options: Mapping[str, str]) -> str:
     for name, value in options.items():
         if _SECRET.search(name):
             for part in (value, *re.findall(r'"([^"]*)"', value)):
-                if len(part) >= _LEAST_SECRET:
+                if len(part) >= _MIN_SECRET_CHARS:
                     text = text.replace(part, "***")
     return text

@@ -133,14 +133,14 @@ class ConnectorReader:
     ) -> DataFrame:
         ends = {topic: of_topic for topic, of_topic in ends.items() if of_topic}
         assigned = {topic: [int(p) for p in of_topic] for topic, of_topic in ends.items()}
-        begins = {
+        start_offsets = {
             topic: {p: starts[topic][p] for p in of_topic} for topic, of_topic in ends.items()
         }
         return (
             spark.read.format("kafka")
             .options(**self._client_options())
             .option("assign", orjson.dumps(assigned).decode())
-            .option("startingOffsets", orjson.dumps(begins).decode())
+            .option("startingOffsets", orjson.dumps(start_offsets).decode())
             .option("endingOffsets", orjson.dumps(ends).decode())
             .option("includeHeaders", str(reads_headers(sources)).lower())
             .load()
@@ -148,7 +148,7 @@ class ConnectorReader:
         )
 
     def row_opener(self, _sources: Sequence[Source]) -> RawRows:
-        return _opened
+        return _raw_rows
 
     def raw_rows(self, rows: DataFrame, _sources: Sequence[Source]) -> DataFrame:
         return rows.drop("topic")
@@ -161,12 +161,14 @@ class ConnectorReader:
         partitions = messages.group_by(["topic", "partition"], use_threads=False).aggregate([])
         raw = []
         for topic, partition in zip(*partitions.to_pydict().values(), strict=True):
-            of_partition = messages.filter(
+            partition_messages = messages.filter(
                 pc.and_(
                     pc.equal(messages["topic"], topic), pc.equal(messages["partition"], partition)
                 )
             )
-            raw.append((topic, of_partition.drop_columns(["topic"]).combine_chunks().to_batches()))
+            raw.append(
+                (topic, partition_messages.drop_columns(["topic"]).combine_chunks().to_batches())
+            )
         return raw
 
     def _client_options(self) -> dict[str, str]:
@@ -175,10 +177,10 @@ class ConnectorReader:
         return {f"kafka.{name}": value for name, value in options.items()}
 
 
-def _opened(rows: Batches) -> Iterator[tuple[str, pa.RecordBatch]]:
+def _raw_rows(rows: Batches) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Yield raw rows. A partition of Spark has the messages of one partition of Kafka."""
     for topic, batches in groupby(rows, key=lambda batch: batch["topic"][0].as_py()):
-        for batch in _larger(batches):
+        for batch in _merged_batches(batches):
             yield topic, batch.drop_columns(["topic"])
 
 
@@ -193,7 +195,7 @@ def _raw_columns(sources: Sequence[Source], topic: str | None = None) -> list[st
     return columns
 
 
-def _larger(batches: Batches) -> Batches:
+def _merged_batches(batches: Batches) -> Batches:
     """Yield rows in batches of about ``_BLOCK_BYTES``. Batches of Spark have 10,000 rows."""
     gathered: list[pa.RecordBatch] = []
     for batch in batches:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from oriel.pipeline.arguments import ReaderName
 from oriel.pipeline.errors import InvalidKafkaOption
-from oriel.pipeline.sources.client_settings import NotTranslated, client_settings
+from oriel.pipeline.sources.client_settings import UntranslatableOption, client_settings
 from oriel.pipeline.sources.kafka_options import DEFAULT_OPTIONS
 from oriel.pipeline.sources.kafka_reader import ConnectorReader, KafkaReader
 
@@ -16,7 +16,7 @@ def choose_reader(
     name: ReaderName,
     servers: str,
     options: Mapping[str, str],
-    tell: Callable[[str], None],
+    warn: Callable[[str], None],
     *,
     skips_lost: bool,
 ) -> KafkaReader:
@@ -26,7 +26,7 @@ def choose_reader(
         name: The reader.
         servers: The bootstrap servers.
         options: Options of the Java client.
-        tell: Called with a message of one line if ``auto`` chooses Spark's connector.
+        warn: Called with a message of one line if ``auto`` chooses Spark's connector.
         skips_lost: If True, records that Kafka has deleted are skipped.
 
     Raises:
@@ -40,9 +40,9 @@ def choose_reader(
         try:
             settings = client_settings(servers, {**shared, **options})
             return ClientReader(settings, skips_lost=skips_lost)
-        except NotTranslated as error:
+        except UntranslatableOption as error:
             if name == "client":
                 message = f"--kafka-reader client: {error}. Use --kafka-reader spark"
                 raise InvalidKafkaOption(message) from error
-            tell(f"Kafka reader chosen: reader=spark. {error}")
+            warn(f"Kafka reader chosen: reader=spark. {error}")
     return ConnectorReader(servers, {**DEFAULT_OPTIONS, **options}, skips_lost=skips_lost)

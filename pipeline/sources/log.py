@@ -57,7 +57,7 @@ class Log(Protocol):
         return None
 
     def open(
-        self, _spark: SparkSession, _topics: Sequence[str], _read: Offsets, _folder: Path
+        self, _spark: SparkSession, _topics: Sequence[str], _read: Offsets, _directory: Path
     ) -> None:
         """Check, before a query begins, that the log has all records after the offsets ``read``.
 
@@ -161,7 +161,7 @@ class Log(Protocol):
         return {}
 
 
-def distance(starts: Offsets, ends: Offsets) -> int:
+def total_distance(starts: Offsets, ends: Offsets) -> int:
     """Return the sum of the distances of all partitions, in bytes or records."""
     return sum(
         end - starts.get(topic, {}).get(partition, 0)

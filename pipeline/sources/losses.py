@@ -18,13 +18,13 @@ from oriel.pipeline.sources.brokers import TopicLog
 from oriel.storage import Offsets, current_files, replace_file, with_digest, without_digest
 
 #: The file's name.
-KAFKA_RECORD = "kafka.json"
+KAFKA_CHECKPOINT_FILE = "kafka.json"
 #: The topic id from brokers without topic ids.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 #: An error names at most this many gaps.
-_NAMED = 3
+_MAX_NAMED_GAPS = 3
 
-_ANEW = "Start again with another data directory"
+_START_AGAIN = "Start again with another data directory"
 
 
 class Gap(NamedTuple):
@@ -60,7 +60,7 @@ def gaps(read: Offsets, firsts: Offsets) -> list[Gap]:
     ]
 
 
-def refuse_another_log(
+def reject_another_log(
     topic: str, log: TopicLog | Mapping[str, int], read: Mapping[str, int], known: str | None = None
 ) -> None:
     """Reject a topic whose offsets no longer identify the records that were read.
@@ -78,7 +78,7 @@ def refuse_another_log(
         if known not in {None, _NO_ID, log.id} and log.id != _NO_ID:
             message = (
                 f"topic {topic!r} was deleted and created again since this checkpoint began, so "
-                f"its offsets name other records. {_ANEW}"
+                f"its offsets name other records. {_START_AGAIN}"
             )
             raise RecordsLost(message)
         ends = log.latest
@@ -90,13 +90,13 @@ def refuse_another_log(
             message = (
                 f"topic {topic!r}, partition {partition}: it was read up to offset {offset}, but "
                 f"it {now}. It was truncated or created again, so its offsets name other records. "
-                f"{_ANEW}"
+                f"{_START_AGAIN}"
             )
             raise RecordsLost(message)
 
 
 @dataclass
-class KafkaRecord:
+class KafkaCheckpoint:
     """The facts about topics that a checkpoint keeps in one file.
 
     Attributes:
@@ -123,11 +123,11 @@ class KafkaRecord:
             CheckpointError: The file is damaged.
         """
         try:
-            written = orjson.loads(without_digest(current_files().read(path)))
+            content = orjson.loads(without_digest(current_files().read(path)))
             return cls(
-                path, written["start"], written["topic_ids"], written["lost"],
+                path, content["start"], content["topic_ids"], content["lost"],
                 # Files of earlier versions have no start per topic and no first offsets.
-                written.get("topic_starts", {}), written.get("firsts", {}),
+                content.get("topic_starts", {}), content.get("firsts", {}),
             )  # fmt: skip
         except FileNotFoundError:
             return cls(path, start, topic_starts=dict(topic_starts))
@@ -142,13 +142,13 @@ class KafkaRecord:
         """Return the start of a topic in this checkpoint."""
         return self.topic_starts.get(topic, self.start)
 
-    def note_topics(self, topic_ids: Mapping[str, str]) -> None:
+    def record_topic_ids(self, topic_ids: Mapping[str, str]) -> None:
         """Write the ids of topics."""
         if any(self.topic_ids.get(topic) != known for topic, known in topic_ids.items()):
             self.topic_ids |= topic_ids
             self._write()
 
-    def note_firsts(self, firsts: Offsets) -> None:
+    def record_first_offsets(self, firsts: Offsets) -> None:
         """Write the offsets at which the checkpoint begins with topics."""
         if any(self.firsts.get(topic) != known for topic, known in firsts.items()):
             self.firsts |= firsts
@@ -161,14 +161,18 @@ class KafkaRecord:
             RecordsLost: ``found`` has a gap.
         """
         if found:
-            more = f" (and {len(found) - _NAMED} more)" if len(found) > _NAMED else ""
+            more = (
+                f" (and {len(found) - _MAX_NAMED_GAPS} more)"
+                if len(found) > _MAX_NAMED_GAPS
+                else ""
+            )
             message = (
-                f"{'; '.join(map(str, found[:_NAMED]))}{more}. Use --on-data-loss continue "
-                "to count them and continue, or start again with another data directory"
+                f"{'; '.join(map(str, found[:_MAX_NAMED_GAPS]))}{more}. Use --on-data-loss "
+                "continue to count them and continue, or start again with another data directory"
             )
             raise RecordsLost(message)
 
-    def note_gaps(self, found: Iterable[Gap]) -> list[Gap]:
+    def record_gaps(self, found: Iterable[Gap]) -> list[Gap]:
         """Write gaps, and return the new ones: a repeated batch finds known gaps."""
         new = []
         for gap in found:
@@ -189,11 +193,11 @@ class KafkaRecord:
         }
 
     def _write(self) -> None:
-        written = {
+        content = {
             "start": self.start, "topic_starts": self.topic_starts,
             "topic_ids": self.topic_ids, "lost": self.lost, "firsts": self.firsts,
         }  # fmt: skip
-        replace_file(self.path, with_digest(orjson.dumps(written)), sync=True)
+        replace_file(self.path, with_digest(orjson.dumps(content)), sync=True)
 
 
 def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -46,7 +46,7 @@ _OPTIONS = {
 _MESSAGE = from_arrow_type(MESSAGE.type)
 
 #: The name of the list around a line. It is unusual, because lines with this text are suspicious.
-_AROUND = "~line"
+_LIST_NAME = "~line"
 
 #: The column with the reason of a value that is out of range, null for other values.
 _OUT_OF_RANGE = "_out_of_range"
@@ -105,14 +105,14 @@ class SparkDecoder:
         return parsed.withColumn(_OUT_OF_RANGE, self._out_of_range).select(*self._columns)
 
 
-def spark_refuse_ahead(records: DataFrame, latest_ms: int | None) -> DataFrame:
+def spark_reject_ahead(records: DataFrame, latest_ms: int | None) -> DataFrame:
     """Return decoded records as ``oriel.pipeline.decoding.refuse_ahead`` does, with Spark."""
     if latest_ms is None:
         return records
     ahead = F.col("reason").isNull() & (F.col("timestamp_ms") > latest_ms)
     reason = F.when(ahead, Reason.TIMESTAMP_AHEAD.value).otherwise(F.col("reason"))
-    meaning = {name: F.when(~ahead, F.col(name)) for name in ("key", "timestamp_ms", "value")}
-    return records.withColumns({**meaning, "reason": reason})
+    cleared = {name: F.when(~ahead, F.col(name)) for name in ("key", "timestamp_ms", "value")}
+    return records.withColumns({**cleared, "reason": reason})
 
 
 def _check_schema(schema: str) -> None:
@@ -120,10 +120,10 @@ def _check_schema(schema: str) -> None:
     parsed = StructType.fromDDL(schema)
     fields = parsed.fields if isinstance(parsed, StructType) else []
     names = [field.name.lower() for field in fields]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
         message = (
-            f"stream: the schema {schema!r} has the column {twice[0]!r} twice (Spark ignores "
+            f"stream: the schema {schema!r} has the column {repeated[0]!r} twice (Spark ignores "
             "the case of names). Use a different name for each column"
         )
         raise InvalidTopology(message)
@@ -168,12 +168,12 @@ def spark_event_log_decoder(value_schema: str) -> SparkDecoder:
     record = _record()
     reason = _first_reason(
         (_not_utf8(text), Reason.NOT_UTF8.value),
-        (_broken(), _broken_reason(text)),
+        (_is_invalid(), _invalid_reason(text)),
         (_closes_the_list(text), Reason.NOT_JSON.value),
         (_lone_surrogate(text), Reason.NOT_JSON.value),
-        (_key_is_not_text(text, record["key"]), Reason.WRONG_TYPE.value),
+        (_key_is_not_string(text, record["key"]), Reason.WRONG_TYPE.value),
         (F.col(_OUT_OF_RANGE).isNotNull(), F.col(_OUT_OF_RANGE)),
-        *_bad_time(record["timestamp_ms"]),
+        *_invalid_time_cases(record["timestamp_ms"]),
     )
     envelope = f"key STRING, value STRUCT<{value_schema}>, timestamp_ms BIGINT"
     fields = (record[name].alias(name) for name in ("key", "timestamp_ms", "value"))
@@ -193,11 +193,11 @@ def spark_kafka_decoder(value_schema: str) -> SparkDecoder:
     has_value = F.col("raw").isNotNull() & ~_is_null(text)
     reason = _first_reason(
         (_not_utf8(text) | _not_utf8(key), Reason.NOT_UTF8.value),
-        (has_value & _broken(), _broken_reason(text)),
+        (has_value & _is_invalid(), _invalid_reason(text)),
         (has_value & _closes_the_list(text), Reason.NOT_JSON.value),
         (has_value & _lone_surrogate(text), Reason.NOT_JSON.value),
         (F.col(_OUT_OF_RANGE).isNotNull(), F.col(_OUT_OF_RANGE)),
-        *_bad_time(time_ms),
+        *_invalid_time_cases(time_ms),
     )
     columns = [
         *_source_columns(),
@@ -224,13 +224,13 @@ def _parsed(text: Column, schema: str) -> Column:
     list itself. Then it contains a null or the name of the list, so it is suspicious (see
     ``_closes_the_list``).
     """
-    around = f"`{_AROUND}` ARRAY<STRUCT<{schema}>>, _corrupt STRING"
-    in_list = F.concat(F.lit(f'{{"{_AROUND}":['), text, F.lit(",null]}"))
-    return F.from_json(in_list, around, _OPTIONS)
+    schema_with_list = f"`{_LIST_NAME}` ARRAY<STRUCT<{schema}>>, _corrupt STRING"
+    in_list = F.concat(F.lit(f'{{"{_LIST_NAME}":['), text, F.lit(",null]}"))
+    return F.from_json(in_list, schema_with_list, _OPTIONS)
 
 
 def _items() -> Column:
-    return F.col("_json")[_AROUND]
+    return F.col("_json")[_LIST_NAME]
 
 
 def _record() -> Column:
@@ -248,7 +248,7 @@ def _is_null(text: Column) -> Column:
     return _only_where(~is_object, text.rlike(r"^[ \t\r\n]*null[ \t\r\n]*\z"))
 
 
-def _broken() -> Column:
+def _is_invalid() -> Column:
     parsed = F.col("_json")
     return (
         parsed.isNull()
@@ -259,7 +259,7 @@ def _broken() -> Column:
     )
 
 
-def _broken_reason(text: Column) -> Column:
+def _invalid_reason(text: Column) -> Column:
     """Return the reason of an invalid line: it is not JSON, or JSON of a wrong type."""
     in_list = F.concat(F.lit("["), text, F.lit("]"))
     one_value = _is_json(in_list) & _is_json(text)
@@ -273,7 +273,7 @@ def _closes_the_list(text: Column) -> Column:
     lines that can have one of the two are parsed again.
     """
     ends = F.contains(text, F.lit("null")) & text.rlike(r"null\s*\]")
-    another = F.contains(text, F.lit(_AROUND)) | F.contains(text, F.lit("\\u00"))
+    another = F.contains(text, F.lit(_LIST_NAME)) | F.contains(text, F.lit("\\u00"))
     suspicious = F.contains(text, F.lit("]")) & (ends | another)
     return _only_where(suspicious, ~_is_json(text))
 
@@ -298,7 +298,7 @@ def _lone_surrogate(text: Column) -> Column:
     return _only_where(suspicious, lone)
 
 
-def _key_is_not_text(text: Column, key: Column) -> Column:
+def _key_is_not_string(text: Column, key: Column) -> Column:
     """Return whether the key is not a JSON string, although ``from_json`` returns it as a string.
 
     It is then a number, boolean, object or list. The second parse is slow, so it runs only for keys
@@ -309,23 +309,23 @@ def _key_is_not_text(text: Column, key: Column) -> Column:
     nested = F.startswith(key, F.lit("{")) | F.startswith(key, F.lit("["))
     # Jackson writes a number out of the range of a double as "Infinity", with the quotes.
     infinite = F.startswith(key, F.lit('"'))
-    may_be_no_text = number | nested | infinite | (key == "true") | (key == "false")
+    looks_like_other_type = number | nested | infinite | (key == "true") | (key == "false")
     begins = F.startswith(text, F.lit('{"key":"')) | F.startswith(text, F.lit('{"key": "'))
     # The line after {" of the first key. Another key would count instead, and can have escapes.
     rest = F.substring("raw", 3, _MAX_INT).cast("string")
     another = F.contains(rest, F.lit('"key"')) | F.contains(rest, F.lit("\\u00"))
-    suspicious = may_be_no_text & (~begins | another)
+    suspicious = looks_like_other_type & (~begins | another)
     variant = F.from_json(text, "key VARIANT", _OPTIONS)["key"]
     json_type = F.coalesce(F.schema_of_variant(variant), F.lit("unknown"))
     return _only_where(suspicious, json_type != "STRING")
 
 
-def _only_where(suspicious: Column, fault: Column) -> Column:
-    """Return ``fault`` for suspicious lines, and false for others, because ``fault`` is slow."""
-    return F.when(suspicious, fault).otherwise(F.lit(False))  # noqa: FBT003
+def _only_where(suspicious: Column, check: Column) -> Column:
+    """Return ``check`` for suspicious lines, and false for others, because ``check`` is slow."""
+    return F.when(suspicious, check).otherwise(F.lit(False))  # noqa: FBT003
 
 
-def _bad_time(timestamp_ms: Column) -> list[tuple[Column, str | Column]]:
+def _invalid_time_cases(timestamp_ms: Column) -> list[tuple[Column, str | Column]]:
     return [
         (timestamp_ms.isNull(), Reason.MISSING_TIMESTAMP.value),
         (timestamp_ms < 0, Reason.NEGATIVE_TIMESTAMP.value),

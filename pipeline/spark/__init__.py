@@ -8,7 +8,7 @@ programs.
 """
 
 from oriel.pipeline.spark.class_archive import (
-    archive_folder,
+    archive_directory,
     archive_prefix,
     create_in_background,
     delete_unused,
@@ -26,7 +26,7 @@ from oriel.pipeline.spark.cluster import (
 )
 from oriel.pipeline.spark.errors import error_kind, first_line
 from oriel.pipeline.spark.frames import map_in_arrow, no_rows
-from oriel.pipeline.spark.log_file import LogFile, log_folder
+from oriel.pipeline.spark.log_file import LogFile, log_directory
 from oriel.pipeline.spark.python import start_fork_server
 from oriel.pipeline.spark.python_files import send_package, send_python_files
 from oriel.pipeline.spark.session import (
@@ -35,7 +35,7 @@ from oriel.pipeline.spark.session import (
     build_session,
     generated_code,
     is_stopped,
-    scratch_folder,
+    scratch_directory,
     stop_session,
 )
 from oriel.pipeline.spark.start_phases import StartPhases
@@ -46,7 +46,7 @@ __all__ = [
     "LogFile",
     "SparkStart",
     "StartPhases",
-    "archive_folder",
+    "archive_directory",
     "archive_prefix",
     "build_session",
     "create_in_background",
@@ -57,11 +57,11 @@ __all__ = [
     "generated_code",
     "is_cluster",
     "is_stopped",
-    "log_folder",
+    "log_directory",
     "map_in_arrow",
     "no_rows",
     "object_settings",
-    "scratch_folder",
+    "scratch_directory",
     "send_package",
     "send_python_files",
     "session_conf",

@@ -18,16 +18,16 @@ from pathlib import Path
 import pyspark
 
 #: The variable with the directory of archives. If it is empty, archives are turned off.
-_FOLDER = "ORIEL_CLASS_ARCHIVES"
+_DIRECTORY_VARIABLE = "ORIEL_CLASS_ARCHIVES"
 _CREATOR = "oriel.pipeline.operations.class_archive"
 _UNUSED_SECONDS = 30 * 86_400
 #: Java logs nothing if an archive does not fit.
 _QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 
-def archive_folder() -> Path | None:
+def archive_directory() -> Path | None:
     """Return the directory of archives, or None if archives are turned off."""
-    folder = os.environ.get(_FOLDER)
+    folder = os.environ.get(_DIRECTORY_VARIABLE)
     if folder is not None:
         return Path(folder) if folder else None
     return Path.home() / ".cache" / "oriel"
@@ -39,18 +39,18 @@ def archive_prefix() -> str | None:
     java = shutil.which(f"{home}/bin/java" if home else "java")
     jars = Path(pyspark.__file__).parent / "jars"
     # Java 17 uses no class of an archive if the path of the jars has a space.
-    if java is None or " " in f"{jars}{archive_folder()}":
+    if java is None or " " in f"{jars}{archive_directory()}":
         return None
     java = os.path.realpath(java)
     release = Path(java).parents[1] / "release"
     version = release.read_text() if release.is_file() else ""
-    fit = "\n".join((java, version, pyspark.__version__, str(jars)))
-    return f"spark-{hashlib.sha256(fit.encode()).hexdigest()[:16]}"
+    identity = "\n".join((java, version, pyspark.__version__, str(jars)))
+    return f"spark-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
 
 
 def find_archive() -> Path | None:
     """Return the matching archive if it exists and is complete."""
-    folder, prefix = archive_folder(), archive_prefix()
+    folder, prefix = archive_directory(), archive_prefix()
     if folder is None or prefix is None:
         return None
     for path in folder.glob(f"{prefix}-*.jsa"):
@@ -73,7 +73,7 @@ def use_archive(path: Path | None) -> tuple[str, ...]:
 
 def create_in_background() -> None:
     """Start to create an archive if none matches. The process continues if this one ends."""
-    folder, prefix = archive_folder(), archive_prefix()
+    folder, prefix = archive_directory(), archive_prefix()
     if folder is None or prefix is None or find_archive() is not None:
         return
     if (folder / f"{prefix}.failed").exists():

@@ -53,7 +53,7 @@ def is_cluster(master: str | None) -> bool:
     return master is not None and _LOCAL_MASTER.fullmatch(master) is None
 
 
-def refuse_unreachable(master: str) -> None:
+def check_master_listens(master: str) -> None:
     """Check, before Java starts, that a standalone master of a cluster listens.
 
     Spark needs 60 s to fail, and its error names neither the master nor the reason.
@@ -61,13 +61,13 @@ def refuse_unreachable(master: str) -> None:
     Raises:
         ClusterUnavailable: No master listens.
     """
-    places = [place.rpartition(":") for place in master.removeprefix(_STANDALONE).split(",")]
-    if not master.startswith(_STANDALONE) or not all(port.isdecimal() for _, _, port in places):
+    addresses = [place.rpartition(":") for place in master.removeprefix(_STANDALONE).split(",")]
+    if not master.startswith(_STANDALONE) or not all(port.isdecimal() for _, _, port in addresses):
         return
     until = time.monotonic() + _TRY_SECONDS
     while True:
         reasons = []
-        for host, _, port in places:
+        for host, _, port in addresses:
             try:
                 address = host.strip("[]"), int(port)
                 socket.create_connection(address, _CONNECT_SECONDS).close()

@@ -32,8 +32,8 @@ def first_line(error: Exception) -> str:
         text = str(error)
     lines: Iterable[str] = text.splitlines()
     if isinstance(error, PythonException):
-        behind = text.partition(_TRACE)[2].splitlines()
-        lines = [*(line for line in behind if not line.startswith(" ")), *lines]
+        after_trace = text.partition(_TRACE)[2].splitlines()
+        lines = [*(line for line in after_trace if not line.startswith(" ")), *lines]
     lines = (line.strip() for line in lines)
     line = _CODE.sub("", next(filter(None, lines), type(error).__name__))
     line = _CODE.sub("", _QUERY_ENDED.sub("", line))

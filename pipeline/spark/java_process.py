@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import mkdtemp
 
-_LOOK_SECONDS = 0.01
+_POLL_SECONDS = 0.01
 _EXECUTOR_VARIABLES = "spark.executorEnv."
 
 
@@ -25,7 +25,7 @@ class JavaProcess:
             folder: A directory for the address of the gateway.
             output: The descriptor of a file for stdout and stderr. None: those of this process.
         """
-        home = os.environ.get("SPARK_HOME") or _pyspark_folder()
+        home = os.environ.get("SPARK_HOME") or _pyspark_directory()
         # The variables of executors can be secrets of an object store, and all users can list the
         # arguments of a process. Java needs them only with the session, which sets them again.
         conf = [
@@ -63,7 +63,7 @@ class JavaProcess:
         while not self._address.exists():
             if self.process.poll() is not None:
                 raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
         # The port and the length of the secret have four bytes each. The secret follows.
         address = self._address.read_bytes()
         gateway = {
@@ -84,7 +84,7 @@ class JavaProcess:
         self.process.wait()
 
 
-def _pyspark_folder() -> Path:
+def _pyspark_directory() -> Path:
     found = find_spec("pyspark")
     assert found is not None
     assert found.origin is not None

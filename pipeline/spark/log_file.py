@@ -22,20 +22,20 @@ from oriel.storage import is_object
 _FILE_CONFIGURATION = Path(__file__).resolve().with_name("log4j2-file.properties")
 
 #: If a file of outputs exceeds this size, it starts again. One earlier file is kept.
-_MOST_BYTES = 10 * 2**20
-_LOOK_SECONDS = 60
+_BYTES_MAX = 10 * 2**20
+_CHECK_SECONDS = 60
 #: The number of bytes at its end that are searched for the output of the last start.
-_END_BYTES = 64 * 2**10
+_SEARCHED_BYTES = 64 * 2**10
 
 #: The beginning of the line before the output of a start.
 _START = "---- oriel run "
 #: Lines without information of their own, in stack traces, in Ivy's reports, at each start.
-_NO_WORDS = re.compile(
+_UNINFORMATIVE_LINE = re.compile(
     r"\s*(?:at |\.\.\. \d+ more|::|[-|:=]{3}|WARNING: Using|$)|.*\bCMD: bad array"
 )
 
 
-def log_folder(data: Path) -> Path:
+def log_directory(data: Path) -> Path:
     """Return the default directory for the logs of a run over ``data``.
 
     The directory is on this machine, also if the data is in an object store.
@@ -89,7 +89,7 @@ class LogFile:
     def trim(self) -> None:
         """Copy and empty ``outputs`` if it exceeds its limit. An earlier copy is replaced."""
         with suppress(FileNotFoundError):
-            if self.outputs.stat().st_size > _MOST_BYTES:
+            if self.outputs.stat().st_size > _BYTES_MAX:
                 shutil.copyfile(self.outputs, f"{self.outputs}.1")
                 # Not replaced, because processes keep it open and append to it.
                 os.truncate(self.outputs, 0)
@@ -97,30 +97,32 @@ class LogFile:
     def keep_trimmed(self) -> None:
         """Check every minute, until this process ends, whether ``outputs`` exceeds its limit."""
 
-        def look() -> None:
+        def check() -> None:
             while True:
-                time.sleep(_LOOK_SECONDS)
+                time.sleep(_CHECK_SECONDS)
                 # Code that needs the disk reports that it is full.
                 with suppress(OSError):
                     self.trim()
 
-        threading.Thread(target=look, name="trim-outputs", daemon=True).start()
+        threading.Thread(target=check, name="trim-outputs", daemon=True).start()
 
-    def of_last_start(self) -> str:
+    def last_start_output(self) -> str:
         """Return the output of the last start in ``outputs``, or only its end if it is long."""
         try:
             with self.outputs.open("rb") as file:
-                file.seek(max(0, self.outputs.stat().st_size - _END_BYTES))
+                file.seek(max(0, self.outputs.stat().st_size - _SEARCHED_BYTES))
                 text = file.read().decode(errors="replace")
         except OSError:
             return ""
         return text.rpartition(_START)[2]
 
-    def first_words(self) -> str:
+    def first_output_lines(self) -> str:
         """Return the first output of the last start, at most two lines. Empty without output."""
-        lines = self.of_last_start().splitlines()[1:]
-        said = [line.strip() for line in lines if not _NO_WORDS.match(line)]
-        return "; ".join(said[:2])
+        lines = self.last_start_output().splitlines()[1:]
+        lines_with_information = [
+            line.strip() for line in lines if not _UNINFORMATIVE_LINE.match(line)
+        ]
+        return "; ".join(lines_with_information[:2])
 
     def write_trace(self, error: BaseException) -> None:
         """Append an error with its stack trace to the log."""

@@ -9,10 +9,10 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 import oriel
-from oriel.pipeline.spark.session import scratch_folder
+from oriel.pipeline.spark.session import scratch_directory
 
 #: The subpackages that tasks import.
-_SENT = ("pipeline", "storage")
+_SENT_SUBPACKAGES = ("pipeline", "storage")
 
 
 def send_package(spark: SparkSession) -> None:
@@ -30,7 +30,7 @@ def send_python_files(spark: SparkSession, name: str, files: Iterable[tuple[Path
     """
     # A sent file keeps its name on the workers, so each file needs a unique name.
     with tempfile.NamedTemporaryFile(
-        dir=scratch_folder(), prefix=f"{name}-", suffix=".zip", delete=False
+        dir=scratch_directory(), prefix=f"{name}-", suffix=".zip", delete=False
     ) as file:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
             for path, imported_as in files:
@@ -43,9 +43,9 @@ def _package_files() -> Iterator[tuple[Path, str]]:
     root = Path(oriel.__file__).parent
     for module in root.glob("*.py"):
         yield module, f"{root.name}/{module.name}"
-    for room in _SENT:
+    for subpackage in _SENT_SUBPACKAGES:
         # In a checkout, the subpackages are links.
-        for folder, _, names in os.walk(root / room, followlinks=True):
+        for folder, _, names in os.walk(root / subpackage, followlinks=True):
             for name in names:
                 if name.endswith(".py"):
                     path = Path(folder, name)

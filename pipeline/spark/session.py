@@ -30,9 +30,9 @@ from oriel.pipeline.spark.class_archive import delete_archive, find_archive, use
 from oriel.pipeline.spark.cluster import (
     MASTER,
     STACK_OPTION,
+    check_master_listens,
     cluster_settings,
     is_cluster,
-    refuse_unreachable,
     with_conf,
     worker_python,
 )
@@ -48,45 +48,45 @@ _LOCK = "lock"
 
 
 @cache
-def scratch_folder() -> Path:
+def scratch_directory() -> Path:
     """Return the temporary directory of this process, which is in ``TMPDIR``.
 
     Directories of dead processes are deleted.
     """
     base = Path(tempfile.gettempdir())
     for folder in base.glob(f"{_PREFIX}*"):
-        _delete_if_left(folder)
+        _delete_if_abandoned(folder)
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
     # Never closed: the lock ends with the process, for any reason. Child processes do not inherit
     # it.
     fcntl.flock(os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600), fcntl.LOCK_EX)
-    _delete_behind(folder)
+    _delete_at_exit(folder)
     return folder
 
 
 #: Waits for the end of its input, when the process that holds the other end has ended. The JVM can
 #: need a moment longer, and creates files until then.
-_DELETING = 'read _; for pause in 0 1 4; do sleep "$pause"; rm -rf -- "$1"; done'
-_deleting: list["subprocess.Popen[bytes]"] = []
+_DELETE_SCRIPT = 'read _; for pause in 0 1 4; do sleep "$pause"; rm -rf -- "$1"; done'
+_deleters: list["subprocess.Popen[bytes]"] = []
 
 
-def _delete_behind(folder: Path) -> None:
+def _delete_at_exit(folder: Path) -> None:
     """Start a process that deletes a directory when this process ends.
 
     It has its own session, so signals to this process group do not end it.
     """
-    deleting = subprocess.Popen(  # noqa: S603 - our own text
-        ["/bin/sh", "-c", _DELETING, "sh", str(folder)],
+    deleter = subprocess.Popen(  # noqa: S603 - our own text
+        ["/bin/sh", "-c", _DELETE_SCRIPT, "sh", str(folder)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
     # Kept in a list, so that its input stays open.
-    _deleting.append(deleting)
+    _deleters.append(deleter)
 
 
-def _delete_if_left(folder: Path) -> None:
+def _delete_if_abandoned(folder: Path) -> None:
     """Delete a directory whose process has ended."""
     try:
         # O_NOFOLLOW: all users can write to the parent directory, so a link could lead anywhere.
@@ -128,7 +128,7 @@ _LONG_RUN_OPTIONS = (
     "-XX:Tier4BackEdgeThreshold=400000",
 )
 
-_GENERATES = "spark.sql.codegen.wholeStage"
+_CODE_GENERATION = "spark.sql.codegen.wholeStage"
 
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -220,7 +220,7 @@ class SparkStart:
             ClusterUnavailable: No master listens.
         """
         _require_java()
-        self._again = partial(
+        self._restart = partial(
             SparkStart, cores=cores, packages=packages, extra=extra, is_short_run=is_short_run,
             log=log,
         )  # fmt: skip
@@ -228,14 +228,14 @@ class SparkStart:
         self._master = (extra or {}).get(MASTER, f"local[{threads}]")
         is_remote = is_cluster(self._master)
         if is_remote:
-            refuse_unreachable(self._master)
-        self._scratch = scratch_folder()
+            check_master_listens(self._master)
+        self._scratch = scratch_directory()
         python = local_python(self._scratch)
         _prepare_children(python, worker_python(extra or {}) if is_remote else python)
         if not is_remote:
             # Otherwise Spark resolves the name of this host, which fails without a network.
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        _quiet_errors_told_twice()
+        _disable_duplicate_error_logs()
         self._archive = find_archive()
         settings = {
             MASTER: self._master,
@@ -294,7 +294,7 @@ class SparkStart:
             )
         except (Py4JJavaError, PySparkException) as error:
             if error_kind(error) == "JAVA_GATEWAY_EXITED" and delete_archive(self._archive):
-                return self._again().session(application)
+                return self._restart().session(application)
             if not is_cluster(self._master):
                 raise
             raise _no_session(self._master, error) from error
@@ -361,22 +361,22 @@ def _no_session(master: str, error: Exception) -> ClusterUnavailable:
     )
 
 
-def _quiet_errors_told_twice() -> None:
+def _disable_duplicate_error_logs() -> None:
     """Turn off logs of pyspark and py4j that repeat an error which they also raise."""
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
     # The run reports a failed batch. Java receives the error as the result of its call.
     logging.getLogger("py4j").disabled = True
     logging.getLogger("py4j.clientserver").disabled = True
-    logging.getLogger().addFilter(_is_not_of_py4j)
+    logging.getLogger().addFilter(_is_not_from_py4j)
 
 
-def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+def _is_not_from_py4j(record: logging.LogRecord) -> bool:
     """Return False for a record of the root logger that py4j writes when Java has ended."""
     return record.module != "java_gateway"
 
 
-def _prepare_children(here: str, of_workers: str) -> None:
+def _prepare_children(driver_python: str, workers_python: str) -> None:
     """Set the Python of Spark's processes next to the driver, and the Python of workers.
 
     The JVM passes its environment to these processes, so this must run before the JVM starts.
@@ -384,13 +384,13 @@ def _prepare_children(here: str, of_workers: str) -> None:
     (``send_package``).
 
     Args:
-        here: The Python of processes on this machine.
-        of_workers: The Python of workers.
+        driver_python: The Python of processes on this machine.
+        workers_python: The Python of workers.
     """
     # The JVM that computes the command line of the other JVM runs for half a second.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", " ".join(_SHORT_RUN_OPTIONS))
-    os.environ["PYSPARK_PYTHON"] = of_workers
-    os.environ["PYSPARK_DRIVER_PYTHON"] = here
+    os.environ["PYSPARK_PYTHON"] = workers_python
+    os.environ["PYSPARK_DRIVER_PYTHON"] = driver_python
     folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if str(_IMPORT_ROOT) not in folders:
         os.environ["PYTHONPATH"] = os.pathsep.join([str(_IMPORT_ROOT), *filter(None, folders)])
@@ -402,12 +402,12 @@ def generated_code(spark: SparkSession, *, wanted: bool) -> Iterator[None]:
 
     A query copies the setting when it starts.
     """
-    before = spark.conf.get(_GENERATES)
-    spark.conf.set(_GENERATES, str(wanted).lower())
+    before = spark.conf.get(_CODE_GENERATION)
+    spark.conf.set(_CODE_GENERATION, str(wanted).lower())
     try:
         yield
     finally:
-        spark.conf.set(_GENERATES, str(before))
+        spark.conf.set(_CODE_GENERATION, str(before))
 
 
 def is_stopped(spark: SparkSession) -> bool:

@@ -10,7 +10,7 @@ from pyspark import SparkContext
 from oriel.pipeline.spark.log_file import LogFile
 from oriel.storage import log_line, say
 
-_LOOK_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 #: Ivy's output when it begins to resolve packages, once per package, and once per download.
 _RESOLVES, _FOUND, _DOWNLOADS = "\n:: resolving dependencies ::", "\n\tfound ", "\ndownloading "
 
@@ -62,16 +62,16 @@ class StartPhases:
             if kind != last:
                 last = kind
                 self.begin(phase)
-            if stop.wait(_LOOK_SECONDS):
+            if stop.wait(_POLL_SECONDS):
                 return
 
     def _phase(self) -> tuple[str, str]:
         """Return the kind of the current phase, and its name."""
         if SparkContext._gateway is not None:  # noqa: SLF001 - Spark has no other way
             return "session", "creating the session"
-        said = self._log.of_last_start()
-        if _DOWNLOADS in said:
-            return "download", f"downloading {said.count(_FOUND)} packages"
-        if _RESOLVES in said:
+        output = self._log.last_start_output()
+        if _DOWNLOADS in output:
+            return "download", f"downloading {output.count(_FOUND)} packages"
+        if _RESOLVES in output:
             return "resolve", "resolving packages"
         return "java", "starting Java"

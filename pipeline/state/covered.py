@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.windows import heads
+from oriel.pipeline.windows import run_starts
 
 
 def newest(tables: Sequence[pa.Table]) -> pa.Table:
@@ -23,24 +23,24 @@ def newest(tables: Sequence[pa.Table]) -> pa.Table:
     # The sort is stable, so the rows of the newest table (age 0) are first for their hash. A row is
     # visible if it has the age of the first row of its hash. Tombstones are included.
     order = np.argsort(hashes, kind="stable")
-    head = heads(hashes[order])
+    head = run_starts(hashes[order])
     age = age[order]
     counts = age == age[head][np.cumsum(head) - 1]
     return everything.take(pa.array(order[counts]))
 
 
-def by_hash(tables: Sequence[pa.Table]) -> pa.Table:
+def sorted_by_hash(tables: Sequence[pa.Table]) -> pa.Table:
     """Return all rows of ``tables``, sorted by hash."""
     everything = pa.concat_tables(tables)
     return everything.take(pa.array(np.argsort(np.asarray(everything.column(0)), kind="stable")))
 
 
-def without_tombstones(covered: pa.Table) -> pa.Table:
+def without_tombstones(rows_by_hash: pa.Table) -> pa.Table:
     """Return the rows that are not tombstones."""
-    valid = covered["key"].is_valid()
-    return covered if pc.all(valid).as_py() else covered.filter(valid)
+    valid = rows_by_hash["key"].is_valid()
+    return rows_by_hash if pc.all(valid).as_py() else rows_by_hash.filter(valid)
 
 
-def state_rows(covered: pa.Table) -> pa.Table:
+def state_rows(rows_by_hash: pa.Table) -> pa.Table:
     """Return the rows of the state, without the hash and without tombstones."""
-    return without_tombstones(covered).select(range(1, covered.num_columns))
+    return without_tombstones(rows_by_hash).select(range(1, rows_by_hash.num_columns))

@@ -23,13 +23,13 @@ _HALF = np.uint64(32)
 #: The difference of the hashes of two adjacent time buckets of a key. It is odd, so the time
 #: buckets of a key have different hashes. It is far from 0, so the hashes are spread over the whole
 #: range.
-UNIT_STEP = np.int64(-0x2152_41D7_9A3B_5E61)
+TIME_BUCKET_STEP = np.int64(-0x2152_41D7_9A3B_5E61)
 
 #: The bits of a hash that distinguish the sub-keys of a key.
-MEMBER_BITS = np.int64(0xFFFF_FFFF)
+SUB_KEY_BITS = np.int64(0xFFFF_FFFF)
 
 #: The hashes of up to this number of time buckets are listed without grouping.
-_FEW_UNITS = 4096
+_FEW_TIME_BUCKETS = 4096
 
 #: Keys are hashed in slices of about this many bytes, because each byte needs dozens of bytes of
 #: memory.
@@ -51,49 +51,51 @@ def key_hashes(keys: pa.ChunkedArray | pa.Array) -> Ints:
     return np.concatenate(hashes)
 
 
-def unit_hashes(keys: pa.ChunkedArray, units: Ints) -> Ints:
+def time_bucket_hashes(keys: pa.ChunkedArray, units: Ints) -> Ints:
     """Return the hash of each (key, time bucket). Keys are not null."""
     encoded = keys.combine_chunks().dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         # More than 2**31 bytes of strings remain in chunks, but their dictionary fits into one.
         encoded = encoded.combine_chunks()
     # 64-bit integers wrap, which is correct for a hash.
-    hashes: Ints = key_hashes(encoded.dictionary)[np.asarray(encoded.indices)] + units * UNIT_STEP
+    hashes: Ints = (
+        key_hashes(encoded.dictionary)[np.asarray(encoded.indices)] + units * TIME_BUCKET_STEP
+    )
     return hashes
 
 
-def member_hashes(keys: pa.ChunkedArray, members: pa.ChunkedArray) -> Ints:
+def sub_key_hashes(keys: pa.ChunkedArray, members: pa.ChunkedArray) -> Ints:
     """Return the hash of each (key, sub-key). The hashes of a key are adjacent.
 
     The upper half is from the key, and the lower half from the sub-key. If the sub-key is null, the
     lower half is 0, which is the least hash of the key.
     """
     none = np.zeros(len(keys), dtype=np.int64)
-    hashes = unit_hashes(keys, none) & ~MEMBER_BITS
+    hashes = time_bucket_hashes(keys, none) & ~SUB_KEY_BITS
     has_member = np.asarray(members.is_valid())
     of_members = members.filter(members.is_valid())
-    hashes[has_member] |= unit_hashes(of_members, none[has_member]) & MEMBER_BITS
+    hashes[has_member] |= time_bucket_hashes(of_members, none[has_member]) & SUB_KEY_BITS
     return hashes
 
 
-def neighbours(hashes: Ints, units: Ranges) -> Ints:
+def nearby_hashes(hashes: Ints, units: Ranges) -> Ints:
     """Return the distinct hashes of the time buckets in a range around each time bucket, ascending.
 
     Args:
         hashes: The hash of each time bucket.
         units: A range of time buckets for each hash, relative to its own time bucket, which is 0.
     """
-    if units.sizes.sum() <= _FEW_UNITS:
+    if units.sizes.sum() <= _FEW_TIME_BUCKETS:
         # For few time buckets, the grouping below costs more than it saves.
-        return np.unique(hashes[units.owners] + units.rows()[1] * UNIT_STEP)
+        return np.unique(hashes[units.owners] + units.rows()[1] * TIME_BUCKET_STEP)
     # Most records of a key in a batch have the same range. The table is grouped by hashing, so it
     # needs no sort.
-    table = pa.table({"low": hashes + units.low * UNIT_STEP, "size": units.sizes})
+    table = pa.table({"low": hashes + units.low * TIME_BUCKET_STEP, "size": units.sizes})
     distinct = table.group_by(["low", "size"]).aggregate([])
     # The hashes of a range differ by ``UNIT_STEP``.
     low, size = np.asarray(distinct["low"]), np.asarray(distinct["size"])
     ranges = Ranges(np.zeros_like(size), size)
-    return np.unique(low[ranges.owners] + ranges.rows()[1] * UNIT_STEP)
+    return np.unique(low[ranges.owners] + ranges.rows()[1] * TIME_BUCKET_STEP)
 
 
 def _bytes(chunk: pa.StringArray) -> tuple[Ints, NDArray[np.uint8]]:

@@ -37,15 +37,15 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.state.covered import by_hash, newest, state_rows, without_tombstones
-from oriel.pipeline.state.hashes import MEMBER_BITS, neighbours, unit_hashes
-from oriel.pipeline.state.layout import Layout, never_due
+from oriel.pipeline.state.covered import newest, sorted_by_hash, state_rows, without_tombstones
+from oriel.pipeline.state.hashes import SUB_KEY_BITS, nearby_hashes, time_bucket_hashes
+from oriel.pipeline.state.layout import Layout, never_expires
 from oriel.pipeline.state.runs import Runs, Segment
 from oriel.pipeline.state.segments import (
     TaskShare,
     Version,
     in_schema,
-    in_share,
+    is_in_share,
     map_segment,
     own_files,
     write_segment,
@@ -53,7 +53,7 @@ from oriel.pipeline.state.segments import (
 from oriel.pipeline.windows import (
     FOREVER_MS,
     NEVER_CLOSED_MS,
-    Due,
+    Expiring,
     Flags,
     Ints,
     Ranges,
@@ -63,7 +63,7 @@ from oriel.pipeline.windows import (
 #: The number of visible rows in the version that ends with this segment, and its runs.
 _ROWS_KEY, _RUNS_KEY = b"oriel.rows", b"oriel.runs"
 #: The close time after which no row of the segment is needed.
-_LEAVE_KEY = b"oriel.leave_ms"
+_DELETABLE_KEY = b"oriel.leave_ms"
 _OWN_FIELDS = (
     # The prefix distinguishes them from the columns of users.
     pa.field("oriel.hash", pa.int64()),
@@ -73,7 +73,7 @@ _OWN_FIELDS = (
 
 
 @dataclass(frozen=True)
-class Touched:
+class KeyedWorkingSet:
     """The working set of a batch.
 
     Attributes:
@@ -86,7 +86,7 @@ class Touched:
     hashes: Ints
     rows: pa.Table
     closing_ms: tuple[int, int] = (NEVER_CLOSED_MS, NEVER_CLOSED_MS)
-    looks_at_more: bool = False
+    has_read_only_rows: bool = False
 
 
 class KeyedState:
@@ -107,7 +107,7 @@ class KeyedState:
             self._rows = int(metadata[-1][_ROWS_KEY])
             self._runs = Runs.of_version(segments, metadata[-1][_RUNS_KEY])
         #: The rows of this task, instead of segments, after a change of the number of tasks.
-        self._rows_of_others: pa.Table | None = None
+        self._rows_after_rescale: pa.Table | None = None
 
     @classmethod
     def of_task(
@@ -140,30 +140,30 @@ class KeyedState:
             [cls(folder, names, layout).all_rows() for names in segments.values()]
         )
         state = cls(folder, (), layout)
-        state._rows_of_others = rows.filter(pa.array(in_share(rows, share)))
+        state._rows_after_rescale = rows.filter(pa.array(is_in_share(rows, share)))
         return state
 
     @property
     def rows(self) -> int:
         """The number of visible rows."""
-        return self._rows if self._rows_of_others is None else len(self._rows_of_others)
+        return self._rows if self._rows_after_rescale is None else len(self._rows_after_rescale)
 
     def all_rows(self, close_ms: int = NEVER_CLOSED_MS) -> pa.Table:
         """Return all visible rows that have not expired at this close time."""
-        if self._rows_of_others is not None:
-            return self._layout.without_due(self._rows_of_others, close_ms)
-        tables = [self._covered_schema().empty_table()]
+        if self._rows_after_rescale is not None:
+            return self._layout.without_expired(self._rows_after_rescale, close_ms)
+        tables = [self._hashed_schema().empty_table()]
         for run, from_hash in self._runs.by_age:
-            tables += [segment.covered_from(from_hash) for segment in run]
+            tables += [segment.rows_from_hash(from_hash) for segment in run]
         rows = state_rows(self._newest(tables))
-        return self._layout.without_due(rows, close_ms)
+        return self._layout.without_expired(rows, close_ms)
 
     def touched(
         self,
         keys: pa.ChunkedArray,
         closing_ms: tuple[int, int] = (NEVER_CLOSED_MS, NEVER_CLOSED_MS),
         units: Ranges | None = None,
-    ) -> Touched:
+    ) -> KeyedWorkingSet:
         """Return the working set for time buckets of keys, with the rows that closing windows need.
 
         Args:
@@ -174,65 +174,68 @@ class KeyedState:
         """
         none = np.zeros(len(keys), dtype=np.int64)
         units = units or Ranges(none, none + 1)
-        of_batch = neighbours(unit_hashes(keys, none), units)
-        if self._rows_of_others is not None:
-            return Touched(of_batch, self.all_rows(closing_ms[0]), closing_ms)
-        hashes = self._with_due(of_batch, closing_ms)
-        rows = self._layout.without_due(state_rows(self._rows_of(hashes)), closing_ms[0])
+        of_batch = nearby_hashes(time_bucket_hashes(keys, none), units)
+        if self._rows_after_rescale is not None:
+            return KeyedWorkingSet(of_batch, self.all_rows(closing_ms[0]), closing_ms)
+        hashes = self._with_expiring(of_batch, closing_ms)
+        rows = self._layout.without_expired(state_rows(self._rows_of(hashes)), closing_ms[0])
         # Rows without a record in the batch can only expire. If the layout has ``leave_ms``,
         # expired rows are not written.
-        changing = hashes if self._layout.leave_ms is None else of_batch
-        return Touched(changing, rows, closing_ms)
+        changed_keys = hashes if self._layout.leave_ms is None else of_batch
+        return KeyedWorkingSet(changed_keys, rows, closing_ms)
 
-    def touched_members(self, records: pa.Table, whole: pa.ChunkedArray) -> Touched:
-        """Return the rows of the sub-keys of ``records``, and all rows of the keys ``whole``.
+    def touched_members(self, records: pa.Table, whole_keys: pa.ChunkedArray) -> KeyedWorkingSet:
+        """Return the rows of the sub-keys of ``records``, and all rows of the keys ``whole_keys``.
 
         The rows of a sub-key include the rows of the key itself. Only the rows of ``records`` can
         change.
         """
-        changing = np.unique(self._layout.hashes(records))
-        if self._rows_of_others is not None:
-            return Touched(changing, self._rows_of_others)
-        low = np.unique(unit_hashes(whole, np.zeros(len(whole), dtype=np.int64)) & ~MEMBER_BITS)
-        hashes = [changing, changing & ~MEMBER_BITS]
+        changed_keys = np.unique(self._layout.hashes(records))
+        if self._rows_after_rescale is not None:
+            return KeyedWorkingSet(changed_keys, self._rows_after_rescale)
+        low = np.unique(
+            time_bucket_hashes(whole_keys, np.zeros(len(whole_keys), dtype=np.int64))
+            & ~SUB_KEY_BITS
+        )
+        hashes = [changed_keys, changed_keys & ~SUB_KEY_BITS]
         for run, _ in self._runs.by_age:
-            hashes += [segment.hashes_within(low, low | MEMBER_BITS) for segment in run]
+            hashes += [segment.hashes_within(low, low | SUB_KEY_BITS) for segment in run]
         rows = self._rows_of(np.unique(np.concatenate(hashes)))
-        return Touched(changing, state_rows(rows), looks_at_more=True)
+        return KeyedWorkingSet(changed_keys, state_rows(rows), has_read_only_rows=True)
 
     def touched_units(
         self,
-        changing: tuple[pa.ChunkedArray, Ranges],
-        looked_at: tuple[pa.ChunkedArray, Ranges],
+        changed_keys: tuple[pa.ChunkedArray, Ranges],
+        read_only: tuple[pa.ChunkedArray, Ranges],
         closing_ms: tuple[int, int],
-    ) -> Touched:
+    ) -> KeyedWorkingSet:
         """Return the rows of time buckets, and of the time buckets in which a row is due.
 
         Args:
-            changing: Keys, and a range of time buckets for each. Their rows can change, and so can
-                the rows of time buckets in which a row is due.
-            looked_at: Keys, and a range of time buckets for each. Their rows are only read.
+            changed_keys: Keys, and a range of time buckets for each. Their rows can change, and so
+                can the rows of time buckets in which a row is due.
+            read_only: Keys, and a range of time buckets for each. Their rows are only read.
             closing_ms: The close times before and after the batch.
         """
         of_changing, of_looked_at = (
-            neighbours(unit_hashes(keys, np.zeros(len(keys), dtype=np.int64)), units)
-            for keys, units in (changing, looked_at)
+            nearby_hashes(time_bucket_hashes(keys, np.zeros(len(keys), dtype=np.int64)), units)
+            for keys, units in (changed_keys, read_only)
         )
-        if self._rows_of_others is not None:
-            return Touched(of_changing, self.all_rows(), closing_ms)
-        hashes = self._with_due(of_changing, closing_ms)
+        if self._rows_after_rescale is not None:
+            return KeyedWorkingSet(of_changing, self.all_rows(), closing_ms)
+        hashes = self._with_expiring(of_changing, closing_ms)
         rows = self._rows_of(np.union1d(hashes, of_looked_at))
-        return Touched(hashes, state_rows(rows), closing_ms, looks_at_more=True)
+        return KeyedWorkingSet(hashes, state_rows(rows), closing_ms, has_read_only_rows=True)
 
-    def _with_due(self, hashes: Ints, closing_ms: tuple[int, int]) -> Ints:
+    def _with_expiring(self, hashes: Ints, closing_ms: tuple[int, int]) -> Ints:
         """Return ``hashes`` and the hashes of time buckets in which a row is due, ascending."""
         segments = [segment for run, _ in self._runs.by_age for segment in run]
-        of_due = [_due_units(segments, due) for due in self._layout.due(*closing_ms)]
+        of_due = [_expiring_buckets(segments, due) for due in self._layout.due(*closing_ms)]
         return np.unique(np.concatenate([hashes, *of_due]))
 
     def _rows_of(self, hashes: Ints) -> pa.Table:
         """Return all visible rows of ``hashes``, which ascend. Tombstones are included."""
-        covered = [self._covered_schema().empty_table()]
+        covered = [self._hashed_schema().empty_table()]
         # From the newest run to the oldest. The search for a hash ends when a run covers it with
         # rows or a tombstone.
         for run, from_hash in reversed(self._runs.by_age):
@@ -242,22 +245,22 @@ class KeyedState:
                     continue
                 begin = np.searchsorted(hashes, max(from_hash, int(segment.hashes[0])), "left")
                 end = max(np.searchsorted(hashes, segment.hashes[-1], "right"), begin)
-                rows, found = _rows_with(segment.hashes, hashes[begin:end])
+                rows, found = _rows_with_hashes(segment.hashes, hashes[begin:end])
                 covered.append(segment.covered.take(pa.array(rows)))
                 is_covered[begin:end] = found
-            if not self._layout.only_added:
+            if not self._layout.append_only:
                 hashes = hashes[~is_covered]
         return pa.concat_tables(covered)
 
     def replaced(
         self,
-        touched: Touched,
+        touched: KeyedWorkingSet,
         rows: pa.Table,
         name: str,
         *,
         sync: bool,
-        changing: pa.ChunkedArray | None = None,
-        added: pa.Table | None = None,
+        changed_keys: pa.ChunkedArray | None = None,
+        added_rows: pa.Table | None = None,
     ) -> Version:
         """Write the next version, in which ``rows`` replace the rows of the working set.
 
@@ -266,35 +269,35 @@ class KeyedState:
             rows: The next rows of the working set.
             name: The beginning of the names of files.
             sync: True if files are synced.
-            changing: The keys whose rows can change. ``rows`` of other keys are ignored. None: all
-                keys of the working set.
-            added: The new rows of the batch, if rows never change.
+            changed_keys: The keys whose rows can change. ``rows`` of other keys are ignored. None:
+                all keys of the working set.
+            added_rows: The new rows of the batch, if rows never change.
         """
-        if self._rows_of_others is not None:
+        if self._rows_after_rescale is not None:
             if not len(rows):
                 return Version([], 0)
             return self._written(Runs([]), self._covering(rows), len(rows), name, sync=sync)
         hashes, old = touched.hashes, touched.rows
-        if touched.looks_at_more:
+        if touched.has_read_only_rows:
             # Rows that were only read stay unchanged.
             old, rows = self._of_hashes(old, hashes), self._of_hashes(rows, hashes)
-        if changing is not None:
+        if changed_keys is not None:
             # The new segment covers the whole hash, so all keys with this hash are written.
-            none = np.zeros(len(changing), dtype=np.int64)
-            hashes = np.unique(unit_hashes(changing, none))
+            none = np.zeros(len(changed_keys), dtype=np.int64)
+            hashes = np.unique(time_bucket_hashes(changed_keys, none))
             old, rows = self._of_hashes(old, hashes), self._of_hashes(rows, hashes)
         count = self._rows + len(rows) - len(old)
         if not count:
             return Version([], 0)
         close_ms = touched.closing_ms[1]
-        if self._layout.only_added:
-            assert added is not None
-            new = self._covering(added)
+        if self._layout.append_only:
+            assert added_rows is not None
+            new = self._covering(added_rows)
         else:
             if self._layout.leave_ms is not None:
                 old, rows = self._of_hashes(old, hashes), self._of_hashes(rows, hashes)
-            new = self._covering(rows, self._layout.without_due(old, close_ms))
-        runs = self._runs.without_left(close_ms)
+            new = self._covering(rows, self._layout.without_expired(old, close_ms))
+        runs = self._runs.without_expired(close_ms)
         if not len(new) and count == self._rows and runs.names == self._runs.names:
             return Version(runs.names, count)
         runs, new = self._merged_runs(runs, new, count, close_ms, name, sync=sync)
@@ -305,40 +308,46 @@ class KeyedState:
     ) -> tuple[Runs, pa.Table]:
         """Run the merges of this batch. Return the runs, and ``new`` with merged rows."""
         kept, slices = runs.kept(len(new), count)
-        added = len(new)
+        added_rows = len(new)
         if slices == 1:
             tables = [segment.covered for run in runs.runs[kept:] for segment in run]
-            new = self._left_of([*tables, new], close_ms, oldest=not kept)
+            new = self._still_needed_rows([*tables, new], close_ms, oldest=not kept)
             runs = Runs(runs.runs[:kept], runs.merge, runs.output)
         elif slices and runs.merge is None:
-            runs = runs.merging(kept, slices)
-        runs = runs.with_added(added)
+            runs = runs.with_merge(kept, slices)
+        runs = runs.with_added(added_rows)
         merge = runs.merge
         if merge is None or not merge.is_due:
             return runs, new
         tables = [
-            segment.covered_from(merge.from_hash, merge.until_hash)
+            segment.rows_from_hash(merge.from_hash, merge.until_hash)
             for run in runs.runs[merge.first : merge.end]
             for segment in run
         ]
-        made = self._left_of(tables, close_ms, oldest=not merge.first)
-        slice_ = [self._segment(made, f"{name}-merged", {}, sync=sync)] if len(made) else []
+        merged_rows = self._still_needed_rows(tables, close_ms, oldest=not merge.first)
+        slice_ = (
+            [self._segment(merged_rows, f"{name}-merged", {}, sync=sync)]
+            if len(merged_rows)
+            else []
+        )
         return runs.with_slice(slice_), new
 
-    def _left_of(self, tables: Sequence[pa.Table], close_ms: int, *, oldest: bool) -> pa.Table:
+    def _still_needed_rows(
+        self, tables: Sequence[pa.Table], close_ms: int, *, oldest: bool
+    ) -> pa.Table:
         """Return the rows of ``tables`` that must still be stored, sorted by hash.
 
         ``oldest``: no older segment exists.
         """
-        merged = self._newest([self._covered_schema().empty_table(), *tables])
+        merged = self._newest([self._hashed_schema().empty_table(), *tables])
         if oldest:
             # A tombstone only shadows rows of older segments, and no older segment exists.
             merged = without_tombstones(merged)
-        return merged.filter(pa.array(self._leave_ms(merged) >= close_ms))
+        return merged.filter(pa.array(self._deletable_at_ms(merged) >= close_ms))
 
     def _newest(self, tables: Sequence[pa.Table]) -> pa.Table:
         """Return the visible rows of ``tables``, sorted by hash. The first table is the oldest."""
-        return by_hash(tables) if self._layout.only_added else newest(tables)
+        return sorted_by_hash(tables) if self._layout.append_only else newest(tables)
 
     def _of_hashes(self, rows: pa.Table, hashes: Ints) -> pa.Table:
         """Return the rows whose hash is one of ``hashes``."""
@@ -352,13 +361,13 @@ class KeyedState:
         """
         rows = rows.select(self._layout.schema.names).cast(self._layout.schema)
         hashes = self._layout.hashes(rows)
-        schema = self._covered_schema()
+        schema = self._hashed_schema()
         tables = [pa.table([hashes, *rows.columns], schema=schema)]
         if old is not None and len(old):
-            gone = self._without(old, rows, hashes)
-            nulls = [pa.nulls(len(gone), field.type) for field in self._layout.schema]
-            tables.append(pa.table([gone, *nulls], schema=schema))
-        return by_hash(tables)
+            deleted_hashes = self._without(old, rows, hashes)
+            nulls = [pa.nulls(len(deleted_hashes), field.type) for field in self._layout.schema]
+            tables.append(pa.table([deleted_hashes, *nulls], schema=schema))
+        return sorted_by_hash(tables)
 
     def _without(self, old: pa.Table, rows: pa.Table, hashes: Ints) -> Ints:
         """Return the hashes of the time buckets that only ``old`` has rows of.
@@ -371,8 +380,8 @@ class KeyedState:
         (old_code, code), keys = coded_keys(old["key"], rows["key"])
         distinct, number = np.unique(np.concatenate([old_hashes, hashes]), return_inverse=True)
         old_number, number = np.split(number, [len(old)])
-        gone = np.setdiff1d(old_number * len(keys) + old_code, number * len(keys) + code)
-        return np.unique(distinct[gone // len(keys)])
+        deleted_hashes = np.setdiff1d(old_number * len(keys) + old_code, number * len(keys) + code)
+        return np.unique(distinct[deleted_hashes // len(keys)])
 
     def _written(self, runs: Runs, new: pa.Table, count: int, name: str, *, sync: bool) -> Version:
         """Write the last segment of the next version, whose metadata names the others."""
@@ -387,22 +396,22 @@ class KeyedState:
         hashes = np.asarray(covered.column(0))
         # Tombstones are never due. They also have an entry in the index, because all columns of a
         # file have the same length.
-        due_ms = self._of_rows(covered, self._layout.due_ms)
+        due_ms = self._time_of_rows(covered, self._layout.due_ms)
         order = np.argsort(due_ms, kind="stable")
         due_ms, due_hash = due_ms[order], hashes[order]
         columns = [hashes, due_ms, due_hash, *covered.columns[1:]]
         table = pa.table(columns, schema=self._file_schema).combine_chunks()
         # A segment without rows contains the number of rows of the version. A merge removes it.
-        leave_ms = int(self._leave_ms(covered).max()) if len(covered) else FOREVER_MS
-        metadata = {**metadata, _LEAVE_KEY: str(leave_ms).encode()}
+        leave_ms = int(self._deletable_at_ms(covered).max()) if len(covered) else FOREVER_MS
+        metadata = {**metadata, _DELETABLE_KEY: str(leave_ms).encode()}
         file = write_segment(self._folder, table, name, sync=sync, metadata=metadata)
         return Segment(file, leave_ms, covered, hashes, due_ms, due_hash)
 
-    def _leave_ms(self, covered: pa.Table) -> Ints:
+    def _deletable_at_ms(self, covered: pa.Table) -> Ints:
         """Return the ms after which each row can be deleted, ``FOREVER_MS`` for tombstones."""
-        return self._of_rows(covered, self._layout.leave_ms or never_due)
+        return self._time_of_rows(covered, self._layout.leave_ms or never_expires)
 
-    def _of_rows(self, covered: pa.Table, time_ms: Callable[[pa.Table], Ints]) -> Ints:
+    def _time_of_rows(self, covered: pa.Table, time_ms: Callable[[pa.Table], Ints]) -> Ints:
         """Return a time for each row of the state. A tombstone has ``FOREVER_MS``."""
         times_ms = np.full(len(covered), FOREVER_MS, dtype=np.int64)
         times_ms[np.asarray(covered["key"].is_valid())] = time_ms(state_rows(covered))
@@ -417,11 +426,11 @@ class KeyedState:
         found: tuple[Segment, Mapping[bytes, bytes]] = mapped.parsed
         return found
 
-    def _covered_schema(self) -> pa.Schema:
+    def _hashed_schema(self) -> pa.Schema:
         return pa.schema([_OWN_FIELDS[0], *self._layout.schema])
 
 
-def _rows_with(hashes: Ints, wanted: Ints) -> tuple[Ints, Flags]:
+def _rows_with_hashes(hashes: Ints, wanted: Ints) -> tuple[Ints, Flags]:
     """Return the rows with one of the ``wanted`` hashes, and which wanted hashes exist.
 
     Both arguments ascend.
@@ -439,17 +448,17 @@ def _rows_with(hashes: Ints, wanted: Ints) -> tuple[Ints, Flags]:
     return Ranges(low[found], high).rows()[1], found
 
 
-def _due_units(segments: Sequence[Segment], due: Due) -> Ints:
+def _expiring_buckets(segments: Sequence[Segment], due: Expiring) -> Ints:
     """Return the hashes of the time buckets that ``due`` selects."""
     named = [np.zeros(0, dtype=np.int64)]
     for segment in segments:
         low, high = np.searchsorted(segment.due_ms, (due.low_ms, due.high_ms))
-        named.append(segment.due_hash[low:high])
+        named.append(segment.expiring_hash[low:high])
     hashes = np.concatenate(named)
     if due.first_unit == due.last_unit == 0:
         return hashes
     first = np.full(len(hashes), due.first_unit, dtype=np.int64)
-    return neighbours(hashes, Ranges(first, first + 1 + due.last_unit - due.first_unit))
+    return nearby_hashes(hashes, Ranges(first, first + 1 + due.last_unit - due.first_unit))
 
 
 def _parsed(name: str, table: pa.Table) -> tuple[Segment, Mapping[bytes, bytes]]:
@@ -457,7 +466,7 @@ def _parsed(name: str, table: pa.Table) -> tuple[Segment, Mapping[bytes, bytes]]
     metadata = table.schema.metadata
     hashes, due_ms, due_hash = (_mapped(table.column(column)) for column in range(3))
     covered = table.select([0, *range(3, table.num_columns)]).replace_schema_metadata(None)
-    return Segment(name, int(metadata[_LEAVE_KEY]), covered, hashes, due_ms, due_hash), metadata
+    return Segment(name, int(metadata[_DELETABLE_KEY]), covered, hashes, due_ms, due_hash), metadata
 
 
 def _mapped(column: pa.ChunkedArray) -> Ints:

@@ -10,23 +10,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.state.hashes import member_hashes, unit_hashes
-from oriel.pipeline.windows import FOREVER_MS, Due, Ints, Operator
+from oriel.pipeline.state.hashes import sub_key_hashes, time_bucket_hashes
+from oriel.pipeline.windows import FOREVER_MS, Expiring, Ints, Operator
 
 
-def never_due(rows: pa.Table) -> Ints:
+def never_expires(rows: pa.Table) -> Ints:
     """Return ``Layout.due_ms`` for rows without windows, which never expire."""
     return np.full(len(rows), FOREVER_MS, dtype=np.int64)
 
 
-def one_unit(rows: pa.Table) -> Ints:
+def single_bucket(rows: pa.Table) -> Ints:
     """Return ``Layout.units`` for a state with one time bucket per key."""
     return np.zeros(len(rows), dtype=np.int64)
 
 
-def due_alone(previous_close_ms: int, close_ms: int) -> Sequence[Due]:
+def due_own_bucket(previous_close_ms: int, close_ms: int) -> Sequence[Expiring]:
     """Return ``Layout.due`` for rows that only need their own time bucket when they expire."""
-    return (Due(previous_close_ms, close_ms),)
+    return (Expiring(previous_close_ms, close_ms),)
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class Layout:
     """
 
     schema: pa.Schema
-    due_ms: Callable[[pa.Table], Ints] = never_due
-    units: Callable[[pa.Table], Ints] = one_unit
-    due: Callable[[int, int], Sequence[Due]] = due_alone
+    due_ms: Callable[[pa.Table], Ints] = never_expires
+    units: Callable[[pa.Table], Ints] = single_bucket
+    due: Callable[[int, int], Sequence[Expiring]] = due_own_bucket
     leave_ms: Callable[[pa.Table], Ints] | None = None
-    only_added: bool = False
+    append_only: bool = False
     member: str | None = None
 
     @classmethod
@@ -71,10 +71,10 @@ class Layout:
     def hashes(self, rows: pa.Table) -> Ints:
         """Return the hash of each row. Rows with one hash are read and written together."""
         if self.member is not None:
-            return member_hashes(rows["key"], rows[self.member])
-        return unit_hashes(rows["key"], self.units(rows))
+            return sub_key_hashes(rows["key"], rows[self.member])
+        return time_bucket_hashes(rows["key"], self.units(rows))
 
-    def without_due(self, rows: pa.Table, close_ms: int) -> pa.Table:
+    def without_expired(self, rows: pa.Table, close_ms: int) -> pa.Table:
         """Return the rows that have not expired at this close time."""
         if self.leave_ms is None:
             return rows

@@ -20,15 +20,15 @@ import pyarrow as pa
 from oriel.pipeline.state.segments import (
     TaskShare,
     Version,
-    in_share,
+    is_in_share,
     own_files,
     read_segment,
-    segments_kept,
+    unmerged_segments,
     write_segment,
 )
 from oriel.pipeline.windows import MATCHED, Flags, Ints
 
-_MARKS_SCHEMA = pa.schema([MATCHED])
+_MATCHES_SCHEMA = pa.schema([MATCHED])
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class OpenRecords:
             return cls._opened(folder, own, schema, marks=marks)
         states = [cls._opened(folder, names, schema, marks=marks) for names in segments.values()]
         records = pa.concat_tables([state.records for state in states])
-        of_task = in_share(records, share)
+        of_task = is_in_share(records, share)
         matched = np.concatenate([state.matched for state in states])[of_task]
         return cls(folder, [], [], records.filter(pa.array(of_task)), matched, marks)
 
@@ -91,7 +91,7 @@ class OpenRecords:
         records = pa.concat_tables([schema.empty_table(), *segments])
         matched = np.zeros(len(records), dtype=np.bool_)
         if marks and files:
-            matched = np.asarray(read_segment(folder, files[-1], _MARKS_SCHEMA)[MATCHED.name])
+            matched = np.asarray(read_segment(folder, files[-1], _MATCHES_SCHEMA)[MATCHED.name])
         sizes = [len(segment) for segment in segments]
         return cls(folder, list(files), sizes, records, matched, marks)
 
@@ -101,7 +101,7 @@ class OpenRecords:
         return self.records.take(pa.array(rows)).append_column(MATCHED, marks)
 
     def replaced(
-        self, rows: Ints, state: pa.Table, stays: Flags, name: str, *, sync: bool
+        self, rows: Ints, state: pa.Table, is_open: Flags, name: str, *, sync: bool
     ) -> Version:
         """Write the next version.
 
@@ -109,7 +109,7 @@ class OpenRecords:
             rows: The indexes of the old records that ``state`` begins with. They can have their
                 first match in this batch. All other records are unchanged.
             state: The old records ``rows``, then the new records.
-            stays: A flag for each old record, true if it has not expired.
+            is_open: A flag for each old record, true if it has not expired.
             name: The beginning of the names of files.
             sync: True if files are synced.
         """
@@ -117,17 +117,17 @@ class OpenRecords:
         matched = self.matched.copy()
         matched[rows], matched_of_added = np.split(np.asarray(state[MATCHED.name]), [len(rows)])
         # Expired records stay in their segments until they are the majority.
-        count = int(stays.sum()) + len(added)
+        count = int(is_open.sum()) + len(added)
         if not count:
             return Version([], 0)
-        kept = segments_kept([*self.sizes, len(added)], count)
+        kept = unmerged_segments([*self.sizes, len(added)], count)
         rewritten_from = sum(self.sizes[:kept])
         rewrites = rewritten_from < len(matched)
         if not len(added) and not rewrites and np.array_equal(matched, self.matched):
             return Version(self.files, count)
         # Rewritten segments have only the records that have not expired. The bits are filtered in
         # the same way, so they are again in the order of the segments.
-        open_ = stays[rewritten_from:]
+        open_ = is_open[rewritten_from:]
         rewritten = self.records.slice(rewritten_from).filter(pa.array(open_))
         bits = [matched[:rewritten_from], matched[rewritten_from:][open_], matched_of_added]
         added = added.drop_columns([MATCHED.name])
@@ -136,6 +136,6 @@ class OpenRecords:
         if len(segment):
             names.append(write_segment(self.folder, segment, name, sync=sync))
         if self.marks:
-            table = pa.table([np.concatenate(bits)], schema=_MARKS_SCHEMA)
+            table = pa.table([np.concatenate(bits)], schema=_MATCHES_SCHEMA)
             names.append(write_segment(self.folder, table, f"{name}-matched", sync=sync))
         return Version(names, count)

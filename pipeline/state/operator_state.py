@@ -102,7 +102,7 @@ class KeyedOperatorState(OperatorState):
         del times
         changing = self.operator.changing(batch)
         return self.state.replaced(
-            needed, result.state, name, sync=sync, changing=changing, added=result.added
+            needed, result.state, name, sync=sync, changed_keys=changing, added_rows=result.added
         )
 
 

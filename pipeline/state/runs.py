@@ -3,7 +3,7 @@
 A version is a list of *runs*, the oldest first. A run is one segment, or several segments that
 divide the hashes into ascending ranges. Each batch writes a run. If a version has more than
 ``MAX_SEGMENTS`` runs, the oldest run that is not larger than all newer runs together is merged with
-all newer runs. If most stored rows are not visible, all runs are merged (``segments_kept``).
+all newer runs. If most stored rows are not visible, all runs are merged (``unmerged_segments``).
 
 A merge of many rows would delay its batch. So it is cut into slices, which are equal shares of all
 hashes, and a batch runs at most one slice. On average, ``SLICE_BATCHES`` rows are merged for each
@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.state.segments import segment_id, segments_kept
+from oriel.pipeline.state.segments import segment_id, unmerged_segments
 from oriel.pipeline.windows import Ints, Ranges
 
 #: The least number of rows of a slice, and the least multiple of the rows that the batch adds. Both
@@ -45,7 +45,8 @@ class Segment:
         leave_ms: The close time after which no row of the segment is needed.
         covered: The hash and the columns of the state.
         hashes: The hash of each row, ascending.
-        due_ms: When a row is due, ascending. With ``due_hash``, it is an index of rows that expire.
+        due_ms: When a row is due, ascending. With ``expiring_hash``, it is an index of rows that
+            expire.
         due_hash: The hash of the row of each ``due_ms``.
     """
 
@@ -54,9 +55,9 @@ class Segment:
     covered: pa.Table
     hashes: Ints
     due_ms: Ints
-    due_hash: Ints
+    expiring_hash: Ints
 
-    def covered_from(self, from_hash: int, until_hash: int | None = None) -> pa.Table:
+    def rows_from_hash(self, from_hash: int, until_hash: int | None = None) -> pa.Table:
         """Return the rows from one hash up to another one, which is excluded, without a copy."""
         low = np.searchsorted(self.hashes, from_hash)
         length = len(self.hashes) - low
@@ -170,7 +171,7 @@ class Runs:
             *((run, _LEAST_HASH) for run in self.runs[merge.end :]),
         ]
 
-    def without_left(self, close_ms: int) -> "Runs":
+    def without_expired(self, close_ms: int) -> "Runs":
         """Return the runs without segments whose rows have all expired at this close time."""
 
         def needed(run: Run) -> Run:
@@ -195,7 +196,7 @@ class Runs:
         begin = 0 if self.merge is None else self.merge.end
         sizes = [sum(len(segment.hashes) for segment in run) for run in self.runs[begin:]]
         sizes.append(added)
-        kept = segments_kept(sizes, count if self.merge is None else sum(sizes))
+        kept = unmerged_segments(sizes, count if self.merge is None else sum(sizes))
         slice_rows = max(SLICE_ROWS, SLICE_BATCHES * added)
         if self.merge is not None:
             # Only one merge has slices at a time. Newer runs are merged in one batch, as far back
@@ -208,7 +209,7 @@ class Runs:
         slices = -(-sum(sizes[kept:]) // slice_rows)
         return begin + kept, min(max(slices, 1), MAX_SLICES)
 
-    def merging(self, first: int, slices: int) -> "Runs":
+    def with_merge(self, first: int, slices: int) -> "Runs":
         """Return the runs at the beginning of a merge of the runs from index ``first``."""
         rows = sum(len(segment.hashes) for run in self.runs[first:] for segment in run)
         return Runs(self.runs, Merge(first, len(self.runs) - first, slices, rows))

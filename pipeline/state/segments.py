@@ -30,7 +30,7 @@ from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.state.hashes import key_hashes
 from oriel.pipeline.windows import LINEAGE, Flags
 from oriel.storage import ObjectStoreFailed, current_files, is_object
-from oriel.storage.files import Stamp, digest
+from oriel.storage.files import FileIdentity, digest
 
 FORMAT = b"3"
 _FORMAT_KEY = b"oriel.state_format"
@@ -42,7 +42,7 @@ _DIGEST_END = re.compile(r"-(?P<algorithm>\w+)_(?P<hexadecimal>[0-9a-f]+)\.arrow
 _COMPARED_MAX = 1 << 14
 #: The number of mappings that this process keeps, and the greatest size of each. A mapping keeps
 #: the space of a deleted file in use, so each batch maps large files itself.
-_KEPT_MAX, _KEPT_BYTES_MAX = 256, 1 << 22
+_CACHED_MAPPINGS_MAX, _CACHED_BYTES_MAX = 256, 1 << 22
 
 _KEY_GROUP = "key_group"
 
@@ -74,7 +74,7 @@ def own_files(segments: Mapping[int, Sequence[str]], share: TaskShare) -> list[s
     return list(segments.get(task, ())) if len(segments) in {0, tasks} else None
 
 
-def in_share(rows: pa.Table, share: TaskShare) -> Flags:
+def is_in_share(rows: pa.Table, share: TaskShare) -> Flags:
     """Return which rows are in the key groups of a task."""
     task, tasks = share
     of_task: Flags = np.asarray(rows[_KEY_GROUP]) % tasks == task
@@ -83,16 +83,16 @@ def in_share(rows: pa.Table, share: TaskShare) -> Flags:
 
 def by_share(rows: pa.Table, shares: Sequence[TaskShare]) -> list[pa.Table]:
     """Return the rows of each task, from the rows of all tasks."""
-    return [rows.filter(pa.array(in_share(rows, share))) for share in shares]
+    return [rows.filter(pa.array(is_in_share(rows, share))) for share in shares]
 
 
-def read_segment(folder: Path, name: str, schema: pa.Schema) -> pa.Table:
+def read_segment(directory: Path, name: str, schema: pa.Schema) -> pa.Table:
     """Map a segment of rows of ``schema`` into memory.
 
     Raises:
         CheckpointError: The file is missing, or has another format or schema.
     """
-    rows = in_schema(open_segment(folder, name), schema, folder / name)
+    rows = in_schema(open_segment(directory, name), schema, directory / name)
     return rows.replace_schema_metadata(None)
 
 
@@ -143,16 +143,16 @@ class MappedSegment:
     parsed: Any = None
 
 
-def open_segment(folder: Path, name: str) -> pa.Table:
+def open_segment(directory: Path, name: str) -> pa.Table:
     """Map a segment into memory, and return its rows.
 
     Raises:
         CheckpointError: See ``map_segment``.
     """
-    return map_segment(folder, name).table
+    return map_segment(directory, name).table
 
 
-def map_segment(folder: Path, name: str) -> MappedSegment:
+def map_segment(directory: Path, name: str) -> MappedSegment:
     """Map a segment into memory. Batches share the mapping of a small segment.
 
     The first time, the whole file is read to compare its digest. Later, a batch only reads the rows
@@ -162,27 +162,27 @@ def map_segment(folder: Path, name: str) -> MappedSegment:
         CheckpointError: The file is missing, has another format, or does not have the digest in its
             name.
     """
-    path = folder / name
+    path = directory / name
     try:
         # An object is never changed, and to read its status would be a request.
-        stamp = None if is_object(path) else current_files().stamp(path)
-        _compare_digest(path, stamp)
-        is_small = stamp is not None and stamp[2] <= _KEPT_BYTES_MAX
-        mapped = _kept(path, stamp) if is_small else _mapped(path)
+        file_identity = None if is_object(path) else current_files().stamp(path)
+        _compare_digest(path, file_identity)
+        is_small = file_identity is not None and file_identity[2] <= _CACHED_BYTES_MAX
+        mapped = _cached_mapping(path, file_identity) if is_small else _mapped(path)
     except ObjectStoreFailed:
         raise
     except (OSError, pa.ArrowInvalid) as error:
         message = (
-            f"state file {folder / name} cannot be read ({error}). Restore the checkpoint from "
-            f"a backup, or compute the store again from its topics with {_rebuild(folder)}"
+            f"state file {directory / name} cannot be read ({error}). Restore the checkpoint from "
+            f"a backup, or compute the store again from its topics with {_rebuild(directory)}"
         )
         raise CheckpointError(message) from error
     found = (mapped.table.schema.metadata or {}).get(_FORMAT_KEY, b"none").decode(errors="replace")
     if found != FORMAT.decode():
         message = (
-            f"state file {folder / name} has format {found}, but this version reads format "
-            f"{FORMAT.decode()}. Compute the store again from its topics with {_rebuild(folder)}, "
-            "or run the version that wrote it"
+            f"state file {directory / name} has format {found}, but this version reads format "
+            f"{FORMAT.decode()}. Compute the store again from its topics with "
+            f"{_rebuild(directory)}, or run the version that wrote it"
         )
         raise CheckpointError(message)
     return mapped
@@ -193,8 +193,8 @@ def _mapped(path: Path) -> MappedSegment:
         return MappedSegment(pa.ipc.open_file(source).read_all())
 
 
-@lru_cache(maxsize=_KEPT_MAX)
-def _kept(path: Path, _stamp: Stamp | None) -> MappedSegment:
+@lru_cache(maxsize=_CACHED_MAPPINGS_MAX)
+def _cached_mapping(path: Path, _file_identity: FileIdentity | None) -> MappedSegment:
     """Return a mapping that the next batches share while the file is the same.
 
     Each batch opens all segments of a state. That was an eighth of the time of a small batch.
@@ -203,8 +203,8 @@ def _kept(path: Path, _stamp: Stamp | None) -> MappedSegment:
 
 
 @lru_cache(maxsize=_COMPARED_MAX)
-def _compare_digest(path: Path, _stamp: Stamp | None) -> None:
-    """Compare a file with the digest in its name, once per status (``Stamp``) of the file.
+def _compare_digest(path: Path, _file_identity: FileIdentity | None) -> None:
+    """Compare a file with the digest in its name, once per status (``FileIdentity``) of the file.
 
     Raises:
         CheckpointError: The digests differ.
@@ -246,13 +246,13 @@ def segment_id(name: str) -> str:
     return _DIGEST_END.sub("", name).removesuffix(".arrow")
 
 
-def _rebuild(folder: Path) -> str:
-    """Return the command that rebuilds the state in ``folder`` (``store@generation``)."""
-    return f"`oriel rebuild {shlex.quote(folder.name.partition('@')[0])}`"
+def _rebuild(directory: Path) -> str:
+    """Return the command that rebuilds the state in ``directory`` (``store@generation``)."""
+    return f"`oriel rebuild {shlex.quote(directory.name.partition('@')[0])}`"
 
 
 def write_segment(
-    folder: Path,
+    directory: Path,
     records: pa.Table,
     name: str,
     *,
@@ -265,19 +265,19 @@ def write_segment(
     ``sync``, the content is synced. The directory is synced once for all files, before anything
     refers to them.
     """
-    owner = f"the segment {name} of the state {folder.name}".encode()
+    owner = f"the segment {name} of the state {directory.name}".encode()
     own = {_FORMAT_KEY: FORMAT, _OWNER_KEY: owner}
     table = records.replace_schema_metadata({**(metadata or {}), **own})
-    return _write(folder, table, f"{name}-{uuid.uuid4()}", sync=sync)
+    return _write(directory, table, f"{name}-{uuid.uuid4()}", sync=sync)
 
 
-def _write(folder: Path, table: pa.Table, name: str, *, sync: bool) -> str:
+def _write(directory: Path, table: pa.Table, name: str, *, sync: bool) -> str:
     """Write a file whose name ends with the digest of its content. Return the name."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
     content = sink.getvalue()
-    path = folder / f"{name}-{digest(content).replace(':', '_')}.arrow"
+    path = directory / f"{name}-{digest(content).replace(':', '_')}.arrow"
     current_files().write(path, lambda file: file.write(content), sync=sync)
     return path.name
 
@@ -314,7 +314,7 @@ def write_regrouped(source: Path, target: Path, name: str, key_groups: int, *, s
     return _write(target, table, segment_id(name), sync=sync)
 
 
-def segments_kept(sizes: Sequence[int], count: int) -> int:
+def unmerged_segments(sizes: Sequence[int], count: int) -> int:
     """Return how many of the old segments stay. The others become one segment.
 
     Args:

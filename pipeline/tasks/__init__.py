@@ -21,7 +21,7 @@ from oriel.pipeline.tasks.exchange import (
     decoded_reports,
     decoded_rows,
 )
-from oriel.pipeline.tasks.files import FolderFiles, SinkFiles
+from oriel.pipeline.tasks.files import DirectoryFiles, SinkFiles
 from oriel.pipeline.tasks.local import LocalRunner
 from oriel.pipeline.tasks.reports import (
     Counters,
@@ -37,8 +37,8 @@ from oriel.pipeline.tasks.routes import (
     Route,
     RouteRunner,
     decode_task,
-    feed,
-    hop,
+    level_task,
+    source_task,
 )
 from oriel.pipeline.tasks.stages import StoreWork, run_stages
 from oriel.pipeline.tasks.streams import stream_task
@@ -52,7 +52,7 @@ __all__ = [
     "Chain",
     "Chains",
     "Counters",
-    "FolderFiles",
+    "DirectoryFiles",
     "JoinReport",
     "LocalRunner",
     "Output",
@@ -69,10 +69,10 @@ __all__ = [
     "decode_task",
     "decoded_reports",
     "decoded_rows",
-    "feed",
-    "hop",
     "join_task",
+    "level_task",
     "run_stages",
+    "source_task",
     "store_task",
     "stream_task",
 ]

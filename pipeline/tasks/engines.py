@@ -13,7 +13,7 @@ from itertools import zip_longest
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.hops import REASON, TASK, PartitionNumbers
+from oriel.pipeline.hops import REASON, TASK, PartitionIndexes
 from oriel.pipeline.plan import BatchPlan, JoinPlan
 from oriel.pipeline.tasks.exchange import Batches, Received, TaskFunction
 from oriel.pipeline.tasks.reports import Counters, JoinReport, Reports, StoreReport
@@ -24,13 +24,13 @@ from oriel.pipeline.windows import RIGHT, EngineResult, JoinResult, Times
 def join_task(plan: BatchPlan, join: JoinPlan) -> TaskFunction:
     """Return the function from records of all inputs of a join to its results."""
 
-    def joining(batches: Batches, received: Received) -> Generator[pa.RecordBatch, None, Reports]:
-        records = pa.Table.from_batches(batches, join.arriving_schema)
+    def run_join(batches: Batches, received: Received) -> Generator[pa.RecordBatch, None, Reports]:
+        records = pa.Table.from_batches(batches, join.input_schema)
         records = records.select(join.stage.record_schema.names)
         # The stream times before and after the whole batch decide. A record leaves the state, and
         # is emitted without a match, when the slowest partition of the other input has passed it
         # (decision 0012).
-        after = received.reports.clocks_after(plan.clocks)
+        after = received.reports.stream_times_after(plan.clocks)
         times = Times(join.stream_times_ms(plan.clocks), join.stream_times_ms(after))
         (task,) = received.tasks
         joined, (version,) = plan.files.run_operator(plan, join.stored, [task], records, times)
@@ -42,7 +42,7 @@ def join_task(plan: BatchPlan, join: JoinPlan) -> TaskFunction:
         report = JoinReport(join.number, task, version.names, version.rows, counters)
         return Reports(joins=[report])
 
-    return joining
+    return run_join
 
 
 def _result_rows(plan: BatchPlan, join: JoinPlan, results: pa.Table) -> pa.RecordBatch:
@@ -91,38 +91,40 @@ def store_task(plan: BatchPlan) -> TaskFunction:
     a table file cost the same for ten records as for a thousand.
     """
 
-    def storing(batches: Batches, received: Received) -> Generator[pa.RecordBatch, None, Reports]:
-        records = pa.Table.from_batches(batches, plan.arriving_schema)
+    def run_store(batches: Batches, received: Received) -> Generator[pa.RecordBatch, None, Reports]:
+        records = pa.Table.from_batches(batches, plan.input_schema)
         yield from ()
         # All tasks have the reports of all streams, so all close the same windows.
         upstream, tasks = received.reports, received.tasks
-        close_ms = plan.close_time_of(upstream.clocks_after(plan.clocks), upstream.spoke())
+        close_ms = plan.close_time_of(
+            upstream.stream_times_after(plan.clocks), upstream.partitions_with_records()
+        )
         read = records.select(plan.assembly.engine.record_schema.names)
         times = Times.closing(plan.close_ms, close_ms)
         result, versions = plan.files.run_operator(plan, plan.stored, tasks, read, times)
-        written = plan.assembly.written(result.changes)
-        letters = plan.dead_letters.of_raised(result, records, plan.topics, plan.origins)
+        table_rows = plan.assembly.written(result.changes)
+        dead_letters = plan.dead_letters.of_raised(result, records, plan.topics, plan.origins)
         first, *others = (
             StoreReport(task, version.names, version.rows, close_ms)
             for task, version in zip(tasks, versions, strict=True)
         )
         first = replace(
             first,
-            changed=len(written),
+            changed=len(table_rows),
             counters=_applied_counters(plan, records, result),
-            files=plan.files.write_changes(plan, tasks[0], written),
-            dead_letters=plan.files.write_dead_letters(plan, letters),
+            files=plan.files.write_changes(plan, tasks[0], table_rows),
+            dead_letters=plan.files.write_dead_letters(plan, dead_letters),
             observed_ms=result.observed_ms(plan.windows),
         )
         return Reports(stores=[first, *others])
 
-    return storing
+    return run_store
 
 
 def _applied_counters(plan: BatchPlan, records: pa.Table, result: EngineResult) -> Counters:
     """Count the records that end in the store, and the flattened records and join results."""
     inputs = len(plan.topics)
-    numbers = PartitionNumbers(inputs)
+    numbers = PartitionIndexes(inputs)
     arrived = numbers.count_by_input(np.asarray(records["partition"]))
     late = numbers.count_by_input(result.late_partitions)
     rejected = np.bincount(np.asarray(result.rejected["input"]), minlength=inputs)

@@ -59,7 +59,7 @@ class Received:
 
 
 #: The received data of tasks that read a source.
-NO_TASK = Received()
+FROM_SOURCE = Received()
 
 #: The work of a stage on the rows of a task. The function yields rows and returns its own reports.
 TaskFunction = Callable[[Batches, Received], Generator[pa.RecordBatch, None, Reports]]
@@ -125,7 +125,7 @@ def envelopes(
     reports: Reports | None = None,
 ) -> pa.RecordBatch:
     """Return one envelope per task, with its ``rows``. All envelopes have the same reports."""
-    text = None if reports is None else reports.to_text()
+    text = None if reports is None else reports.to_json()
     columns = [
         pa.array(tasks, TASK.type),
         pa.array([channel] * len(tasks), CHANNEL.type),
@@ -150,4 +150,4 @@ def decoded_rows(values: Iterable[pa.Scalar]) -> pa.Table:
 
 def decoded_reports(texts: pa.Array | pa.ChunkedArray) -> Reports:
     """Return all reports of envelopes of one channel."""
-    return Reports.of(map(Reports.from_text, texts.drop_null().to_pylist()))
+    return Reports.of(map(Reports.from_json, texts.drop_null().to_pylist()))

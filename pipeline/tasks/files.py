@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from oriel.pipeline.errors import FolderNotShared
+from oriel.pipeline.errors import DirectoryNotShared
 from oriel.pipeline.plan import BatchPlan, StoredOperator
 from oriel.pipeline.state import Version, open_state
 from oriel.pipeline.windows import Result, Times
@@ -21,7 +21,7 @@ from oriel.storage.delta import AddedFile, table_rows, write_file
 
 
 @dataclass(frozen=True)
-class FolderFiles:
+class DirectoryFiles:
     """``TaskFiles`` in directories.
 
     Attributes:
@@ -47,22 +47,23 @@ class FolderFiles:
         batch: pa.Table,
         times: Times,
     ) -> tuple[Result, list[Version]]:
-        self._refuse_not_shared(self.state)
+        self._check_shared(self.state)
         operator, shares = stored.operator, [(task, plan.tasks) for task in tasks]
         states = [open_state(self.state, stored.segments, share, operator) for share in shares]
         batches = states[0].divide(batch, shares)
         # Only the rows near the records of the batch, and the rows that expire (decision 0022).
         needed = [
-            state.needed(of_task, times) for state, of_task in zip(states, batches, strict=True)
+            state.needed(task_records, times)
+            for state, task_records in zip(states, batches, strict=True)
         ]
         rows = pa.concat_tables([of_state.rows for of_state in needed])
         result = operator.apply(rows, batch, times)
         versions = [
             state.replaced(
-                of_state, of_task, times, of_result, f"{_name(plan, task)}{stored.suffix}",
+                of_state, task_records, times, of_result, f"{_name(plan, task)}{stored.suffix}",
                 sync=self.sync,
             )
-            for task, state, of_state, of_task, of_result in zip(
+            for task, state, of_state, task_records, of_result in zip(
                 tasks, states, needed, batches, states[0].divide_result(result, shares), strict=True
             )
         ]  # fmt: skip
@@ -77,46 +78,48 @@ class FolderFiles:
         rows = table_rows(changes, types, plan.batch, windowed=windowed)
         return [self._added(self.table, rows, f"part-{_name(plan, task)}")]
 
-    def write_dead_letters(self, plan: BatchPlan, letters: Sequence[pa.Table]) -> list[AddedFile]:
-        letters = [table for table in letters if len(table)]
-        if not letters:
+    def write_dead_letters(
+        self, plan: BatchPlan, dead_letters: Sequence[pa.Table]
+    ) -> list[AddedFile]:
+        dead_letters = [table for table in dead_letters if len(table)]
+        if not dead_letters:
             return []
         # The name of a topic can be longer than a file name can be.
         name = f"dead-{plan.store[:128]}-{plan.batch:012d}"
-        return [self._added(self.dead_letters, pa.concat_tables(letters), name)]
+        return [self._added(self.dead_letters, pa.concat_tables(dead_letters), name)]
 
-    def _added(self, folder: Path, rows: pa.Table, name: str) -> AddedFile:
-        self._refuse_not_shared(folder)
-        added = write_file(folder, rows, name, sync=self.sync)
-        self._sync_names(folder)
+    def _added(self, directory: Path, rows: pa.Table, name: str) -> AddedFile:
+        self._check_shared(directory)
+        added = write_file(directory, rows, name, sync=self.sync)
+        self._sync_names(directory)
         return added
 
-    def _sync_names(self, folder: Path) -> None:
+    def _sync_names(self, directory: Path) -> None:
         """Force the names of new files to disk, if the driver cannot do it for all tasks.
 
         A sync of a directory can be limited to the changes of its own machine (decision 0036).
         """
         if self.sync and self.on_cluster:
-            sync_folder(folder)
+            sync_folder(directory)
 
-    def _refuse_not_shared(self, folder: Path) -> None:
+    def _check_shared(self, directory: Path) -> None:
         """Check that this machine has a directory. Otherwise, its files would seem to be lost.
 
         Raises:
             FolderNotShared: The directory does not exist on this machine.
         """
-        if self.on_cluster and not is_object(folder) and not folder.is_dir():
+        if self.on_cluster and not is_object(directory) and not directory.is_dir():
             message = (
-                f"machine {socket.gethostname()} of the cluster has no directory {folder}. --data "
-                "must be on a mount that all machines have under the same path "
+                f"machine {socket.gethostname()} of the cluster has no directory {directory}. "
+                "--data must be on a mount that all machines have under the same path "
                 "(docs/how-to/cluster.md)"
             )
-            raise FolderNotShared(message)
+            raise DirectoryNotShared(message)
 
 
 @dataclass(frozen=True)
-class SinkFiles(FolderFiles):
-    """``FolderFiles`` of a sink, which has its records in the state instead of a table.
+class SinkFiles(DirectoryFiles):
+    """``DirectoryFiles`` of a sink, which has its records in the state instead of a table.
 
     So the records are prepared with the batch, kept as long as Spark can offer the batch again, and
     deleted like the state of earlier batches. The attribute ``table`` is the directory of the

@@ -68,16 +68,16 @@ class LocalRunner:
     ) -> Sequence[Share]:
         if not rows:
             return []
-        everything = pa.concat_tables([share.rows for share in rows])
+        all_rows = pa.concat_tables([share.rows for share in rows])
         reports = Reports.of([share.reports for share in rows])
         if tasks == 1 or together:
             received = Received(tuple(range(tasks)), reports)
-            return [Share(everything, received, received.forwarded)]
-        task_of_row = np.asarray(everything[TASK.name])
+            return [Share(all_rows, received, received.forwarded)]
+        task_of_row = np.asarray(all_rows[TASK.name])
         shares = []
         for task in range(tasks):
             received = Received((task,), reports)
-            of_task = everything.filter(pa.array(task_of_row == task))
+            of_task = all_rows.filter(pa.array(task_of_row == task))
             shares.append(Share(of_task, received, received.forwarded))
         return shares
 

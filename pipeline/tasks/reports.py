@@ -20,7 +20,7 @@ from typing import Self
 
 import orjson
 
-from oriel.pipeline.errors import RecordsMiscounted
+from oriel.pipeline.errors import RecordCountMismatch
 from oriel.pipeline.plan import Clocks
 from oriel.pipeline.windows import NOTHING_OBSERVED_MS
 from oriel.storage.delta import AddedFile
@@ -105,7 +105,7 @@ def count_batch(store: str, batch: int, by_task: Iterable[Counters]) -> Counters
     """
     total = sum(by_task, Counters())
     numbers = vars(total)
-    for rows, came, prefix in (
+    for rows, read, prefix in (
         ("records", total.input, ""),
         ("flattened records", total.elements, "elements_"),
     ):
@@ -113,14 +113,14 @@ def count_batch(store: str, batch: int, by_task: Iterable[Counters]) -> Counters
             numbers[prefix + end] for end in ("applied", "late", "dead_lettered", "filtered")
         )
         ends = applied + late + dead_lettered + filtered
-        if ends != came:
+        if ends != read:
             message = (
-                f"store {store!r}, batch {batch}: {came} {rows} were read, but {ends} are "
+                f"store {store!r}, batch {batch}: {read} {rows} were read, but {ends} are "
                 f"accounted for ({applied} applied, {late} late, {dead_lettered} dead-lettered, "
                 f"{filtered} filtered). Nothing of the batch is committed. A restart computes it "
                 "again. If it happens again, it is a defect of Oriel"
             )
-            raise RecordsMiscounted(message)
+            raise RecordCountMismatch(message)
     return total
 
 
@@ -136,7 +136,7 @@ class StreamReport:
         dead_letters: The files of dead letters that the task wrote.
     """
 
-    clock_name: str
+    stream_time_name: str
     stream_time_ms: dict[int, int] = field(default_factory=dict)
     counters: Counters = field(default_factory=Counters)
     dead_letters: list[AddedFile] = field(default_factory=list)
@@ -218,30 +218,30 @@ class Reports:
             *(report.counters for report in self.stores),
         ]
 
-    def clocks_after(self, clocks: Clocks) -> Clocks:
+    def stream_times_after(self, clocks: Clocks) -> Clocks:
         """Return the stream times after the batch, from the stream times before it."""
         after = {name: dict(partitions) for name, partitions in clocks.items()}
         for stream in self.streams:
-            after[stream.clock_name].update(stream.stream_time_ms)
+            after[stream.stream_time_name].update(stream.stream_time_ms)
         return after
 
-    def spoke(self) -> dict[str, set[int]]:
+    def partitions_with_records(self) -> dict[str, set[int]]:
         """Return the partitions of each stream time with a record in the batch that advances it.
 
         A record with an older timestamp also counts.
         """
         partitions: dict[str, set[int]] = {}
         for stream in self.streams:
-            partitions.setdefault(stream.clock_name, set()).update(stream.stream_time_ms)
+            partitions.setdefault(stream.stream_time_name, set()).update(stream.stream_time_ms)
         return partitions
 
-    def to_text(self) -> str:
+    def to_json(self) -> str:
         """Return the reports as JSON."""
         return orjson.dumps(self, option=orjson.OPT_NON_STR_KEYS).decode()
 
     @classmethod
-    def from_text(cls, text: str) -> Self:
-        """Return the reports that ``to_text`` encoded."""
+    def from_json(cls, text: str) -> Self:
+        """Return the reports that ``to_json`` encoded."""
         fields = orjson.loads(text)
         for report in chain(*fields.values()):
             report["counters"] = Counters(**report["counters"])

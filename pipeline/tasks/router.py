@@ -3,10 +3,10 @@
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.hops import KEY_GROUP, TASK, PartitionNumbers
+from oriel.pipeline.hops import KEY_GROUP, TASK, PartitionIndexes
 from oriel.pipeline.plan import BatchPlan, StreamPlan
 from oriel.pipeline.state import key_hashes
-from oriel.pipeline.windows import EFFECT, Ints
+from oriel.pipeline.windows import APPLY_ORDER, Ints
 
 
 class Router:
@@ -18,7 +18,7 @@ class Router:
         self._stream = stream
         self._schema = schema
 
-    def routed(self, rows: pa.Table) -> pa.RecordBatch:
+    def to_tasks(self, rows: pa.Table) -> pa.RecordBatch:
         """Return the rows under the names of the next operator, each with the index of its task."""
         stream = self._stream
         names = [stream.columns.get(name, name) for name in rows.column_names]
@@ -27,15 +27,15 @@ class Router:
         # all rows without a key of a source partition, also from several branches of one stream.
         groups = _key_groups(rows, self._plan.key_groups)
         if stream.inputs > 1:
-            rows = PartitionNumbers(stream.inputs).numbered(rows, stream.input_number)
-        if EFFECT.name in self._schema.names:
-            rows = rows.append_column(EFFECT, self._effects(rows))
+            rows = PartitionIndexes(stream.inputs).numbered(rows, stream.input_index)
+        if APPLY_ORDER.name in self._schema.names:
+            rows = rows.append_column(APPLY_ORDER, self._apply_order(rows))
         for name, value in stream.constants.items():
             rows = rows.append_column(name, pa.repeat(value, len(rows)))
         rows = rows.append_column(KEY_GROUP, pa.array(groups, KEY_GROUP.type))
-        return addressed(rows, self._schema, self._plan.tasks)
+        return for_tasks(rows, self._schema, self._plan.tasks)
 
-    def _effects(self, rows: pa.Table) -> pa.Array:
+    def _apply_order(self, rows: pa.Table) -> pa.Array:
         """Return the apply order of updates of tables: by stream time, then by log.
 
         Updates with the same stream time and log have the order of partitions and offsets
@@ -43,14 +43,14 @@ class Router:
         """
         logs, origin = self._stream.effect_logs, self._stream.origin
         if not logs:
-            return pa.nulls(len(rows), EFFECT.type)
-        effect = np.asarray(rows["stream_time_ms"]) * logs
+            return pa.nulls(len(rows), APPLY_ORDER.type)
+        apply_order = np.asarray(rows["stream_time_ms"]) * logs
         if logs > 1 and origin is not None:
-            effect = effect + origin.topic_numbers(rows)
-        return pa.array(effect)
+            apply_order = apply_order + origin.topic_indexes(rows)
+        return pa.array(apply_order)
 
 
-def addressed(rows: pa.Table, schema: pa.Schema, tasks: int) -> pa.RecordBatch:
+def for_tasks(rows: pa.Table, schema: pa.Schema, tasks: int) -> pa.RecordBatch:
     """Return rows for the tasks of their key groups, with null for missing columns of ``schema``.
 
     A key has one key group, and a key group has one task. So for any number of tasks, one task has

@@ -14,8 +14,8 @@ of later levels.
     level 1, 2, ...       the tasks of a join or a store, or streams after a join with a table
     sinks                 the reports of each store, for the driver
 
-The functions of the stages are ``feed`` and ``hop``. They are plain functions of Arrow batches, and
-all their arguments can be pickled.
+The functions of the stages are ``source_task`` and ``level_task``. They are plain functions of
+Arrow batches, and all their arguments can be pickled.
 """
 
 import gc
@@ -29,14 +29,14 @@ from operator import itemgetter
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.decoding import BlockDecoder, refuse_ahead
+from oriel.pipeline.decoding import BlockDecoder, reject_ahead
 from oriel.pipeline.hops import TASK
 from oriel.pipeline.language import Source
 from oriel.pipeline.late_pandas import use_imported_pandas
 from oriel.pipeline.plan import Steps
 from oriel.pipeline.tasks.exchange import (
     CHANNEL,
-    NO_TASK,
+    FROM_SOURCE,
     REPORTS,
     ROWS,
     Batches,
@@ -80,7 +80,7 @@ class Route:
     def run(
         self,
         batches: Iterable[pa.RecordBatch],
-        received: Received = NO_TASK,
+        received: Received = FROM_SOURCE,
         forwarded: Sequence[Reports] = (),
     ) -> Iterator[pa.RecordBatch]:
         """Yield envelopes with the rows after all operations, and with the reports.
@@ -189,11 +189,11 @@ class RouteRunner(ABC):
         return [route for route in self._routes if self.level(route.base) == level]
 
 
-def feed(
+def source_task(
     open_rows: OpenRows,
     decoders: Mapping[Source, BlockDecoder],
     routes: Sequence[Route],
-    latest_ms: int | None = None,
+    max_timestamp_ms: int | None = None,
 ) -> PartitionFunction:
     """Return the task from the raw rows of a source partition to envelopes.
 
@@ -203,11 +203,11 @@ def feed(
         open_rows: Returns the raw rows of each topic.
         decoders: The decoder of each source.
         routes: The routes that start at these sources.
-        latest_ms: The greatest valid time of a record. None: no limit.
+        max_timestamp_ms: The greatest valid time of a record. None: no limit.
     """
     routes_of = {source: [r for r in routes if r.base == source] for source in decoders}
 
-    def feeding(batches: Batches) -> Batches:
+    def run_source(batches: Batches) -> Batches:
         _prepare_worker()
         for topic, blocks in groupby(open_rows(batches), key=itemgetter(0)):
             of_topic = [(source, r) for source, r in routes_of.items() if source.topic == topic]
@@ -216,34 +216,36 @@ def feed(
                 # Each route reads all records of the partition.
                 raw = list(raw)
             for source, of_source in of_topic:
-                records: Iterable[pa.RecordBatch] = _decoded(decoders[source], raw, latest_ms)
+                records: Iterable[pa.RecordBatch] = _decoded(
+                    decoders[source], raw, max_timestamp_ms
+                )
                 if len(of_source) > 1:
                     records = list(records)
                 for route in of_source:
                     yield from route.run(records)
 
-    return feeding
+    return run_source
 
 
 def decode_task(
-    open_rows: OpenRows, source: Source, decoder: BlockDecoder, latest_ms: int | None = None
+    open_rows: OpenRows, source: Source, decoder: BlockDecoder, max_timestamp_ms: int | None = None
 ) -> PartitionFunction:
-    """Return the task from raw rows to the decoded records of one source. See ``feed``."""
+    """Return the task from raw rows to the decoded records of one source. See ``source_task``."""
 
     def decoding(batches: Batches) -> Batches:
         of_source = (raw for topic, raw in open_rows(batches) if topic == source.topic)
-        yield from _decoded(decoder, of_source, latest_ms)
+        yield from _decoded(decoder, of_source, max_timestamp_ms)
 
     return decoding
 
 
-def hop(routes: Sequence[Route]) -> PartitionFunction:
+def level_task(routes: Sequence[Route]) -> PartitionFunction:
     """Return the task of one level. It runs the routes from the channels of this level.
 
     It forwards the envelopes of later levels unchanged.
     """
 
-    def hopping(batches: Batches) -> Batches:
+    def run_level(batches: Batches) -> Batches:
         _prepare_worker()
         own = {route.base for route in routes}
         arrived: dict[Source | int, list[pa.RecordBatch]] = {base: [] for base in own}
@@ -259,7 +261,7 @@ def hop(routes: Sequence[Route]) -> PartitionFunction:
             if arrived[route.base]:
                 yield from _received(route, pa.Table.from_batches(arrived[route.base]))
 
-    return hopping
+    return run_level
 
 
 def _received(route: Route, arrived: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -282,10 +284,12 @@ def _prepare_worker() -> None:
 
 
 def _decoded(
-    decoder: BlockDecoder, raw: Iterable[pa.RecordBatch], latest_ms: int | None
+    decoder: BlockDecoder, raw: Iterable[pa.RecordBatch], max_timestamp_ms: int | None
 ) -> Iterator[pa.RecordBatch]:
     for block in raw:
-        yield from refuse_ahead(decoder.decode(block), latest_ms).combine_chunks().to_batches()
+        yield from (
+            reject_ahead(decoder.decode(block), max_timestamp_ms).combine_chunks().to_batches()
+        )
 
 
 def _stepped(steps: Steps, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -69,17 +69,17 @@ def run_stages(runner: Runner[Rows], stores: Sequence[StoreWork]) -> dict[str, R
 def _stages(runner: Runner[Rows], work: StoreWork) -> Rows:
     """Add the stages of one store, up to its store tasks."""
     plan, join_of = work.plan, {join.number: join for join in work.joins}
-    inputs = [_arriving(runner, each, plan, join_of) for each in work.plans.inputs]
+    inputs = [_input_rows(runner, each, plan, join_of) for each in work.plans.inputs]
     rows = runner.by_task(reduce(runner.union, inputs), plan.tasks, together=True)
     return runner.map(rows, store_task(plan), _NO_COLUMNS)
 
 
-def _arriving(
+def _input_rows(
     runner: Runner[Rows],
-    arriving: InputPlan,
+    input_plan: InputPlan,
     plan: BatchPlan,
     join_of: Mapping[int, JoinPlan],
-    behind: JoinPlan | None = None,
+    downstream: JoinPlan | None = None,
 ) -> Rows:
     """Return the rows of an input for the tasks of the downstream join, or of the store.
 
@@ -87,23 +87,23 @@ def _arriving(
 
     Args:
         runner: The runner.
-        arriving: The input.
+        input_plan: The input.
         plan: The batch.
         join_of: The joins of the store by their index.
-        behind: The downstream join. None: the store.
+        downstream: The downstream join. None: the store.
     """
-    to_join = None if behind is None else behind.arriving_schema
-    if arriving.join is None:
-        rows = runner.read(arriving.source, arriving.steps)
-        task = stream_task(plan, arriving.stream, to_join, is_source=True)
+    to_join = None if downstream is None else downstream.input_schema
+    if input_plan.join is None:
+        rows = runner.read(input_plan.source, input_plan.steps)
+        task = stream_task(plan, input_plan.stream, to_join, is_source=True)
     else:
-        join = join_of[arriving.join.number]
-        sides = [_arriving(runner, side, plan, join_of, join) for side in arriving.join.sides]
-        rows = runner.by_task(reduce(runner.union, sides), plan.tasks)
+        join = join_of[input_plan.join.number]
+        inputs = [_input_rows(runner, side, plan, join_of, join) for side in input_plan.join.sides]
+        rows = runner.by_task(reduce(runner.union, inputs), plan.tasks)
         rows = runner.map(rows, join_task(plan, join), join.joined_schema)
-        if arriving.stream.moves_clock:
+        if input_plan.stream.advances_stream_time:
             # The stream time continues here, so one task needs all records of a partition.
             rows = runner.by_task(rows, plan.tasks)
-        rows = runner.step(rows, arriving.steps)
-        task = stream_task(plan, arriving.stream, to_join, is_source=False)
-    return runner.map(rows, task, to_join or plan.arriving_schema)
+        rows = runner.step(rows, input_plan.steps)
+        task = stream_task(plan, input_plan.stream, to_join, is_source=False)
+    return runner.map(rows, task, to_join or plan.input_schema)

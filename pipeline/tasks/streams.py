@@ -22,7 +22,7 @@ from oriel.pipeline.tasks.finished_records import FinishedRecords
 from oriel.pipeline.tasks.late_filter import LateFilter
 from oriel.pipeline.tasks.reports import Reports, StreamReport
 from oriel.pipeline.tasks.router import Router
-from oriel.pipeline.windows import STREAM_TIME, StreamClock, with_column
+from oriel.pipeline.windows import STREAM_TIME, StreamTimes, with_column
 
 
 def stream_task(
@@ -42,15 +42,15 @@ def stream_task(
         to_join: The columns of a join. None: the next operator is the store.
         is_source: True for rows of a source, False for results of a join.
     """
-    advances = is_source or stream.moves_clock
+    advances = is_source or stream.advances_stream_time
 
-    def streaming(
+    def run_stream(
         batches: Batches, _received: Received
     ) -> Generator[pa.RecordBatch, None, Reports]:
         records = FinishedRecords(plan, stream)
-        clock = StreamClock(plan.clocks.get(stream.clock.name, {}))
+        clock = StreamTimes(plan.clocks.get(stream.clock.name, {}))
         late = LateFilter(plan)
-        router = Router(plan, stream, plan.arriving_schema if to_join is None else to_join)
+        router = Router(plan, stream, plan.input_schema if to_join is None else to_join)
         seen: set[int] = set()
         for batch in batches if is_source or not advances else _in_stream_order(batches):
             if not batch.num_rows:
@@ -71,17 +71,17 @@ def stream_task(
                 rows = accepted
             elif advances:
                 rows = with_column(rows, STREAM_TIME, pa.array(stream_time_ms, STREAM_TIME.type))
-            yield router.routed(rows)
+            yield router.to_tasks(rows)
         # Without ``moves_clock`` or ``counts``, another operator of the store advances this stream
         # time, or counts these records.
-        moved = {partition: clock.stream_time_ms[partition] for partition in seen}
-        report = StreamReport(stream.clock.name, moved if stream.moves_clock else {})
+        advanced = {partition: clock.stream_time_ms[partition] for partition in seen}
+        report = StreamReport(stream.clock.name, advanced if stream.advances_stream_time else {})
         if stream.counts:
             files = plan.files.write_dead_letters(plan, records.dead_letters)
             report = replace(report, counters=records.counters, dead_letters=files)
         return Reports(streams=[report])
 
-    return streaming
+    return run_stream
 
 
 def _in_stream_order(batches: Batches) -> Batches:

@@ -7,7 +7,7 @@ from typing import Any, Self, overload
 
 import pyarrow as pa
 
-from oriel.pipeline.decoding import refuse_ahead
+from oriel.pipeline.decoding import reject_ahead
 from oriel.pipeline.language import (
     KStream,
     Source,
@@ -16,10 +16,10 @@ from oriel.pipeline.language import (
     Topology,
     arrow_schema,
 )
-from oriel.pipeline.plan import ClockSettings, WallClock
-from oriel.pipeline.testing.other_words import DriverWords
+from oriel.pipeline.plan import WallClock, WallClockLimits
+from oriel.pipeline.testing.other_words import DriverHints
 from oriel.pipeline.testing.output import OutputReader, rows_for_users
-from oriel.pipeline.testing.records import Record, decoded, refuse_unknown_columns
+from oriel.pipeline.testing.records import Record, check_columns, decoded
 from oriel.pipeline.testing.session_store import ReadOnlySessionStore
 from oriel.pipeline.testing.store_driver import Counters, StoreDriver, raise_function_error
 from oriel.pipeline.testing.stores import ReadOnlyKeyValueStore, ReadOnlyWindowStore
@@ -31,7 +31,7 @@ from oriel.storage import sink_name
 _PARTITIONS = range(2**31)
 
 
-class TopologyTestDriver(DriverWords):
+class TopologyTestDriver(DriverHints):
     """Runs a topology in a unit test with the engine of ``oriel run``.
 
     The driver needs no broker and no files. If the topology has SQL expressions, the driver starts
@@ -91,7 +91,7 @@ class TopologyTestDriver(DriverWords):
             self._stores[store.name] = StoreDriver(store, self._stores)
         self._sinks = {sink.name: StreamDriver(sink, self._stores) for sink in topology.sinks}
         self._streams: list[StreamDriver] = []
-        settings = ClockSettings(
+        settings = WallClockLimits(
             None if max_ahead_ms is None else to_ms(max_ahead_ms, "max_ahead_ms"),
             None if idle_after_ms is None else to_ms(idle_after_ms, "idle_after_ms"),
         )
@@ -176,11 +176,11 @@ class TopologyTestDriver(DriverWords):
 
     def _process(self, topic: str, partition: int, batch: list[Record]) -> None:
         schemas = [schema for source, schema in self._schemas.items() if source.topic == topic]
-        refuse_unknown_columns(topic, batch, schemas)
-        letters = [(unit, len(unit.dead_letters)) for unit in self._units]
+        check_columns(topic, batch, schemas)
+        dead_letter_counts = [(unit, len(unit.dead_letters)) for unit in self._store_drivers]
         first = self._offsets.get((topic, partition), 0)
         piped: dict[Source, pa.Table] = {
-            source: refuse_ahead(
+            source: reject_ahead(
                 decoded(batch, schema, partition, first, source.consumed),
                 self._wall_clock.latest_ms,
             )
@@ -189,19 +189,21 @@ class TopologyTestDriver(DriverWords):
         }
         self._offsets[topic, partition] = first + len(batch)
         # A store is after the stores that it reads.
-        for store_driver in self._units:
+        for store_driver in self._store_drivers:
             store = store_driver.store
             of_store = {source: rows for source, rows in piped.items() if source in store.sources}
             if of_store:
                 store_driver.process(of_store, partition, self._wall_clock)
                 self._pipe_final_rows(store, piped)
         if not self._collects_function_errors:
-            raise_function_error(chain(*(unit.dead_letters[old:] for unit, old in letters)))
+            raise_function_error(
+                chain(*(unit.dead_letters[old:] for unit, old in dead_letter_counts))
+            )
 
     def _pipe_final_rows(self, store: Store, piped: dict[Source, pa.Table]) -> None:
         """Pass the rows that this batch made final to the stores that read ``store``."""
         source = StoreSource.of(store.name)
-        drivers = self._units
+        drivers = self._store_drivers
         if any(source in other.store.reads_stores for other in drivers):
             first = self._offsets.get((source.topic, 0), 0)
             piped[source] = self._stores[store.name].final_records(first)
@@ -435,7 +437,7 @@ class TopologyTestDriver(DriverWords):
         return self._stores[name]
 
     @property
-    def _units(self) -> tuple[StoreDriver, ...]:
+    def _store_drivers(self) -> tuple[StoreDriver, ...]:
         """All stores, output topics and readers, each after the stores that it reads."""
         return (*self._stores.values(), *self._sinks.values(), *self._streams)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from oriel.pipeline.windows import KafkaWords
+from oriel.pipeline.windows import KafkaHints
 
 _READ_RECORDS = "Write read_records(): a record has its key, value and timestamp_ms"
 _READ_ROWS = "Write read_rows(): a row is a dict of the key, the columns and the time"
@@ -81,7 +81,7 @@ _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
 }  # fmt: skip
 
 
-class DriverWords(KafkaWords):
+class DriverHints(KafkaHints):
     """A class of the test driver that names the replacement for names of Kafka Streams."""
 
     _WAYS_OUT: ClassVar[Mapping[str, Mapping[str, str]]] = _WAYS_OUT

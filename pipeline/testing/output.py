@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from typing import Any, Generic, TypeVar
 
-from oriel.pipeline.testing.other_words import DriverWords
+from oriel.pipeline.testing.other_words import DriverHints
 from oriel.pipeline.testing.rows import Row
 from oriel.pipeline.testing.store_driver import StoreDriver
 from oriel.pipeline.windows import IllegalArgument
@@ -15,7 +15,7 @@ _WINDOW_FIELDS = ("window_start_ms", "window_end_ms", "final")
 Entry = TypeVar("Entry")
 
 
-class Reader(DriverWords, Generic[Entry]):
+class Reader(DriverHints, Generic[Entry]):
     """Reads each entry of a growing list once, like the TestOutputTopic of Kafka Streams."""
 
     def __init__(self, entries: Sequence[Entry], at_end: str) -> None:

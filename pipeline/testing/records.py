@@ -61,32 +61,30 @@ def decoded(
     """
     value_type = pa.struct(list(schema))
     lines = []
-    foreign = np.zeros(len(records), np.bool_)
-    odd: dict[int, dict[str, float]] = {}
+    not_json = np.zeros(len(records), np.bool_)
+    non_finite: dict[int, dict[str, float]] = {}
     for number, record in enumerate(records):
         _check(record, schema, consumed)
         plain = _plain(record.value)
         if consumed.value_serde != JSON_RECORDS.value_serde:
-            plain, odd[number] = _without_odd_numbers(plain, schema)
+            plain, non_finite[number] = _without_non_finite(plain, schema)
         line = {"key": record.key, "value": plain, "timestamp_ms": record.timestamp_ms}
         if record.headers:
-            line["headers"] = _texts(record.headers)
+            line["headers"] = _header_strings(record.headers)
         lines.append(_as_json(line))
-        foreign[number] = _is_foreign(plain, value_type)
+        not_json[number] = _is_not_json(plain, value_type)
     raw = pa.record_batch({
         "partition": pa.array([partition] * len(lines), pa.int32()),
         "offset": pa.array(range(first_offset, first_offset + len(lines)), pa.int64()),
         "raw": pa.array(lines, pa.binary()),
     })  # fmt: skip
     rows = BlockDecoder(value_type, has_envelope=True, consumed=consumed).decode(raw)
-    if any(odd.values()):
-        rows = _with_odd_numbers(rows, odd)
-    return _refused(rows, foreign) if foreign.any() else rows
+    if any(non_finite.values()):
+        rows = _with_non_finite(rows, non_finite)
+    return _with_wrong_types(rows, not_json) if not_json.any() else rows
 
 
-def refuse_unknown_columns(
-    topic: str, records: Iterable[Record], schemas: Sequence[pa.Schema]
-) -> None:
+def check_columns(topic: str, records: Iterable[Record], schemas: Sequence[pa.Schema]) -> None:
     """Reject a column or a field that no schema of the topic has.
 
     The pipeline ignores such a column. In a test, it is probably a misspelled name.
@@ -133,26 +131,26 @@ def _unknown(
                 yield (*path, name), list(dict.fromkeys(field.name for field in fields))
 
 
-def _without_odd_numbers(value: Any, schema: pa.Schema) -> tuple[Any, dict[str, float]]:
+def _without_non_finite(value: Any, schema: pa.Schema) -> tuple[Any, dict[str, float]]:
     """Separate NaN and infinities, which JSON does not have, from a value. Key: the column."""
     if not isinstance(value, dict):
         return value, {}
-    odd = {
+    non_finite = {
         field.name: number
         for field in schema
         if pa.types.is_floating(field.type)
         and isinstance(number := value.get(field.name), float)
         and not isfinite(number)
     }
-    return {**value, **dict.fromkeys(odd)}, odd
+    return {**value, **dict.fromkeys(non_finite)}, non_finite
 
 
-def _with_odd_numbers(rows: pa.Table, odd: Mapping[int, Mapping[str, float]]) -> pa.Table:
+def _with_non_finite(rows: pa.Table, non_finite: Mapping[int, Mapping[str, float]]) -> pa.Table:
     """Restore NaN and infinities in decoded rows, by row index and column."""
     values = rows["value"].combine_chunks()
     columns = []
     for field in values.type:
-        numbers = [odd.get(number, {}).get(field.name) for number in range(len(rows))]
+        numbers = [non_finite.get(number, {}).get(field.name) for number in range(len(rows))]
         column = pc.struct_field(values, field.name)
         columns.append(
             pc.coalesce(pa.array(numbers, field.type), column)
@@ -197,7 +195,7 @@ def _check(record: Record, schema: pa.Schema, consumed: Consumed) -> None:
         raise IllegalArgumentType(message)
 
 
-def _texts(headers: Mapping[str, bytes]) -> dict[str, str | None]:
+def _header_strings(headers: Mapping[str, bytes]) -> dict[str, str | None]:
     """Return headers as in an event log. A header that is not UTF-8 is null, as from Kafka."""
     found: dict[str, str | None] = {}
     for name, value in headers.items():
@@ -208,28 +206,28 @@ def _texts(headers: Mapping[str, bytes]) -> dict[str, str | None]:
     return found
 
 
-def _refused(rows: pa.Table, foreign: Flags) -> pa.Table:
+def _with_wrong_types(rows: pa.Table, not_json: Flags) -> pa.Table:
     """Return decoded rows. A foreign row without another reason becomes a wrong-type row."""
-    bad = pa.array(foreign & ~np.asarray(rows["reason"].is_valid()))
+    invalid = pa.array(not_json & ~np.asarray(rows["reason"].is_valid()))
     for name in ("key", "timestamp_ms", "value"):
         nothing = pa.scalar(None, rows[name].type)
-        rows = _with(rows, name, pc.if_else(bad, nothing, rows[name]))
-    return _with(rows, "reason", pc.if_else(bad, Reason.WRONG_TYPE.value, rows["reason"]))
+        rows = _with(rows, name, pc.if_else(invalid, nothing, rows[name]))
+    return _with(rows, "reason", pc.if_else(invalid, Reason.WRONG_TYPE.value, rows["reason"]))
 
 
 def _with(rows: pa.Table, name: str, column: pa.ChunkedArray) -> pa.Table:
     return rows.set_column(rows.column_names.index(name), rows.schema.field(name), column)
 
 
-def _is_foreign(value: Any, column_type: pa.DataType) -> bool:
+def _is_not_json(value: Any, column_type: pa.DataType) -> bool:
     """Return True if a column has a Python value that JSON does not have."""
     types = pa.types
     if types.is_struct(column_type) and isinstance(value, dict):
-        return any(_is_foreign(value.get(field.name), field.type) for field in column_type)
+        return any(_is_not_json(value.get(field.name), field.type) for field in column_type)
     if types.is_map(column_type) and isinstance(value, dict):
-        return any(_is_foreign(item, column_type.item_type) for item in value.values())
+        return any(_is_not_json(item, column_type.item_type) for item in value.values())
     if types.is_list(column_type) and isinstance(value, list):
-        return any(_is_foreign(item, column_type.value_type) for item in value)
+        return any(_is_not_json(item, column_type.value_type) for item in value)
     return not isinstance(value, str | int | float | list | dict | None)
 
 

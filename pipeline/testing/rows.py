@@ -110,10 +110,10 @@ class StoreRows:
     def _removed(self, key: str, start_ms: int, end_ms: int) -> bool:
         """Remove a window. Return True if the store had it."""
         windows = self._rows.get(key, {})
-        was_there = windows.pop((start_ms, end_ms), None) is not None
+        existed = windows.pop((start_ms, end_ms), None) is not None
         if not windows:
             self._rows.pop(key, None)
-        return was_there
+        return existed
 
 
 def _stored(row: Row) -> WindowedValue:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from oriel.pipeline.arrow_steps import arrow_steps
+from oriel.pipeline.arrow_steps import selecting_steps
 from oriel.pipeline.hops import StepsOutput, decoded_schema
 from oriel.pipeline.language import (
     AggregatedRows,
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def steps_for(origin: Input | AggregatedRows, read: Source | pa.Schema, store: str) -> Steps:
+def steps_for(input_: Input | AggregatedRows, read: Source | pa.Schema, store: str) -> Steps:
     """Return the steps after decoded records, join results or aggregated rows.
 
     Raises:
         InvalidTopology: a step does not fit the schema. The message names the step.
     """
-    return arrow_steps(origin, read) or SparkSteps(origin, read, store).arrow
+    return selecting_steps(input_, read) or SparkSteps(input_, read, store).arrow
 
 
 class SparkSteps:
     """Steps with expressions, which run in a local Spark session."""
 
     def __init__(
-        self, origin: Input | AggregatedRows, read: Source | pa.Schema, store: str
+        self, input_: Input | AggregatedRows, read: Source | pa.Schema, store: str
     ) -> None:
         """Start the session if necessary, and check the steps.
 
@@ -46,7 +46,7 @@ class SparkSteps:
         if isinstance(read, Source):
             read = decoded_schema(pa.struct(list(arrow_schema(read.columns))))
         self._schema = read
-        self._steps = row_steps(_no_rows(self._spark, read), origin, store)
+        self._steps = row_steps(_no_rows(self._spark, read), input_, store)
         self.values = self._steps.values
 
     @property
@@ -62,7 +62,7 @@ class SparkSteps:
 
     def rows(self, records: pa.Table) -> pa.Table:
         """Return the rows after the steps."""
-        from oriel.pipeline.run import SPARK_ERRORS, refuse_failing  # noqa: PLC0415
+        from oriel.pipeline.run import SPARK_ERRORS, raise_failing_step  # noqa: PLC0415
 
         # PySpark loses the last rows of a table that has an empty chunk.
         whole = records.cast(self._schema).combine_chunks()
@@ -70,7 +70,7 @@ class SparkSteps:
         try:
             return self._steps.rows(frame).toArrow()
         except SPARK_ERRORS as error:
-            refuse_failing(error, [(self._store, self._steps, frame)])
+            raise_failing_step(error, [(self._store, self._steps, frame)])
             raise
 
 

@@ -116,9 +116,11 @@ class MemoryFiles:
         self.changes.append(changes)
         return []
 
-    def write_dead_letters(self, _plan: BatchPlan, letters: Sequence[pa.Table]) -> list[AddedFile]:
+    def write_dead_letters(
+        self, _plan: BatchPlan, dead_letters: Sequence[pa.Table]
+    ) -> list[AddedFile]:
         """See ``TaskFiles``. The driver writes no file."""
-        for table in letters:
+        for table in dead_letters:
             self.dead_letters += table.drop_columns(["revision"]).to_pylist()
         return []
 
@@ -136,10 +138,10 @@ _READ_BY = {
 class StoreDriver:
     """Processes micro-batches of one store."""
 
-    def __init__(self, store: Store, in_front: "Mapping[str, StoreDriver] | None" = None) -> None:
+    def __init__(self, store: Store, upstream: "Mapping[str, StoreDriver] | None" = None) -> None:
         """Check the store's steps and aggregation.
 
-        ``in_front`` has the stores whose rows the store can read.
+        ``upstream`` has the stores whose rows the store can read.
 
         Raises:
             InvalidTopology: a step is invalid. The message names the step.
@@ -148,7 +150,7 @@ class StoreDriver:
         # In the driver, each store has its own dead letters.
         reasons = dict.fromkeys(store.sources, SourceReasons.FOR_ALL)
         steps_of = partial(steps_for, store=store.name)
-        plans = {name: driver.plans for name, driver in (in_front or {}).items()}
+        plans = {name: driver.plans for name, driver in (upstream or {}).items()}
         self.plans: StorePlans = StorePlans(store, steps_of, reasons, plans)
         self.plans.select_columns(key_groups=1)
         self._batch = 0
@@ -230,13 +232,17 @@ class StoreDriver:
         self.written += changed
 
 
-def raise_function_error(letters: Iterable[dict[str, Any]]) -> None:
+def raise_function_error(dead_letters: Iterable[dict[str, Any]]) -> None:
     """Check that no dead letter is from a function.
 
     Raises:
         FunctionRaised: one is. The message names the record.
     """
-    raised = [letter for letter in letters if letter["reason"] == Reason.FUNCTION_RAISED]
+    raised = [
+        dead_letter
+        for dead_letter in dead_letters
+        if dead_letter["reason"] == Reason.FUNCTION_RAISED
+    ]
     if not raised:
         return
     first = raised[0]

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 
-from oriel.pipeline.testing.other_words import DriverWords
+from oriel.pipeline.testing.other_words import DriverHints
 from oriel.pipeline.testing.rows import StoreRows, WindowedValue
 from oriel.pipeline.windows import IllegalArgument, IllegalArgumentType
-from oriel.storage import UnfitKey
+from oriel.storage import InvalidKey
 
 logger = logging.getLogger(__name__)
 
 _TIME_MIN, _TIME_MAX = -(2**63), 2**63 - 1
 
 
-class ReadOnlyStore(DriverWords):
+class ReadOnlyStore(DriverHints):
     """The base of the three stores: their rows and reads of a range of keys."""
 
     def __init__(self, rows: StoreRows) -> None:
@@ -53,7 +53,7 @@ class ReadOnlyStore(DriverWords):
             IllegalArgumentType: the key is not a string.
             IllegalArgument: the key does not fit the type of the store's keys.
         """
-        text = checked_text(key)
+        text = checked_string(key)
         self._ordered(text)
         return text
 
@@ -61,7 +61,7 @@ class ReadOnlyStore(DriverWords):
         """Return the bytes that define the order of keys."""
         try:
             return self._rows.key_type.escaped(key)
-        except UnfitKey as error:
+        except InvalidKey as error:
             raise IllegalArgument(str(error)) from error
 
 
@@ -125,7 +125,7 @@ def _copied(row: WindowedValue) -> WindowedValue:
     return replace(row, value=deepcopy(row.value))
 
 
-def checked_text(key: object, what: str = "key") -> str:
+def checked_string(key: object, what: str = "key") -> str:
     """Return ``key`` if it is a string.
 
     Raises:

@@ -24,15 +24,15 @@ from oriel.pipeline.testing.rows import KeyValue, WindowedValue
 from oriel.pipeline.testing.store_reads import (
     ReadOnlyStore,
     WindowedStore,
-    checked_text,
+    checked_string,
     checked_time,
     starts_in,
 )
 from oriel.pipeline.windows import IllegalArgument
-from oriel.storage import UnfitKey
+from oriel.storage import InvalidKey
 
 #: The default of a time, because users must not pass None.
-_NOT_GIVEN = object()
+_MISSING = object()
 
 
 class ReadOnlyWindowStore(WindowedStore):
@@ -62,7 +62,7 @@ class ReadOnlyWindowStore(WindowedStore):
     def fetch(self, key: str, from_ms: int, to_ms: int) -> list[WindowedValue]: ...
 
     def fetch(
-        self, key: str, from_ms: int, to_ms: object = _NOT_GIVEN
+        self, key: str, from_ms: int, to_ms: object = _MISSING
     ) -> WindowedValue | list[WindowedValue] | None:
         """Read the window that starts at a time, or the windows that start between two times.
 
@@ -79,7 +79,7 @@ class ReadOnlyWindowStore(WindowedStore):
             IllegalArgument: the key does not fit the type of the store's keys, or a time is not an
                 integer or does not fit 64 bits.
         """
-        if to_ms is _NOT_GIVEN:
+        if to_ms is _MISSING:
             start_ms = checked_time("start_ms", from_ms)
             windows = self._read(
                 [self._checked_key(key)], lambda row: row.window_start_ms == start_ms
@@ -275,10 +275,10 @@ class ReadOnlyKeyValueStore(ReadOnlyStore):
             IllegalArgumentType: the prefix is not a string.
             IllegalArgument: keys of the store's type with this prefix are not next to each other.
         """
-        text = checked_text(prefix, "prefix")
+        text = checked_string(prefix, "prefix")
         try:
             self._rows.key_type.escaped_prefix(text)
-        except UnfitKey as error:
+        except InvalidKey as error:
             raise IllegalArgument(str(error)) from error
         return list(self._entries(k for k in self._keys(None, None) if k.startswith(text)))
 

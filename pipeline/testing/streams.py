@@ -20,13 +20,13 @@ def stream_sink(stream: KStream) -> Store:
 class StreamDriver(StoreDriver):
     """Processes micro-batches of a sink and keeps its records."""
 
-    def __init__(self, sink: Store, in_front: Mapping[str, StoreDriver]) -> None:
-        """Check the steps of the stream. ``in_front`` has the stores whose rows it can read.
+    def __init__(self, sink: Store, upstream: Mapping[str, StoreDriver]) -> None:
+        """Check the steps of the stream. ``upstream`` has the stores whose rows it can read.
 
         Raises:
             InvalidTopology: a step is invalid. The message names the step.
         """
-        super().__init__(sink, in_front)
+        super().__init__(sink, upstream)
         self.records: list[Record] = []
 
     def _keep(self, files: MemoryFiles) -> None:

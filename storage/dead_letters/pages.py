@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 from oriel.storage.dead_letters.replays import Replays
 from oriel.storage.dead_letters.table import (
     Selection,
-    damage_told,
-    has_letters,
+    damage_as_corrupt_log,
+    has_dead_letters,
     letters_of,
-    open_letters,
+    open_dead_letters,
 )
 from oriel.storage.delta import DEAD_LETTER_SCHEMA
 from oriel.storage.table_store import ReadBudget, is_behind
@@ -29,7 +29,7 @@ _BATCH_ROWS = 1 << 16
 _REVISION_MAX = 2**63 - 1
 
 
-class LetterPlace(NamedTuple):
+class DeadLetterPosition(NamedTuple):
     """A position in the order of dead letters.
 
     Attributes:
@@ -54,19 +54,19 @@ class LetterPlace(NamedTuple):
 _ORDER = pa.schema([
     pa.field(name, pa.string() if pa.types.is_string(DEAD_LETTER_SCHEMA.field(name).type) else
              pa.int64())
-    for name in LetterPlace._fields[:-1]
+    for name in DeadLetterPosition._fields[:-1]
 ])  # fmt: skip
 
 
-class LetterRange(NamedTuple):
+class DeadLetterRange(NamedTuple):
     """The dead letters of a page: at most ``limit``, after the end of the previous page."""
 
     limit: int
     newest_first: bool = True
-    after: LetterPlace | None = None
+    after: DeadLetterPosition | None = None
 
 
-class LetterPage(NamedTuple):
+class DeadLetterPage(NamedTuple):
     """A page of the dead letters in one version of the table.
 
     Attributes:
@@ -77,10 +77,10 @@ class LetterPage(NamedTuple):
 
     version: int | None
     letters: pa.Table
-    next_after: LetterPlace | None
+    next_after: DeadLetterPosition | None
 
 
-class LetterCounts(NamedTuple):
+class DeadLetterCounts(NamedTuple):
     """The number of dead letters in one version of the table.
 
     Attributes:
@@ -94,35 +94,35 @@ class LetterCounts(NamedTuple):
     repeats: int
 
 
-def letter_page(
-    folder: Path, wanted: Selection, span: LetterRange, budget: ReadBudget, replays: Replays
-) -> LetterPage:
+def dead_letter_page(
+    folder: Path, wanted: Selection, span: DeadLetterRange, budget: ReadBudget, replays: Replays
+) -> DeadLetterPage:
     """Read a page of dead letters.
 
     Raises:
         TableReadTooLarge, TableReadTimeout: The read exceeds the budget.
         CorruptLog: The table cannot be read.
     """
-    if not has_letters(folder):
-        return LetterPage(None, DEAD_LETTER_SCHEMA.empty_table(), None)
-    with damage_told(folder):
+    if not has_dead_letters(folder):
+        return DeadLetterPage(None, DEAD_LETTER_SCHEMA.empty_table(), None)
+    with damage_as_corrupt_log(folder):
         return _page(folder, wanted, span, budget, replays)
 
 
 def _page(
-    folder: Path, wanted: Selection, span: LetterRange, budget: ReadBudget, replays: Replays
-) -> LetterPage:
-    table = open_letters(folder)
+    folder: Path, wanted: Selection, span: DeadLetterRange, budget: ReadBudget, replays: Replays
+) -> DeadLetterPage:
+    table = open_dead_letters(folder)
     dataset = table.to_pyarrow_dataset()
     condition = wanted.condition(dataset.schema, replays)
-    places = _first_places(dataset, condition, span, budget)
+    positions = _first_positions(dataset, condition, span, budget)
     after = None if span.after is None else span.after[:-1]
-    skipped = span.after.number if span.after and _place(places, 0) == after else 0
-    end = min(skipped + span.limit, len(places))
+    skipped = span.after.number if span.after and _position(positions, 0) == after else 0
+    end = min(skipped + span.limit, len(positions))
     if end <= skipped:
-        return LetterPage(table.version(), DEAD_LETTER_SCHEMA.empty_table(), None)
+        return DeadLetterPage(table.version(), DEAD_LETTER_SCHEMA.empty_table(), None)
     # Read whole rows only from the first to the last position of the page.
-    first, last = _place(places, 0), _place(places, end - 1)
+    first, last = _position(positions, 0), _position(positions, end - 1)
     condition &= _of_revisions(min(first[0], last[0]), max(first[0], last[0]))
     is_inside = is_behind(_ORDER, first, backward=span.newest_first, inclusive=True)
     is_inside &= ~is_behind(_ORDER, last, backward=span.newest_first)
@@ -139,27 +139,27 @@ def _page(
         budget.check_size(held_bytes)
     page = _sorted(pa.concat_tables(held), [*_ORDER.names, "detail"], span).slice(0, end)
     next_after = None
-    if len(places) > end:
+    if len(positions) > end:
         is_last = is_behind(_ORDER, last, inclusive=True) & ~is_behind(_ORDER, last)
-        next_after = LetterPlace._make((*last, len(page.filter(is_last))))
-    return LetterPage(table.version(), page.slice(skipped), next_after)
+        next_after = DeadLetterPosition._make((*last, len(page.filter(is_last))))
+    return DeadLetterPage(table.version(), page.slice(skipped), next_after)
 
 
-def letter_counts(
+def dead_letter_counts(
     folder: Path, wanted: Selection, budget: ReadBudget, replays: Replays
-) -> LetterCounts:
+) -> DeadLetterCounts:
     """Count the dead letters by reason, the most frequent reason first.
 
     Raises:
         TableReadTimeout: The read exceeds the time of the budget.
         CorruptLog: The table cannot be read.
     """
-    if not has_letters(folder):
-        return LetterCounts(None, {}, 0)
+    if not has_dead_letters(folder):
+        return DeadLetterCounts(None, {}, 0)
     counts: Counter[str] = Counter()
     repeats = 0
-    with damage_told(folder):
-        table = open_letters(folder)
+    with damage_as_corrupt_log(folder):
+        table = open_dead_letters(folder)
         dataset = table.to_pyarrow_dataset()
         condition = wanted.condition(dataset.schema, replays)
         for batch in _batches(dataset, condition, ["reason"], budget):
@@ -170,11 +170,11 @@ def letter_counts(
             repeats = sum(
                 batch.num_rows for batch in _batches(dataset, condition, ["offset"], budget)
             )
-    return LetterCounts(table.version(), dict(counts.most_common()), repeats)
+    return DeadLetterCounts(table.version(), dict(counts.most_common()), repeats)
 
 
-def _first_places(
-    dataset: Any, condition: pc.Expression, span: LetterRange, budget: ReadBudget
+def _first_positions(
+    dataset: Any, condition: pc.Expression, span: DeadLetterRange, budget: ReadBudget
 ) -> pa.Table:
     """Return the positions of the dead letters from ``after`` on, in order.
 
@@ -188,14 +188,16 @@ def _first_places(
         is_wanted = is_behind(_ORDER, place, backward=span.newest_first, inclusive=True)
         least, greatest = span.after.revision, _REVISION_MAX
         condition &= _of_revisions(*((0, least) if span.newest_first else (least, greatest)))
-    places = _ORDER.empty_table()
+    positions = _ORDER.empty_table()
     for batch in _batches(dataset, condition, _ORDER.names, budget):
         rows = _with_store_names(pa.table(batch)).cast(_ORDER).filter(is_wanted)
         # Keep only one page in memory, whatever the size of the table.
-        places = _sorted(pa.concat_tables([places, rows]), _ORDER.names, span).slice(0, wanted)
+        positions = _sorted(pa.concat_tables([positions, rows]), _ORDER.names, span).slice(
+            0, wanted
+        )
         # A forged cursor can have any ``number``.
-        budget.check_size(places.nbytes)
-    return places
+        budget.check_size(positions.nbytes)
+    return positions
 
 
 def _batches(
@@ -219,12 +221,12 @@ def _with_store_names(rows: pa.Table) -> pa.Table:
     return rows.set_column(at, "store", pc.fill_null(rows["store"], ""))
 
 
-def _sorted(rows: pa.Table, columns: list[str], span: LetterRange) -> pa.Table:
+def _sorted(rows: pa.Table, columns: list[str], span: DeadLetterRange) -> pa.Table:
     direction = "descending" if span.newest_first else "ascending"
     return rows.sort_by([(name, direction) for name in columns]).combine_chunks()
 
 
-def _place(places: pa.Table, at: int) -> tuple[Any, ...]:
+def _position(positions: pa.Table, at: int) -> tuple[Any, ...]:
     """Return a row of positions as a tuple, () if the row does not exist."""
-    rows = places.slice(at, 1).to_pylist()
+    rows = positions.slice(at, 1).to_pylist()
     return tuple(rows[0].values()) if rows else ()

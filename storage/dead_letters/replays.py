@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.storage.errors import CorruptLog
-from oriel.storage.files import Stamp, current_files, digest, uri
+from oriel.storage.files import FileIdentity, current_files, digest, uri
 from oriel.storage.layout import DataLayout
 
 #: Topic and partition.
@@ -98,7 +98,7 @@ def read_replays(layout: DataLayout) -> Replays:
         notes = [_object_lines(folder / name) for name in sorted(files.names(folder))]
         if not notes:
             return Replays() if stamp is None else _file_replays(path, stamp)
-        of_file = [] if stamp is None else _whole_lines(path)
+        of_file = [] if stamp is None else _complete_lines(path)
         return _replays(chain(of_file, *notes))
     except (IsADirectoryError, ValueError, TypeError) as error:
         message = (
@@ -110,11 +110,11 @@ def read_replays(layout: DataLayout) -> Replays:
 
 # The service reads the notes with each page of dead letters.
 @lru_cache(maxsize=1)
-def _file_replays(path: Path, _stamp: Stamp) -> Replays:
-    return _replays(_whole_lines(path))
+def _file_replays(path: Path, _stamp: FileIdentity) -> Replays:
+    return _replays(_complete_lines(path))
 
 
-def _whole_lines(path: Path) -> list[bytes]:
+def _complete_lines(path: Path) -> list[bytes]:
     # A replay can be about to write the last line.
     whole, _, torn = current_files().read(path).rpartition(b"\n")
     if torn[-3:-1] == b'"]':

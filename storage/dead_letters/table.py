@@ -70,12 +70,12 @@ class Selection:
         return condition
 
 
-def has_letters(folder: Path) -> bool:
+def has_dead_letters(folder: Path) -> bool:
     """Return whether the dead-letter table exists. The first run of a pipeline creates it."""
     return has_table(folder)
 
 
-def open_letters(folder: Path) -> DeltaTable:
+def open_dead_letters(folder: Path) -> DeltaTable:
     """Open the newest complete version of the table."""
     # A torn newest log entry is an error in delta-rs, so the version is explicit.
     newest = DeltaLog(folder).newest()
@@ -83,7 +83,7 @@ def open_letters(folder: Path) -> DeltaTable:
 
 
 @contextmanager
-def damage_told(folder: Path) -> Iterator[None]:
+def damage_as_corrupt_log(folder: Path) -> Iterator[None]:
     """Translate read errors of the table to a one-line message.
 
     Raises:
@@ -111,8 +111,8 @@ def letters(folder: Path, wanted: Selection, replays: Replays) -> Iterator[pa.Ta
     Raises:
         CorruptLog: The table is damaged.
     """
-    with damage_told(folder):
-        dataset = open_letters(folder).to_pyarrow_dataset()
+    with damage_as_corrupt_log(folder):
+        dataset = open_dead_letters(folder).to_pyarrow_dataset()
         yield from letters_of(dataset, wanted.condition(dataset.schema, replays))
 
 

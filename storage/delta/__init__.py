@@ -5,15 +5,15 @@
 
 - Reads: ``DeltaLog`` reads the log entry of one version, or a whole version with its files.
 
-- Maintenance: ``TableUpkeep`` keeps a table small while other threads and processes write. It
+- Maintenance: ``TableMaintenance`` keeps a table small while other threads and processes write. It
   compacts files, drops expired rows, writes Delta checkpoints, and deletes unused files.
 
 The tables are plain Delta, so every reader of Delta can read them.
 """
 
 from oriel.storage.delta.columns import (
+    DEAD_LETTER_MESSAGE_FIELDS,
     DEAD_LETTER_SCHEMA,
-    LETTER_MESSAGE_FIELDS,
     TIMESTAMP,
     arrow_type,
     delta_type,
@@ -39,11 +39,11 @@ from oriel.storage.delta.log import (
     read_definition,
 )
 from oriel.storage.delta.opening import (
-    LOG_FOLDER,
+    LOG_DIRECTORY,
     has_table,
     open_delta,
     open_with_files,
-    table_folders,
+    table_directories,
     verify_checkpoint,
 )
 from oriel.storage.delta.replacement import TableContent, replace_rows
@@ -53,28 +53,28 @@ from oriel.storage.delta.table import (
     add_checkpoint,
     open_table,
 )
-from oriel.storage.delta.upkeep import TableFigures, TableUpkeep, UpkeepSettings
+from oriel.storage.delta.upkeep import MaintenanceSettings, TableMaintenance, TableSize
 
 __all__ = [
     "CHECKPOINT_INTERVAL",
+    "DEAD_LETTER_MESSAGE_FIELDS",
     "DEAD_LETTER_SCHEMA",
     "DIGEST_TAG",
-    "LETTER_MESSAGE_FIELDS",
-    "LOG_FOLDER",
+    "LOG_DIRECTORY",
     "TIMESTAMP",
     "AddedFile",
     "Compacted",
     "DeltaLog",
     "Limits",
     "LogEntry",
+    "MaintenanceSettings",
     "Range",
     "Table",
     "TableContent",
-    "TableFigures",
+    "TableMaintenance",
     "TableMetadata",
+    "TableSize",
     "TableSnapshot",
-    "TableUpkeep",
-    "UpkeepSettings",
     "add_checkpoint",
     "arrow_type",
     "delta_type",
@@ -90,7 +90,7 @@ __all__ = [
     "read_definition",
     "replace_rows",
     "store_schema",
-    "table_folders",
+    "table_directories",
     "table_rows",
     "verify_checkpoint",
     "write_file",

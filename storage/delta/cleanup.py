@@ -41,14 +41,14 @@ from oriel.storage.files import current_files, sync_file, sync_folder
 _ENTRIES_MAX = 10_000
 #: How long entries stay in a log with more than twice this number. 20 batches per second write
 #: 12,000 entries in this time. A tailer with an older version rebuilds its index.
-_CROWDED_MS = 600_000
+_LARGE_LOG_RETENTION_MS = 600_000
 #: A checkpoint of n files is written every n / 20 versions, so it costs 20 rows per version.
-_ROWS_A_VERSION = 20
+_ROWS_PER_VERSION = 20
 #: Time between two listings of the table's directory.
 _LISTING_MS = 3_600_000
 
 #: The name of a file of a batch: a file of a task, or dead letters of a store.
-_OF_BATCH = re.compile(r"(?:part|dead-(?P<store>.+))-(?P<batch>\d{12})-.*\.parquet")
+_BATCH_FILE = re.compile(r"(?:part|dead-(?P<store>.+))-(?P<batch>\d{12})-.*\.parquet")
 
 #: Store ("" for the rows of the table itself) -> its last committed batch.
 Committed = Mapping[str, int]
@@ -72,26 +72,26 @@ class Cleanup:
         self._checkpoints: dict[str, int] | None = None
         self._listed_ms = 0
 
-    def checkpoint(self, refuse: Callable[[], None], *, at_once: bool = False) -> bool:
+    def checkpoint(self, check_may_write: Callable[[], None], *, at_once: bool = False) -> bool:
         """Write a Delta checkpoint if one is due.
 
         Args:
-            refuse: Raises an error if this process must not write any more.
+            check_may_write: Raises an error if this process must not write any more.
             at_once: True to write one even if it is not due, unless the newest version has one.
 
         Returns:
             True if a checkpoint was written.
         """
         files = self._files
-        pointed = last_checkpoint(files.log)
+        pointer_version = last_checkpoint(files.log)
         # A damaged pointer may name a version that does not exist.
-        newest = max(self._checkpoint, pointed if pointed <= files.version else -1)
+        newest = max(self._checkpoint, pointer_version if pointer_version <= files.version else -1)
         interval = max(
-            CHECKPOINT_INTERVAL, (len(files.live) + len(files.removed)) // _ROWS_A_VERSION
+            CHECKPOINT_INTERVAL, (len(files.live) + len(files.removed)) // _ROWS_PER_VERSION
         )
         if files.version - newest < (1 if at_once else interval):
             return False
-        refuse()
+        check_may_write()
         # The version is explicit, because a listing during a write can have gaps.
         version = files.version
         add_checkpoint(files.folder, version)
@@ -105,14 +105,14 @@ class Cleanup:
         self._remove_old_checkpoints()
         return True
 
-    def clean_log(self, refuse: Callable[[], None]) -> int:
+    def clean_log(self, check_may_write: Callable[[], None]) -> int:
         """Delete log entries that are old enough.
 
         Only entries before a checkpoint of this process are deleted, because it is known to be on
         disk.
 
         Args:
-            refuse: Raises an error if this process must not write any more.
+            check_may_write: Raises an error if this process must not write any more.
 
         Returns:
             The number of deleted entries.
@@ -122,7 +122,7 @@ class Cleanup:
         if len(files.entries) > _ENTRIES_MAX:
             kept_ms = min(kept_ms, deleted_file_retention_ms(files.properties))
         if len(files.entries) > 2 * _ENTRIES_MAX:
-            kept_ms = min(kept_ms, _CROWDED_MS)
+            kept_ms = min(kept_ms, _LARGE_LOG_RETENTION_MS)
         first_needed = self._checkpoint
         if files.recorded is not None:
             first_needed = min(first_needed, files.recorded.version)
@@ -133,40 +133,40 @@ class Cleanup:
             if version >= first_needed or written_ms >= before_ms:
                 break
             if not removed:
-                refuse()
+                check_may_write()
             for name in (entry_name(version), f"{version:020d}.crc"):
                 current_files().delete(files.log / name)
             files.entries.popleft()
             removed += 1
         return removed
 
-    def remove_files(self, committed: Committed, refuse: Callable[[], None]) -> int:
+    def remove_files(self, committed: Committed, check_may_write: Callable[[], None]) -> int:
         """Delete files that left the table long enough ago. Once per hour, also find unused files.
 
         Args:
             committed: The last committed batch of each store.
-            refuse: Raises an error if this process must not write any more.
+            check_may_write: Raises an error if this process must not write any more.
 
         Returns:
             The number of deleted files.
         """
         files = self._files
         before_ms = now_ms() - deleted_file_retention_ms(files.properties)
-        gone = [path for path, removed_ms in files.removed.items() if removed_ms < before_ms]
+        expired = [path for path, removed_ms in files.removed.items() if removed_ms < before_ms]
         if now_ms() - self._listed_ms >= _LISTING_MS:
             if not self._listed_ms:
                 files.removed = {**self._removed_since(before_ms), **files.removed}
             self._listed_ms = now_ms()
-            gone += [path for path in self._left_behind(committed) if path not in gone]
-        if gone:
-            refuse()
-        for path in gone:
+            expired += [path for path in self._unused_files(committed) if path not in expired]
+        if expired:
+            check_may_write()
+        for path in expired:
             # Other programs can write any path. Only files directly in the table's directory are
             # deleted.
             if Path(path).name == path:
                 current_files().delete(files.folder / path)
             files.removed.pop(path, None)
-        return len(gone)
+        return len(expired)
 
     def _remove_old_checkpoints(self) -> None:
         """Delete all checkpoints except the two newest.
@@ -200,24 +200,28 @@ class Cleanup:
                     removed.setdefault(path, written_ms)
         return removed
 
-    def _left_behind(self, committed: Committed) -> Iterator[str]:
+    def _unused_files(self, committed: Committed) -> Iterator[str]:
         """Yield Oriel's files that no version needs and no batch will commit."""
         files = self._files
         before_ms = now_ms() - uncommitted_ms(files.properties)
         for file in current_files().listed(files.folder):
             path = file.name
-            if path in files.live or path in files.removed or not _is_done(path, committed):
+            if (
+                path in files.live
+                or path in files.removed
+                or not _cannot_be_committed(path, committed)
+            ):
                 continue
             if file.modified_ms < before_ms:
                 yield path
 
 
-def _is_done(path: str, committed: Committed) -> bool:
+def _cannot_be_committed(path: str, committed: Committed) -> bool:
     """Return True if a file that is not in the table cannot enter it any more."""
     if path.startswith(COMPACTED) and path.endswith(".parquet"):
         # A compaction ends after half the time for which such a file is kept.
         return True
-    match = _OF_BATCH.fullmatch(path)
+    match = _BATCH_FILE.fullmatch(path)
     if match is None:
         return False
     return int(match["batch"]) < committed.get(match["store"] or "", -1)

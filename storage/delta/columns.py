@@ -21,7 +21,7 @@ _ARROW_TYPES = {name: column_type for column_type, name in _DELTA_NAMES.items()}
 
 #: The parts of a message other than its value: key, time and headers, with the types of Spark's
 #: Kafka source and sink.
-LETTER_MESSAGE_FIELDS = (
+DEAD_LETTER_MESSAGE_FIELDS = (
     pa.field("key", pa.binary()),
     pa.field("timestamp_ms", pa.int64()),
     pa.field("headers", pa.list_(pa.field("element", pa.struct([
@@ -41,7 +41,7 @@ DEAD_LETTER_SCHEMA = pa.schema([
     pa.field("detail", pa.string(), nullable=False),
     pa.field("raw", pa.binary(), nullable=False),
     pa.field("revision", pa.int64(), nullable=False),
-    *LETTER_MESSAGE_FIELDS,
+    *DEAD_LETTER_MESSAGE_FIELDS,
 ])  # fmt: skip
 
 
@@ -97,12 +97,12 @@ def table_rows(
         batch: The batch, which becomes the ``revision`` of the rows.
         windowed: True if the store has windows.
     """
-    nothing_deleted = pa.repeat(pa.scalar(value=False), len(changes))
+    all_false = pa.repeat(pa.scalar(value=False), len(changes))
     columns = {
         "key": changes["key"],
         **{name: changes[name] for name in aggregates},
         "timestamp": _timestamps(changes["timestamp_ms"]),
-        "deleted": changes["deleted"] if "deleted" in changes.column_names else nothing_deleted,
+        "deleted": changes["deleted"] if "deleted" in changes.column_names else all_false,
         "revision": pa.repeat(pa.scalar(batch, pa.int64()), len(changes)),
     }
     if windowed:

@@ -84,7 +84,7 @@ class Run:
         return max(0, self.size - _FILE_SIZE * len(self.files))
 
     @property
-    def loose_files(self) -> int:
+    def counted_files(self) -> int:
         """The number of files that the run counts as. A compacted run counts as one file."""
         is_compacted = self.files[0].path.startswith(COMPACTED)
         return 1 if is_compacted else len(self.files)
@@ -159,8 +159,8 @@ class Compaction:
             start = max((n + 1 for n, other in enumerate(levels) if other > level), default=0)
             of_level = [n for n in range(start, len(runs)) if levels[n] == level]
             if level == 0:
-                loose = sum(runs[n].loose_files for n in of_level)
-                if loose >= max(2, self._limits.small_files):
+                file_count = sum(runs[n].counted_files for n in of_level)
+                if file_count >= max(2, self._limits.small_files):
                     return runs[start:]
             elif len(of_level) >= self._limits.fan_in:
                 # Small runs after them wait until there are enough.
@@ -171,28 +171,28 @@ class Compaction:
     def merge(
         self,
         runs: Sequence[Run],
-        refuse: Callable[[], None],
-        between: Callable[[], None] = lambda: None,
+        check_may_write: Callable[[], None],
+        after_file: Callable[[], None] = lambda: None,
     ) -> Compacted:
         """Rewrite runs as one run. If an error is raised, the written files are deleted.
 
         Args:
             runs: The runs.
-            refuse: Raises an error if this process must not write any more. It is called before the
-                commit.
-            between: Called after each written file.
+            check_may_write: Raises an error if this process must not write any more. It is called
+                before the commit.
+            after_file: Called after each written file.
 
         Returns:
             The result.
         """
         files = self._files
         definition, changes = files.definition(), files.metadata_changes
-        planned_at, touched_ms = files.version, now_ms()
-        longest_ms = uncommitted_ms(files.properties) // 2
-        taken = [file for run in runs for file in run.files]
+        planned_version, last_touch_ms = files.version, now_ms()
+        duration_max_ms = uncommitted_ms(files.properties) // 2
+        merged_files = [file for run in runs for file in run.files]
         ranges = self._known_ranges()
-        merge = self._plan(taken, definition)
-        name = COMPACTED + _interval([ranges[file.path] for file in taken])
+        merge = self._plan(merged_files, definition)
+        name = COMPACTED + _interval([ranges[file.path] for file in merged_files])
         written: list[AddedFile] = []
         try:
             for piece in merged_pieces(
@@ -204,48 +204,48 @@ class Compaction:
                 written.append(
                     write_file(files.folder, piece, part, sync=self._sync, group_rows=group_rows)
                 )
-                between()
-                if now_ms() - touched_ms > longest_ms // 4:
+                after_file()
+                if now_ms() - last_touch_ms > duration_max_ms // 4:
                     # Other processes delete old files that no version has. These are still being
                     # written.
                     for file in written:
                         current_files().touch(files.folder / file.path)
-                    touched_ms = now_ms()
+                    last_touch_ms = now_ms()
             if self._sync and written:
                 sync_folder(files.folder)
-            refuse()
+            check_may_write()
 
-            def is_in_the_way() -> bool:
+            def conflicts() -> bool:
                 # A row of another program can be older than a removal that was dropped here. Rows
                 # of the pipeline have a later batch than all rows that were read.
                 return (
                     files.metadata_changes != changes
-                    or (files.foreign_version > planned_at and merge.kind is not None)
-                    or now_ms() - touched_ms > longest_ms
+                    or (files.newest_foreign_version > planned_version and merge.kind is not None)
+                    or now_ms() - last_touch_ms > duration_max_ms
                 )
 
-            version = _replace(files, taken, written, is_in_the_way, sync=self._sync)
+            version = _commit_replacement(files, merged_files, written, conflicts, sync=self._sync)
         except BaseException:
             self._delete(written)
             raise
         if version is None:
             self._delete(written)
         return Compacted(
-            len(taken), len(written), sum(file.size for file in taken),
+            len(merged_files), len(written), sum(file.size for file in merged_files),
             sum(file.size for file in written), version,
         )  # fmt: skip
 
-    def drop_expired(self, refuse: Callable[[], None]) -> int:
+    def drop_expired(self, check_may_write: Callable[[], None]) -> int:
         """Remove files in which every row has expired, without reading them.
 
         Args:
-            refuse: Raises an error if this process must not write any more.
+            check_may_write: Raises an error if this process must not write any more.
 
         Returns:
             The number of removed files.
         """
         files = self._files
-        definition, changes, planned_at = (
+        definition, changes, planned_version = (
             files.definition(), files.metadata_changes, files.version,
         )  # fmt: skip
         if definition is None or definition.retention_ms is None:
@@ -253,7 +253,7 @@ class Compaction:
         ranges = self._known_ranges()
         earliest = self._earliest(definition)
         settled = self._settled()
-        gone = {
+        expired = {
             path
             for path, each in ranges.items()
             if each.clock is not None
@@ -262,36 +262,41 @@ class Compaction:
         }
         while True:
             # As for single rows, an older row of the window must not become visible again.
-            kept = [each for path, each in ranges.items() if path not in gone]
+            kept = [each for path, each in ranges.items() if path not in expired]
             blocked = {
-                path for path in gone if any(_may_be_older(each, ranges[path]) for each in kept)
+                path
+                for path in expired
+                if any(_can_have_older_rows(each, ranges[path]) for each in kept)
             }
             if not blocked:
                 break
-            gone -= blocked
-        if not gone:
+            expired -= blocked
+        if not expired:
             return 0
-        refuse()
-        taken = [files.live[path] for path in sorted(gone)]
-        version = _replace(
+        check_may_write()
+        merged_files = [files.live[path] for path in sorted(expired)]
+        version = _commit_replacement(
             files,
-            taken,
+            merged_files,
             [],
-            lambda: files.metadata_changes != changes or files.foreign_version > planned_at,
+            lambda: (
+                files.metadata_changes != changes or files.newest_foreign_version > planned_version
+            ),
             sync=self._sync,
         )
-        return 0 if version is None else len(taken)
+        return 0 if version is None else len(merged_files)
 
-    def _plan(self, taken: Sequence[LiveFile], definition: StoreDefinition | None) -> Merge:
+    def _plan(self, merged_files: Sequence[LiveFile], definition: StoreDefinition | None) -> Merge:
         ranges = self._known_ranges()
-        paths = {file.path for file in taken}
+        paths = {file.path for file in merged_files}
         return Merge(
-            ranges={file.path: ranges[file.path] for file in taken},
-            digests=file_digests({file.path: file.tags for file in taken}),
+            ranges={file.path: ranges[file.path] for file in merged_files},
+            digests=file_digests({file.path: file.tags for file in merged_files}),
             outside=[
                 each
                 for path, each in ranges.items()
-                if path not in paths and any(_may_be_older(each, ranges[own]) for own in paths)
+                if path not in paths
+                and any(_can_have_older_rows(each, ranges[own]) for own in paths)
             ],
             kind=None if definition is None else definition.window.kind,
             earliest=0 if definition is None else self._earliest(definition),
@@ -343,12 +348,12 @@ class Compaction:
                     current_files().delete(self._files.folder / file.path)
 
 
-def _may_be_older(other: FileRanges, ranges: FileRanges) -> bool:
+def _can_have_older_rows(other: FileRanges, ranges: FileRanges) -> bool:
     """Return True if ``other`` can have an older row of a window in the file of ``ranges``."""
     if other.revisions is None or ranges.revisions is None:
         return False
     is_older = other.revisions.least < ranges.revisions.greatest
-    return bool(is_older and other.may_share_windows(ranges))
+    return bool(is_older and other.can_share_windows(ranges))
 
 
 def _revisions_of_run(path: str, revisions: Range) -> tuple[int, int]:
@@ -369,11 +374,11 @@ def _interval(ranges: Sequence[FileRanges]) -> str:
     return f"{least:012d}-{greatest:012d}"
 
 
-def _replace(
+def _commit_replacement(
     files: TableFiles,
     removed: Sequence[LiveFile],
     added: Sequence[AddedFile],
-    is_in_the_way: Callable[[], bool],
+    conflicts: Callable[[], bool],
     *,
     sync: bool,
 ) -> int | None:
@@ -389,7 +394,7 @@ def _replace(
     log, version = files.log, files.version
     while True:
         files.follow()
-        if is_in_the_way() or any(file.path not in files.live for file in removed):
+        if conflicts() or any(file.path not in files.live for file in removed):
             return None
         if not all(current_files().exists(files.folder / file.path) for file in added):
             return None

@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from oriel.storage.delta.entries import way_out
+from oriel.storage.delta.entries import recovery_hint
 from oriel.storage.errors import CorruptLog, MissingDataFile, ObjectStoreFailed
-from oriel.storage.files import Stamp, current_files, digest, file_digest, is_object
+from oriel.storage.files import FileIdentity, current_files, digest, file_digest, is_object
 
 #: Tags of an ``add`` action: the digest of the file, and of its footer with the 8 bytes after it.
 DIGEST_TAG, FOOTER_TAG = "oriel.digest", "oriel.footer"
@@ -95,25 +95,34 @@ def write_file(
     """
     path = folder / f"{name}-{uuid.uuid4()}.parquet"
     # Strings repeat, for example a key once per window. Numbers and times rarely repeat.
-    texts = [field.name for field in rows.schema if pa.types.is_string(field.type)]
+    string_columns = [field.name for field in rows.schema if pa.types.is_string(field.type)]
 
     content = pa.BufferOutputStream()
     pq.write_table(
         rows, content, row_group_size=group_rows, compression="zstd", compression_level=1,
-        use_dictionary=texts, write_page_checksum=True,
+        use_dictionary=string_columns, write_page_checksum=True,
     )  # fmt: skip
     encoded = content.getvalue()
-    written = current_files().write(path, lambda sink: sink.write(encoded), sync=sync)
+    expected_digest = current_files().write(path, lambda sink: sink.write(encoded), sync=sync)
     # Digests of the bytes in memory, not of the bytes that are on disk.
     tags = {DIGEST_TAG: digest(encoded), FOOTER_TAG: digest(_footer(encoded))}
     return AddedFile(
-        path.name, written.size, len(rows), _statistics(rows), written.modified_ms, tags
+        path.name,
+        expected_digest.size,
+        len(rows),
+        _statistics(rows),
+        expected_digest.modified_ms,
+        tags,
     )
 
 
 def file_digests(tags: Mapping[str, Mapping[str, str] | None]) -> dict[str, str]:
     """Return the digests of files from their tags, by path, without files that do not have one."""
-    return {path: of[DIGEST_TAG] for path, of in tags.items() if of and DIGEST_TAG in of}
+    return {
+        path: file_tags[DIGEST_TAG]
+        for path, file_tags in tags.items()
+        if file_tags and DIGEST_TAG in file_tags
+    }
 
 
 def _footer(content: pa.Buffer) -> pa.Buffer:
@@ -170,14 +179,14 @@ class _Verified:
     """The last files that this process has verified."""
 
     def __init__(self) -> None:
-        self._files: OrderedDict[tuple[Path, Stamp | None, str], None] = OrderedDict()
+        self._files: OrderedDict[tuple[Path, FileIdentity | None, str], None] = OrderedDict()
         self._lock = threading.Lock()
 
-    def has(self, file: tuple[Path, Stamp | None, str]) -> bool:
+    def has(self, file: tuple[Path, FileIdentity | None, str]) -> bool:
         with self._lock:
             return file in self._files
 
-    def add(self, file: tuple[Path, Stamp | None, str]) -> None:
+    def add(self, file: tuple[Path, FileIdentity | None, str]) -> None:
         with self._lock:
             self._files[file] = None
             if len(self._files) > _VERIFIED_MAX:
@@ -187,30 +196,32 @@ class _Verified:
 _verified = _Verified()
 
 
-def open_data_file(path: Path, written: str | None, *, once: bool = False) -> pa.NativeFile:
+def open_data_file(
+    path: Path, expected_digest: str | None, *, verify_once: bool = False
+) -> pa.NativeFile:
     """Open a data file after its content was compared with its digest.
 
     Args:
         path: The file.
-        written: The digest. None: the file was written by another tool or an earlier version, and
-            is not compared.
-        once: True to compare the file only the first time that this process opens it. Use it to
-            read parts of the file, whose pages have checksums.
+        expected_digest: The digest. None: the file was written by another tool or an earlier
+            version, and is not compared.
+        verify_once: True to compare the file only the first time that this process opens it. Use it
+            to read parts of the file, whose pages have checksums.
 
     Raises:
         CorruptLog: the file is not the file that was written.
         MissingDataFile: it does not exist.
     """
-    if written is None:
+    if expected_digest is None:
         return _open(path)
-    key = (path, current_files().stamp(path) if once else None, written)
+    key = (path, current_files().stamp(path) if verify_once else None, expected_digest)
     source = _open(path)
-    if once and _verified.has(key):
+    if verify_once and _verified.has(key):
         return source
     try:
         if is_object(path) and source.size() <= _OBJECT_BYTES:
             source = pa.BufferReader(source.read())
-        is_right = file_digest(source) == written
+        is_right = file_digest(source) == expected_digest
     except BaseException:
         source.close()
         raise
@@ -218,7 +229,7 @@ def open_data_file(path: Path, written: str | None, *, once: bool = False) -> pa
         source.close()
         raise _damaged(path)
     source.seek(0)
-    if once:
+    if verify_once:
         _verified.add(key)
     return source
 
@@ -231,12 +242,12 @@ def open_footer(path: Path, tags: Mapping[str, str]) -> pa.NativeFile:
         MissingDataFile: the file does not exist.
     """
     source = _open(path)
-    written = tags.get(FOOTER_TAG)
-    if written is not None:
+    expected_digest = tags.get(FOOTER_TAG)
+    if expected_digest is not None:
         size = source.size()
         source.seek(max(0, size - 8))
         source.seek(size - footer_bytes(source.read(8), size))
-        if digest(source.read()) != written:
+        if digest(source.read()) != expected_digest:
             source.close()
             raise _damaged(path)
         source.seek(0)
@@ -253,7 +264,7 @@ def _open(path: Path) -> pa.NativeFile:
 
 
 @contextmanager
-def names_damage(path: Path) -> Iterator[None]:
+def translate_damage(path: Path) -> Iterator[None]:
     """Translate Arrow's errors about the content of a data file, and name the file and a solution.
 
     Raises:
@@ -272,9 +283,9 @@ def names_damage(path: Path) -> Iterator[None]:
 
 
 def _damaged(path: Path, reason: str = "its content is not what was written") -> CorruptLog:
-    return CorruptLog(f"{path}: the data file is damaged: {reason}. {way_out(path.parent)}")
+    return CorruptLog(f"{path}: the data file is damaged: {reason}. {recovery_hint(path.parent)}")
 
 
 def missing_file(path: Path) -> MissingDataFile:
     """Return the error for a missing data file, with a solution."""
-    return MissingDataFile(f"{path}: the data file is missing. {way_out(path.parent)}")
+    return MissingDataFile(f"{path}: the data file is missing. {recovery_hint(path.parent)}")

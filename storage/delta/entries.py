@@ -32,10 +32,10 @@ _SEAL = re.compile(
 #: The maximum length of a seal with the table's id after it.
 _SEAL_BYTES = 200
 
-_ONE_ENTRY = threading.RLock()
+_entry_lock = threading.RLock()
 
 
-def way_out(table: Path) -> str:
+def recovery_hint(table: Path) -> str:
     """Return how to replace a damaged file of a table."""
     restore = "Put the file back from a backup"
     if table.name == DEAD_LETTERS:
@@ -75,8 +75,8 @@ def read_actions(path: Path, content: bytes) -> list[Action] | None:
     """
     match = _SEAL.match(content)
     if match is None:
-        _refuse_damaged_seal(path, content)
-    elif not _is_as_sealed(path, content, match):
+        _reject_damaged_seal(path, content)
+    elif not _matches_seal(path, content, match):
         return None
     try:
         actions = [orjson.loads(line) for line in content.splitlines() if line.strip()]
@@ -89,20 +89,20 @@ def read_actions(path: Path, content: bytes) -> list[Action] | None:
     # A cut between two lines leaves complete lines. Each commit of Oriel ends with its txn action,
     # so without it lines are missing. Commits of other programs do not have such a mark. For them,
     # only a cut within a line is detected.
-    is_ours = COMMIT_APPLICATION_KEY in first_action(actions, "commitInfo", {})
-    if is_ours and not any("txn" in action for action in actions):
+    is_from_oriel = COMMIT_APPLICATION_KEY in first_action(actions, "commitInfo", {})
+    if is_from_oriel and not any("txn" in action for action in actions):
         return None
     return actions
 
 
-def _refuse_damaged_seal(path: Path, content: bytes) -> None:
+def _reject_damaged_seal(path: Path, content: bytes) -> None:
     """Reject an entry that has a part of a seal. A power loss leaves the first bytes complete."""
     begin = content[:_SEAL_BYTES]
     if len(content) >= _SEAL_BYTES and (_SEAL_KEY.encode() in begin or TABLE_KEY.encode() in begin):
         raise damaged_entry(path)
 
 
-def _is_as_sealed(path: Path, content: bytes, match: re.Match[bytes]) -> bool:
+def _matches_seal(path: Path, content: bytes, match: re.Match[bytes]) -> bool:
     """Return True if an entry matches its seal, or False if it is torn.
 
     Raises:
@@ -124,13 +124,13 @@ def _digest(content: bytes, match: re.Match[bytes]) -> str:
 
 def damaged_entry(path: Path, reason: str = "its content is not what was written") -> CorruptLog:
     """Return the error for a damaged entry, with a solution."""
-    action = way_out(path.parent.parent)
+    action = recovery_hint(path.parent.parent)
     return CorruptLog(f"{path}: the log entry is damaged: {reason}. {action}")
 
 
 def missing_entry(table: Path, version: int) -> CorruptLog:
     """Return the error for a missing entry, with a solution."""
-    return CorruptLog(f"{table}: entry {version} of the log is missing. {way_out(table)}")
+    return CorruptLog(f"{table}: entry {version} of the log is missing. {recovery_hint(table)}")
 
 
 def first_action(actions: Sequence[Action], name: str, default: Any) -> Any:
@@ -145,7 +145,7 @@ def create_entry(log: Path, version: int, content: bytes, *, sync: bool) -> None
         FileExistsError: another process has written this version.
     """
     # Threads of one process, for batches and maintenance, would write the same temporary file.
-    with _ONE_ENTRY:
+    with _entry_lock:
         create_file(log / entry_name(version), content, sync=sync)
 
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from oriel.storage.definition import StoreKind
 from oriel.storage.delta.columns import TIMESTAMP
-from oriel.storage.delta.data_files import names_damage, open_footer
+from oriel.storage.delta.data_files import open_footer, translate_damage
 
 #: A place in the order of a compacted file: key as UTF-8, window start in microseconds.
 Place = tuple[bytes, int]
@@ -75,7 +75,7 @@ class FileRanges:
     clock: Range | None = None
     revisions: Range | None = None
 
-    def may_share_windows(self, other: "FileRanges") -> bool:
+    def can_share_windows(self, other: "FileRanges") -> bool:
         """Return True if a window can be in both files."""
         if self.keys is None or other.keys is None:
             return False
@@ -107,7 +107,7 @@ def file_ranges(
         CorruptLog: the footer is missing, or it differs from its digest in ``tags``.
     """
     with (
-        names_damage(path),
+        translate_damage(path),
         open_footer(path, tags) as source,
         pq.ParquetFile(source, page_checksum_verification=True) as file,
     ):
@@ -125,18 +125,19 @@ def _of_footer(file: pq.ParquetFile, kind: StoreKind | None) -> FileRanges:
         return FileRanges(metadata.num_rows, groups)
     clock = clock_column(kind)
     bounds = {
-        name: [group_range(metadata.row_group(n), at, name, file.schema_arrow)
+        name: [group_range(metadata.row_group(n), column_index, name, file.schema_arrow)
                for n in range(metadata.num_row_groups)]
         for name in ("key", "window_start", clock, "revision")
         if name is not None
-        for at in [file.schema_arrow.names.index(name) if name in file.schema_arrow.names else None]
+        for column_index in [file.schema_arrow.names.index(name) if name in file.schema_arrow.names
+        else None]
     }  # fmt: skip
     groups = tuple(
         _row_group(metadata.row_group(n), n, bounds["key"][n], bounds["window_start"][n])
         for n in range(metadata.num_row_groups)
     )
 
-    def whole(name: str) -> Range:
+    def file_range(name: str) -> Range:
         ranges = [each for each in bounds[name] if each is not None]
         if len(ranges) < metadata.num_row_groups:
             return _read_range(file, name)
@@ -145,31 +146,33 @@ def _of_footer(file: pq.ParquetFile, kind: StoreKind | None) -> FileRanges:
     return FileRanges(
         metadata.num_rows,
         groups,
-        keys=whole("key"),
-        clock=None if clock is None else whole(clock),
-        revisions=whole("revision"),
+        keys=file_range("key"),
+        clock=None if clock is None else file_range(clock),
+        revisions=file_range("revision"),
     )
 
 
-def group_range(group: Any, at: int | None, name: str, schema: pa.Schema) -> Range | None:
+def group_range(group: Any, column_index: int | None, name: str, schema: pa.Schema) -> Range | None:
     """Return the bounds of a column of a row group from the footer, as bytes or integers.
 
     Args:
         group: The metadata of the row group.
-        at: The index of the column in ``schema``, or None.
+        column_index: The index of the column in ``schema``, or None.
         name: The name of the column.
         schema: The schema of the file.
 
     Returns:
         The bounds, or None if the footer does not have them.
     """
-    if at is None:
+    if column_index is None:
         return None
     # List columns shift the indices of leaf columns, so the leaf is found by its path.
     leaf = next(c for c in range(group.num_columns) if group.column(c).path_in_schema == name)
     column = group.column(leaf)
-    is_time = pa.types.is_timestamp(schema.field(at).type)
-    if is_time and (column.physical_type != "INT64" or schema.field(at).type != TIMESTAMP):
+    is_time = pa.types.is_timestamp(schema.field(column_index).type)
+    if is_time and (
+        column.physical_type != "INT64" or schema.field(column_index).type != TIMESTAMP
+    ):
         return None
     statistics = column.statistics
     if statistics is None or not statistics.has_min_max:

@@ -27,8 +27,8 @@ from oriel.storage.delta.entries import (
     read_actions,
 )
 from oriel.storage.delta.log import DeltaLog, LogEntry, file_in_table, read_entry
-from oriel.storage.delta.opening import LOG_FOLDER, open_delta, open_verified
-from oriel.storage.delta.table import refuse_protocol
+from oriel.storage.delta.opening import LOG_DIRECTORY, open_delta, open_verified
+from oriel.storage.delta.table import reject_protocol
 from oriel.storage.errors import CorruptLog, StoreNotReady
 from oriel.storage.files import current_files
 from oriel.storage.position import COMMIT_APPLICATION_KEY, CommitRecord
@@ -71,7 +71,7 @@ class TableFiles:
             CorruptLog: the log can't be read, or the table has features that stores must not have.
         """
         self.folder = folder
-        self.log = folder / LOG_FOLDER
+        self.log = folder / LOG_DIRECTORY
         self._load()
 
     def follow(self) -> None:
@@ -91,10 +91,10 @@ class TableFiles:
             self.version += 1
             self.entries.append((self.version, now_ms()))
             # Only a commit with the application's key is a commit of Oriel.
-            self._is_ours = False
+            self._is_from_oriel = False
             for action in actions:
                 self._apply(action)
-            self._take_record(content)
+            self._update_recorded(content)
         if not current_files().exists(self.log / entry_name(self.version)):
             # Another process deleted the entry, so later entries can be deleted also.
             self._load()
@@ -123,7 +123,7 @@ class TableFiles:
                 "backup, or rebuild the store with `oriel rebuild`"
             )
             raise CorruptLog(message) from error
-        refuse_protocol(self.folder, delta.protocol().min_writer_version)
+        reject_protocol(self.folder, delta.protocol().min_writer_version)
         names, sizes, times = (
             adds.column(name).to_pylist() for name in ("path", "size_bytes", "modification_time")
         )
@@ -145,10 +145,12 @@ class TableFiles:
         #: The entry with the last position and stream time of the store, as an index reads it
         #: (docs/decisions/0030). None if no entry has them, for example for dead letters.
         self.recorded: LogEntry | None = (
-            None if definition is None else log.last_recorded(self.version, definition.application)
+            None
+            if definition is None
+            else log.last_entry_with_position(self.version, definition.application)
         )
         #: The newest version with appended rows whose commit does not name an application of Oriel.
-        self.foreign_version = -1
+        self.newest_foreign_version = -1
 
     def _listed_entries(self) -> list[tuple[int, int]]:
         matches = [
@@ -165,8 +167,8 @@ class TableFiles:
         """The commit record of ``recorded``, or None."""
         return None if self.recorded is None else self.recorded.record
 
-    def _take_record(self, content: bytes) -> None:
-        """Update ``recorded`` from the newest entry, by the rule of ``DeltaLog.last_recorded``."""
+    def _update_recorded(self, content: bytes) -> None:
+        """Update ``recorded`` from the newest entry, as ``DeltaLog.last_entry_with_position``."""
         entry, definition = (
             read_entry(self.log / entry_name(self.version), content),
             self.definition(),
@@ -175,7 +177,9 @@ class TableFiles:
             return
         application = definition.application
         if entry.restored is not None:
-            self.recorded = DeltaLog(self.folder).last_recorded(self.version, application)
+            self.recorded = DeltaLog(self.folder).last_entry_with_position(
+                self.version, application
+            )
         elif entry.record is not None and (
             self.record is None
             or entry.batch_of(application) is not None
@@ -191,22 +195,22 @@ class TableFiles:
             tags = add.get("tags") or known
             self.live[path] = LiveFile(path, add["size"], add["modificationTime"], tags)
             self.removed.pop(path, None)
-            if add.get("dataChange", True) and not self._is_ours:
-                self.foreign_version = self.version
+            if add.get("dataChange", True) and not self._is_from_oriel:
+                self.newest_foreign_version = self.version
         elif "remove" in action:
             path = file_in_table(action["remove"]["path"])
             self.live.pop(path, None)
             self.removed[path] = action["remove"].get("deletionTimestamp") or now_ms()
         elif "commitInfo" in action:
             # This is the first action of an entry of Oriel.
-            self._is_ours = COMMIT_APPLICATION_KEY in action["commitInfo"]
+            self._is_from_oriel = COMMIT_APPLICATION_KEY in action["commitInfo"]
         elif "metaData" in action:
             self.properties = action["metaData"].get("configuration", {})
             self.table_id = str(action["metaData"]["id"])
             self.schema = _arrow_schema(open_delta(self.folder, self.version))
             self.metadata_changes += 1
         elif "protocol" in action:
-            refuse_protocol(self.folder, action["protocol"]["minWriterVersion"])
+            reject_protocol(self.folder, action["protocol"]["minWriterVersion"])
 
 
 def _arrow_schema(delta: DeltaTable) -> pa.Schema:

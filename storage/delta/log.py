@@ -40,9 +40,9 @@ from oriel.storage.delta.entries import (
     missing_entry,
     read_actions,
 )
-from oriel.storage.delta.opening import LOG_FOLDER, open_verified
+from oriel.storage.delta.opening import LOG_DIRECTORY, open_verified
 from oriel.storage.errors import CorruptLog, InvalidDefinition, StoreNotReady
-from oriel.storage.files import Stamp, current_files
+from oriel.storage.files import FileIdentity, current_files
 from oriel.storage.position import COMMIT_INFO_KEY, CommitRecord
 
 logger = logging.getLogger(__name__)
@@ -243,13 +243,13 @@ class DeltaLog:
     def __init__(self, table: Path) -> None:
         """Follow the log of the table in this directory. Nothing is opened yet."""
         self.table = table
-        self.folder = table / LOG_FOLDER
+        self.folder = table / LOG_DIRECTORY
 
-    def stamp(self, version: int) -> Stamp | None:
+    def stamp(self, version: int) -> FileIdentity | None:
         """Return the identity of a version's entry file, or None if it does not exist."""
         return current_files().stamp(self._path(version))
 
-    def checkpoint_stamp(self) -> Stamp | None:
+    def checkpoint_identity(self) -> FileIdentity | None:
         """Return the identity of the pointer to the newest Delta checkpoint, or None."""
         return current_files().stamp(self.folder / "_last_checkpoint")
 
@@ -291,11 +291,11 @@ class DeltaLog:
 
     def newest(self) -> LogEntry | None:
         """Read the newest entry that is not torn, or return None."""
-        return next(self._backwards(), None)
+        return next(self._entries_newest_first(), None)
 
     def newest_record(self) -> CommitRecord | None:
         """Return the newest commit record of the pipeline, or None if no entry has one."""
-        return next((entry.record for entry in self._backwards() if entry.record), None)
+        return next((entry.record for entry in self._entries_newest_first() if entry.record), None)
 
     def snapshot(self, version: int | None = None) -> TableSnapshot:
         """Read a whole version with delta-rs.
@@ -316,10 +316,10 @@ class DeltaLog:
             delta, log_files = open_verified(self.table, version)
             metadata = delta.metadata()
             definition = read_definition(self.table, metadata.configuration.get(STORE_PROPERTY))
-            _refuse_column_mapping(self.table, metadata.configuration)
+            _reject_column_mapping(self.table, metadata.configuration)
             adds = pa.table(delta.get_add_actions(flatten=True))
             batch = delta.transaction_version(definition.application)
-            kept = _kept_rows(delta)
+            kept = _live_row_masks(delta)
         except TableNotFoundError as error:
             message = f"{self.table} has no Delta table yet. Start a pipeline that writes there"
             raise StoreNotReady(message) from error
@@ -330,8 +330,8 @@ class DeltaLog:
                 "damaged file back, or restore the table from a backup"
             )
             raise CorruptLog(message) from error
-        recorded = self.last_recorded(delta.version(), definition.application)
-        self._refuse_other_table(recorded, delta.version(), str(metadata.id))
+        recorded = self.last_entry_with_position(delta.version(), definition.application)
+        self._reject_other_table(recorded, delta.version(), str(metadata.id))
         record = None if recorded is None else recorded.record
         return TableSnapshot(
             version=delta.version(),
@@ -346,7 +346,7 @@ class DeltaLog:
             digests=file_digests(log_files.tags()),
         )
 
-    def _refuse_other_table(self, recorded: LogEntry | None, version: int, table_id: str) -> None:
+    def _reject_other_table(self, recorded: LogEntry | None, version: int, table_id: str) -> None:
         """Reject a commit record of another table, because delta-rs did not verify this entry.
 
         If another tool replaced the table later, the entry belongs to the earlier table.
@@ -358,7 +358,7 @@ class DeltaLog:
             reason = f"it belongs to another table, {recorded.table_id}"
             raise damaged_entry(self._path(recorded.version), reason)
 
-    def last_recorded(self, version: int, application: str) -> LogEntry | None:
+    def last_entry_with_position(self, version: int, application: str) -> LogEntry | None:
         """Return the entry with the last position of the pipeline at or before a version.
 
         Each batch has the position, and later entries of maintenance can repeat it. An entry of
@@ -367,7 +367,7 @@ class DeltaLog:
         that a RESTORE undid are skipped.
         """
         last: tuple[int, LogEntry] | None = None
-        for entry in self._backwards(version):
+        for entry in self._entries_newest_first(version):
             if entry.version > version:
                 continue
             if entry.restored is not None:
@@ -386,7 +386,7 @@ class DeltaLog:
         names = current_files().names(self.folder)
         return sorted({int(match[1]) for match in map(pattern.fullmatch, names) if match})
 
-    def _backwards(self, newest: int | None = None) -> Iterator[LogEntry]:
+    def _entries_newest_first(self, newest: int | None = None) -> Iterator[LogEntry]:
         """Yield entries from ``newest`` down, without torn ones. None: from the newest version.
 
         Raises:
@@ -402,7 +402,7 @@ class DeltaLog:
                 if self.stamp(upper - 1) is None:
                     raise missing_entry(self.table, upper - 1)
                 # A listing next to a writer can lack an entry.
-                yield from self._backwards(upper - 1)
+                yield from self._entries_newest_first(upper - 1)
                 return
             upper = version
             entry = self.read(version)
@@ -412,7 +412,7 @@ class DeltaLog:
                 raise damaged_entry(self._path(version), "it is empty or cut off")
 
 
-def _refuse_column_mapping(table: Path, properties: Mapping[str, str | None]) -> None:
+def _reject_column_mapping(table: Path, properties: Mapping[str, str | None]) -> None:
     if _has_column_mapping(properties):
         message = (
             f"{table} has column mapping, so the columns in its files have other names than in "
@@ -422,7 +422,7 @@ def _refuse_column_mapping(table: Path, properties: Mapping[str, str | None]) ->
         raise CorruptLog(message)
 
 
-def _kept_rows(delta: DeltaTable) -> dict[str, npt.NDArray[np.bool_]]:
+def _live_row_masks(delta: DeltaTable) -> dict[str, npt.NDArray[np.bool_]]:
     """Return the mask of the rows that are not deleted, for each file with a deletion vector."""
     if "deletionVectors" not in (delta.protocol().reader_features or []):
         return {}

@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from oriel.storage.definition import StoreKind
-from oriel.storage.delta.data_files import names_damage, open_data_file
+from oriel.storage.delta.data_files import open_data_file, translate_damage
 from oriel.storage.delta.file_ranges import FileRanges, Place, Range, clock_column
 
 
@@ -70,19 +70,19 @@ def merged_pieces(
         files = {}
         for path in merge.ranges:
             source = opened.enter_context(open_data_file(folder / path, merge.digests.get(path)))
-            with names_damage(folder / path):
+            with translate_damage(folder / path):
                 file = pq.ParquetFile(source, page_checksum_verification=True)
             files[path] = _File(folder / path, opened.enter_context(file))
         if merge.kind is None:
-            yield from _as_they_are(files, merge, schema, rows, size)
+            yield from _unmerged_pieces(files, merge, schema, rows, size)
             return
-        cuts = _cuts(merge.ranges.values(), rows, size)
-        for first, end in zip([None, *cuts], [*cuts, None], strict=True):
+        starts = _piece_starts(merge.ranges.values(), rows, size)
+        for first, end in zip([None, *starts], [*starts, None], strict=True):
             tables = [
                 _rows_between(file, merge.ranges[path], schema, first, end)
                 for path, file in files.items()
             ]
-            piece = _wanted(pa.concat_tables(tables), merge)
+            piece = _merged_rows(pa.concat_tables(tables), merge)
             if len(piece):
                 yield piece
 
@@ -94,27 +94,27 @@ class _File(NamedTuple):
     content: pq.ParquetFile
 
     def read(self, groups: Sequence[int], schema: pa.Schema) -> pa.Table:
-        with names_damage(self.path):
-            return _conformed(self.content.read_row_groups(groups), schema)
+        with translate_damage(self.path):
+            return _with_table_columns(self.content.read_row_groups(groups), schema)
 
 
-def _as_they_are(
+def _unmerged_pieces(
     files: Mapping[str, _File], merge: Merge, schema: pa.Schema, rows: int, size: int
 ) -> Iterator[pa.Table]:
     tables: list[pa.Table] = []
-    held_rows = held_size = 0
+    buffered_rows = buffered_size = 0
     for path, file in files.items():
         for group in merge.ranges[path].groups:
             tables.append(file.read([group.number], schema))
-            held_rows, held_size = held_rows + group.rows, held_size + group.size
-            if held_rows >= rows or held_size >= size:
+            buffered_rows, buffered_size = buffered_rows + group.rows, buffered_size + group.size
+            if buffered_rows >= rows or buffered_size >= size:
                 yield pa.concat_tables(tables)
-                tables, held_rows, held_size = [], 0, 0
-    if held_rows:
+                tables, buffered_rows, buffered_size = [], 0, 0
+    if buffered_rows:
         yield pa.concat_tables(tables)
 
 
-def _cuts(ranges: Iterable[FileRanges], rows: int, size: int) -> list[Place]:
+def _piece_starts(ranges: Iterable[FileRanges], rows: int, size: int) -> list[Place]:
     """Return where pieces after the first start: at a row group, once a piece is full."""
     groups = sorted(
         (group.first, group.rows, group.size)
@@ -122,15 +122,15 @@ def _cuts(ranges: Iterable[FileRanges], rows: int, size: int) -> list[Place]:
         for group in file.groups
         if group.first is not None
     )
-    cuts: list[Place] = []
-    held_rows = held_size = 0
+    starts: list[Place] = []
+    buffered_rows = buffered_size = 0
     for first, group_rows, group_size in groups:
-        is_full = held_rows + group_rows > rows or held_size + group_size > size
-        if is_full and first > (cuts[-1] if cuts else groups[0][0]):
-            cuts.append(first)
-            held_rows = held_size = 0
-        held_rows, held_size = held_rows + group_rows, held_size + group_size
-    return cuts
+        is_full = buffered_rows + group_rows > rows or buffered_size + group_size > size
+        if is_full and first > (starts[-1] if starts else groups[0][0]):
+            starts.append(first)
+            buffered_rows = buffered_size = 0
+        buffered_rows, buffered_size = buffered_rows + group_rows, buffered_size + group_size
+    return starts
 
 
 def _rows_between(
@@ -162,12 +162,12 @@ def _is_from(rows: pa.Table, place: Place) -> pa.ChunkedArray:
     key = pa.scalar(place[0].decode(), pa.string())
     if "window_start" not in rows.column_names:
         return pc.greater_equal(rows["key"], key)
-    is_behind = pc.greater_equal(rows["window_start"].cast(pa.int64()), place[1])
-    is_key = pc.and_(pc.equal(rows["key"], key), is_behind)
+    is_at_or_after = pc.greater_equal(rows["window_start"].cast(pa.int64()), place[1])
+    is_key = pc.and_(pc.equal(rows["key"], key), is_at_or_after)
     return pc.or_(pc.greater(rows["key"], key), is_key)
 
 
-def _conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+def _with_table_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return rows with the columns and types of the table.
 
     Other writers can use another Arrow type for the same Delta type. A file that is older than a
@@ -182,7 +182,7 @@ def _conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def _wanted(rows: pa.Table, merge: Merge) -> pa.Table:
+def _merged_rows(rows: pa.Table, merge: Merge) -> pa.Table:
     """Return the rows of a piece in order, without the rows to drop: see the module docstring."""
     assert merge.kind is not None
     window = ["key", *(n for n in ("window_start", "window_end") if n in rows.column_names)]
@@ -193,19 +193,21 @@ def _wanted(rows: pa.Table, merge: Merge) -> pa.Table:
     if not len(rows):
         return rows
     rows = rows.filter(pa.array(_is_highest(rows, window)))
-    clock = clock_column(merge.kind)
-    is_done = rows["deleted"]
-    if clock is not None:
-        times = rows[clock].cast(pa.int64())
+    retention_column = clock_column(merge.kind)
+    is_droppable = rows["deleted"]
+    if retention_column is not None:
+        times = rows[retention_column].cast(pa.int64())
         greatest = max(r.clock.greatest for r in merge.ranges.values() if r.clock is not None)
-        is_done = pc.or_(is_done, pc.less(times, merge.earliest))
-        is_done = pc.and_(is_done, pc.less(times, greatest))
-    is_done = pc.and_(is_done, pc.less_equal(rows["revision"], merge.settled))
+        is_droppable = pc.or_(is_droppable, pc.less(times, merge.earliest))
+        is_droppable = pc.and_(is_droppable, pc.less(times, greatest))
+    is_droppable = pc.and_(is_droppable, pc.less_equal(rows["revision"], merge.settled))
     for outside in merge.outside:
-        if not pc.any(is_done).as_py():
+        if not pc.any(is_droppable).as_py():
             return rows
-        is_done = pc.and_(is_done, pc.invert(_may_be_in(outside, rows, clock)))
-    return rows.filter(pc.invert(is_done))
+        is_droppable = pc.and_(
+            is_droppable, pc.invert(_can_have_older_row(outside, rows, retention_column))
+        )
+    return rows.filter(pc.invert(is_droppable))
 
 
 def _is_highest(rows: pa.Table, window: Sequence[str]) -> npt.NDArray[np.bool_]:
@@ -225,16 +227,18 @@ def _is_highest(rows: pa.Table, window: Sequence[str]) -> npt.NDArray[np.bool_]:
     return highest
 
 
-def _may_be_in(outside: FileRanges, rows: pa.Table, clock: str | None) -> pa.ChunkedArray:
+def _can_have_older_row(
+    outside: FileRanges, rows: pa.Table, retention_column: str | None
+) -> pa.ChunkedArray:
     """Return True for each row if a file can have an older row of its window."""
     if outside.keys is None or outside.revisions is None:
         return pa.chunked_array([pa.repeat(pa.scalar(value=False), len(rows))])
     is_older = pc.greater(rows["revision"], outside.revisions.least)
     keys = Range(*(pa.scalar(bound.decode(), pa.string()) for bound in outside.keys))
     within = pc.and_(is_older, _is_within(rows["key"], keys))
-    if clock is None or outside.clock is None:
+    if retention_column is None or outside.clock is None:
         return within
-    return pc.and_(within, _is_within(rows[clock].cast(pa.int64()), outside.clock))
+    return pc.and_(within, _is_within(rows[retention_column].cast(pa.int64()), outside.clock))
 
 
 def _is_within(column: pa.ChunkedArray, bounds: Range) -> pa.ChunkedArray:

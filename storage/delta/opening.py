@@ -31,7 +31,7 @@ from oriel.storage.delta.entries import (
 from oriel.storage.errors import CorruptLog
 from oriel.storage.files import current_files, file_digest, is_object, replace_file, uri
 
-LOG_FOLDER = "_delta_log"
+LOG_DIRECTORY = "_delta_log"
 
 #: The file that names the newest Delta checkpoint.
 _POINTER = "_last_checkpoint"
@@ -113,7 +113,7 @@ def open_verified(folder: Path, version: int | None = None) -> tuple[DeltaTable,
     files = log_files(folder, version)
     options = _OBJECT_OPTIONS if is_object(folder) else None
     delta = DeltaTable(uri(folder), version=version, storage_options=options)
-    _refuse_other_tables(files, str(delta.metadata().id))
+    _reject_other_tables(files, str(delta.metadata().id))
     return delta, files
 
 
@@ -129,15 +129,15 @@ def log_files(folder: Path, version: int | None, *, ignored: int = -1) -> LogFil
         DamagedCheckpoint: the checkpoint is missing or differs from its digest.
         CorruptLog: an entry is missing, or it is not the entry that was written.
     """
-    log = folder / LOG_FOLDER
+    log = folder / LOG_DIRECTORY
     names = current_files().names(log)
     versions = [int(match[1]) for match in map(_ENTRY_NAME.fullmatch, names) if match]
-    whole = _checkpoints(names)
+    complete = _checkpoints(names)
     if _POINTER in names:
-        _refuse_missing_checkpoint(log, {ignored, *whole}, max(versions, default=-1))
+        _reject_missing_checkpoint(log, {ignored, *complete}, max(versions, default=-1))
     checkpoints = {
         number: found
-        for number, found in whole.items()
+        for number, found in complete.items()
         if number != ignored and (version is None or number <= version)
     }
     newest = max(checkpoints, default=-1)
@@ -150,7 +150,7 @@ def log_files(folder: Path, version: int | None, *, ignored: int = -1) -> LogFil
     return LogFiles([log / name for name in checkpoints.get(newest, ())], entries)
 
 
-def _refuse_missing_checkpoint(log: Path, known: Collection[int], newest: int) -> None:
+def _reject_missing_checkpoint(log: Path, known: Collection[int], newest: int) -> None:
     """Reject a log whose pointer names a missing checkpoint, because delta-rs fails on it.
 
     ``newest`` is the last entry. A pointer beyond it is damaged, and readers list the log instead.
@@ -180,7 +180,7 @@ def _checkpoints(names: Sequence[str]) -> dict[int, list[str]]:
 
 def _entries(folder: Path, versions: range) -> Iterator[tuple[Path, Sequence[Action]]]:
     for version in versions:
-        path = folder / LOG_FOLDER / entry_name(version)
+        path = folder / LOG_DIRECTORY / entry_name(version)
         try:
             actions = read_actions(path, entry_content(path))
         except FileNotFoundError:
@@ -190,7 +190,7 @@ def _entries(folder: Path, versions: range) -> Iterator[tuple[Path, Sequence[Act
         yield path, actions
 
 
-def _refuse_other_tables(files: LogFiles, table_id: str) -> None:
+def _reject_other_tables(files: LogFiles, table_id: str) -> None:
     """Reject entries that Oriel wrote for another table."""
     known = {table_id}
     for actions in files.entries.values():
@@ -212,16 +212,16 @@ def open_with_files(folder: Path, version: int | None = None) -> DeltaTable:
     delta, log_files = open_verified(folder, version)
     tags = log_files.tags()
     for path in map(unquote, pa.table(delta.get_add_actions())["path"].to_pylist()):
-        open_data_file(folder / path, tags.get(path, {}).get(DIGEST_TAG), once=True).close()
+        open_data_file(folder / path, tags.get(path, {}).get(DIGEST_TAG), verify_once=True).close()
     return delta
 
 
 def has_table(folder: Path) -> bool:
     """Return True if a directory has a table, complete or not."""
-    return current_files().is_folder(folder / LOG_FOLDER)
+    return current_files().is_folder(folder / LOG_DIRECTORY)
 
 
-def table_folders(tables: Path) -> list[Path]:
+def table_directories(tables: Path) -> list[Path]:
     """Return the directories in ``tables`` that have a table, by name."""
     names = sorted(current_files().names(tables))
     return [tables / name for name in names if has_table(tables / name)]

@@ -15,7 +15,7 @@ from deltalake import DeltaTable, Schema
 
 from oriel.storage.delta.data_files import AddedFile
 from oriel.storage.delta.entries import Action, create_entry, sealed_entry
-from oriel.storage.delta.opening import LOG_FOLDER, open_delta
+from oriel.storage.delta.opening import LOG_DIRECTORY, open_delta
 from oriel.storage.position import COMMIT_APPLICATION_KEY
 
 #: Appends only, because these writers do not implement the features of later versions.
@@ -66,7 +66,7 @@ def replace_rows(
         version = delta.version() + 1
         entry = sealed_entry(actions, version, str(delta.metadata().id))
         try:
-            create_entry(folder / LOG_FOLDER, version, entry, sync=sync)
+            create_entry(folder / LOG_DIRECTORY, version, entry, sync=sync)
         except FileExistsError:
             # Another process was faster. Its rows must be replaced also.
             continue
@@ -86,9 +86,10 @@ def _actions(
         **info,
         COMMIT_APPLICATION_KEY: application,
     }
-    old = pa.table(delta.get_add_actions()).column("path").to_pylist()
+    old_paths = pa.table(delta.get_add_actions()).column("path").to_pylist()
     removes: list[Action] = [
-        {"remove": {"path": path, "deletionTimestamp": now_ms, "dataChange": True}} for path in old
+        {"remove": {"path": path, "deletionTimestamp": now_ms, "dataChange": True}}
+        for path in old_paths
     ]
     return [
         {"commitInfo": commit_info},
@@ -116,7 +117,7 @@ def create_table(
         "createdTime": _now_ms(),
     }
     actions = [_commit_info("CREATE TABLE"), {"protocol": _PROTOCOL}, {"metaData": metadata}]
-    create_entry(folder / LOG_FOLDER, 0, sealed_entry(actions, 0, table_id), sync=sync)
+    create_entry(folder / LOG_DIRECTORY, 0, sealed_entry(actions, 0, table_id), sync=sync)
 
 
 def changed_metadata(
@@ -148,7 +149,7 @@ def change_metadata(
     version = delta.version() + 1
     table_id = str(delta.metadata().id)
     entry = sealed_entry([_commit_info(operation), metadata], version, table_id)
-    create_entry(folder / LOG_FOLDER, version, entry, sync=sync)
+    create_entry(folder / LOG_DIRECTORY, version, entry, sync=sync)
 
 
 def _commit_info(operation: str) -> dict[str, Any]:

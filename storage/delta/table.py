@@ -36,7 +36,7 @@ from oriel.storage.delta.entries import (
 )
 from oriel.storage.delta.log import DeltaLog
 from oriel.storage.delta.opening import (
-    LOG_FOLDER,
+    LOG_DIRECTORY,
     DamagedCheckpoint,
     digest_path,
     log_files,
@@ -78,7 +78,7 @@ class Table:
             CorruptLog: the table has features that this writer does not have.
         """
         self._folder = folder
-        self._log = folder / LOG_FOLDER
+        self._log = folder / LOG_DIRECTORY
         self._sync = sync
         #: The table as delta-rs has read it, with the list of all files. None after the first
         #: commit.
@@ -175,7 +175,7 @@ class Table:
         ]
         while True:
             self._follow()
-            self._refuse_committed(application, batch)
+            self._reject_committed(application, batch)
             content = sealed_entry(actions, self._version + 1, self._table_id)
             try:
                 create_entry(self._log, self._version + 1, content, sync=self._sync)
@@ -191,7 +191,7 @@ class Table:
 
     def _take(self, delta: DeltaTable) -> None:
         """Start from the version that delta-rs has read."""
-        refuse_protocol(self._folder, delta.protocol().min_writer_version)
+        reject_protocol(self._folder, delta.protocol().min_writer_version)
         self._opened = delta
         self._version = delta.version()
         self._properties = dict(delta.metadata().configuration)
@@ -226,9 +226,9 @@ class Table:
             self._properties = action["metaData"].get("configuration", {})
             self._table_id = str(action["metaData"]["id"])
         elif "protocol" in action:
-            refuse_protocol(self._folder, action["protocol"]["minWriterVersion"])
+            reject_protocol(self._folder, action["protocol"]["minWriterVersion"])
 
-    def _refuse_committed(self, application: str, batch: int) -> None:
+    def _reject_committed(self, application: str, batch: int) -> None:
         recorded = self._batches.get(application)
         if recorded is not None and recorded >= batch:
             message = (
@@ -239,7 +239,7 @@ class Table:
             raise ForeignCheckpoint(message)
 
 
-def refuse_protocol(folder: Path, writer_version: int) -> None:
+def reject_protocol(folder: Path, writer_version: int) -> None:
     """Reject a table with features that these writers do not have.
 
     Raises:
@@ -267,8 +267,8 @@ def open_table(
             must not have.
     """
     current_files().make_folder(folder, sync=False)
-    log = folder / LOG_FOLDER
-    _set_aside_torn_entry(log)
+    log = folder / LOG_DIRECTORY
+    _rename_torn_entry(log)
     try:
         return Table(_open_existing(folder), folder, sync=sync)
     except TableNotFoundError:
@@ -297,7 +297,7 @@ def existing_table(folder: Path, *, sync: bool) -> Table:
     return Table(_open_existing(folder), folder, sync=sync)
 
 
-def _set_aside_torn_entry(log: Path) -> None:
+def _rename_torn_entry(log: Path) -> None:
     """Rename the newest entry if it is torn, so that its batch is committed again.
 
     This loses nothing. An entry is forced to disk before its batch is acknowledged, and the next
@@ -321,10 +321,10 @@ def _set_aside_torn_entry(log: Path) -> None:
             "checkpoint and let the pipeline rebuild it from the log"
         )
         raise CorruptLog(message)
-    _set_aside(newest[-1])
+    _rename_damaged(newest[-1])
 
 
-def _set_aside(path: Path) -> None:
+def _rename_damaged(path: Path) -> None:
     """Rename a file instead of deleting it, so that an operator can examine it."""
     files, aside = current_files(), path.with_name(f"{path.name}.torn")
     files.delete(aside)
@@ -344,14 +344,14 @@ def _open_existing(folder: Path) -> DeltaTable:
         except CorruptLog:
             # Only the checkpoint has some of the entries.
             raise damaged from None
-        _set_aside_checkpoint(folder / LOG_FOLDER, damaged.version)
+        _rename_checkpoint(folder / LOG_DIRECTORY, damaged.version)
     except DeltaError:
-        log, files = folder / LOG_FOLDER, current_files()
+        log, files = folder / LOG_DIRECTORY, current_files()
         # A checkpoint only saves reads. If every entry exists, it is not needed.
         if files.exists(log / entry_name(0)):
             for name in files.names(log):
                 if fnmatch(name, "*.checkpoint*.parquet") or name == "_last_checkpoint":
-                    _set_aside(log / name)
+                    _rename_damaged(log / name)
     try:
         return open_delta(folder)
     except DeltaError as error:
@@ -363,10 +363,10 @@ def _open_existing(folder: Path) -> DeltaTable:
         raise CorruptLog(message) from error
 
 
-def _set_aside_checkpoint(log: Path, version: int) -> None:
+def _rename_checkpoint(log: Path, version: int) -> None:
     """Rename a version's checkpoint, and delete the files that refer to it."""
     with suppress(FileNotFoundError):
-        _set_aside(log / f"{version:020d}.checkpoint.parquet")
+        _rename_damaged(log / f"{version:020d}.checkpoint.parquet")
     current_files().delete(log / "_last_checkpoint")
     current_files().delete(digest_path(log, version))
 
@@ -384,7 +384,7 @@ def add_checkpoint(folder: Path, version: int | None = None) -> None:
             this as a gap.
     """
     delta = open_delta(folder, version)
-    log = folder / LOG_FOLDER
+    log = folder / LOG_DIRECTORY
     current_files().delete(digest_path(log, delta.version()))
     delta.create_checkpoint()
     record_checkpoint(log, delta.version())

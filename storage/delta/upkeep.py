@@ -12,12 +12,12 @@ from oriel.storage.delta.retention import DELETED_FILE_RETENTION, LOG_RETENTION,
 from oriel.storage.delta.table import existing_table
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """Do nothing. This is the default of the callbacks."""
 
 
 @dataclass(frozen=True)
-class UpkeepSettings:
+class MaintenanceSettings:
     """The settings of the maintenance of a table.
 
     Attributes:
@@ -35,7 +35,7 @@ class UpkeepSettings:
     deleted_file_retention_ms: int | None = None
 
 
-class TableFigures(NamedTuple):
+class TableSize(NamedTuple):
     """The size of a table.
 
     Attributes:
@@ -51,10 +51,10 @@ class TableFigures(NamedTuple):
     log_entries: int
 
 
-class TableUpkeep:
+class TableMaintenance:
     """Keeps one table small. One thread uses it, while other threads and processes write."""
 
-    def __init__(self, folder: Path, settings: UpkeepSettings) -> None:
+    def __init__(self, folder: Path, settings: MaintenanceSettings) -> None:
         self.folder = folder
         self._settings = settings
         self._files: TableFiles | None = None
@@ -63,27 +63,27 @@ class TableUpkeep:
         #: The live files when nothing was due. Files are checked again when enough are new.
         self._settled: set[str] | None = None
 
-    def figures(self) -> TableFigures:
+    def figures(self) -> TableSize:
         """Return the size of the table at its newest version."""
         files, compaction, _cleanup = self._opened()
         sizes = [file.size for file in files.live.values()]
-        return TableFigures(len(sizes), sum(sizes), compaction.rows(), len(files.entries))
+        return TableSize(len(sizes), sum(sizes), compaction.rows(), len(files.entries))
 
     def step(
         self,
         committed: Committed,
-        refuse: Callable[[], None] = _nothing,
-        between: Callable[[], None] = _nothing,
+        check_may_write: Callable[[], None] = _do_nothing,
+        after_file: Callable[[], None] = _do_nothing,
         *,
-        size_most: int | None = None,
+        merge_bytes_max: int | None = None,
     ) -> bool:
         """Do the next piece of work.
 
         Args:
             committed: The last committed batch of each store.
-            refuse: Raises an error if this process must not write any more.
-            between: Called after each file of a large merge.
-            size_most: The maximum bytes of a merge. Larger merges are left for another time.
+            check_may_write: Raises an error if this process must not write any more.
+            after_file: Called after each file of a large merge.
+            merge_bytes_max: The maximum bytes of a merge. Larger merges are left for another time.
 
         Returns:
             False if nothing was due.
@@ -94,72 +94,74 @@ class TableUpkeep:
         """
         _files, compaction, cleanup = self._opened()
         try:
-            if self._settings.compacts and self._compact(compaction, refuse, between, size_most):
+            if self._settings.compacts and self._compact(
+                compaction, check_may_write, after_file, merge_bytes_max
+            ):
                 return True
         except BaseException:
             # A file that another process removed can be the cause, so the table is read again.
             self._files = None
             raise
-        if cleanup.checkpoint(refuse):
+        if cleanup.checkpoint(check_may_write):
             return True
         if self._settings.compacts:
-            cleanup.clean_log(refuse)
-            cleanup.remove_files(committed, refuse)
+            cleanup.clean_log(check_may_write)
+            cleanup.remove_files(committed, check_may_write)
         return False
 
-    def merge_small(self, refuse: Callable[[], None] = _nothing) -> None:
+    def merge_small(self, check_may_write: Callable[[], None] = _do_nothing) -> None:
         """Merge small files if there are enough. This is the fast part of ``step``."""
         _files, compaction, _cleanup = self._opened()
-        if self._settings.compacts and self._has_news():
+        if self._settings.compacts and self._has_enough_new_files():
             runs = compaction.due(only_small=True)
             if runs:
-                compaction.merge(runs, refuse)
+                compaction.merge(runs, check_may_write)
 
     def compact_all(
         self,
         committed: Committed,
-        refuse: Callable[[], None] = _nothing,
-        between: Callable[[], None] = _nothing,
+        check_may_write: Callable[[], None] = _do_nothing,
+        after_file: Callable[[], None] = _do_nothing,
     ) -> Compacted | None:
         """Merge all files into one run and clean up.
 
         Args:
             committed: The last committed batch of each store.
-            refuse: Raises an error if this process must not write any more.
-            between: Called after each written file.
+            check_may_write: Raises an error if this process must not write any more.
+            after_file: Called after each written file.
 
         Returns:
             The result of the merge, or None if there was nothing to merge.
         """
         _files, compaction, cleanup = self._opened()
-        compaction.drop_expired(refuse)
+        compaction.drop_expired(check_may_write)
         runs: list[Run] = compaction.runs()
-        done = compaction.merge(runs, refuse, between) if runs else None
-        cleanup.checkpoint(refuse, at_once=True)
-        cleanup.clean_log(refuse)
-        cleanup.remove_files(committed, refuse)
+        done = compaction.merge(runs, check_may_write, after_file) if runs else None
+        cleanup.checkpoint(check_may_write, at_once=True)
+        cleanup.clean_log(check_may_write)
+        cleanup.remove_files(committed, check_may_write)
         return done
 
     def _compact(
         self,
         compaction: Compaction,
-        refuse: Callable[[], None],
-        between: Callable[[], None],
-        size_most: int | None,
+        check_may_write: Callable[[], None],
+        after_file: Callable[[], None],
+        merge_bytes_max: int | None,
     ) -> bool:
-        if not self._has_news():
+        if not self._has_enough_new_files():
             return False
-        if compaction.drop_expired(refuse):
+        if compaction.drop_expired(check_may_write):
             return True
         runs = compaction.due()
-        is_small = size_most is None or sum(run.size for run in runs) <= size_most
+        is_small = merge_bytes_max is None or sum(run.size for run in runs) <= merge_bytes_max
         if runs and is_small:
-            return compaction.merge(runs, refuse, between).version is not None
+            return compaction.merge(runs, check_may_write, after_file).version is not None
         assert self._files is not None
         self._settled = set(self._files.live)
         return False
 
-    def _has_news(self) -> bool:
+    def _has_enough_new_files(self) -> bool:
         """Return True at the start, and when enough files are new since nothing was due."""
         assert self._files is not None
         if self._settled is None:
@@ -170,7 +172,7 @@ class TableUpkeep:
     def _opened(self) -> tuple[TableFiles, Compaction, Cleanup]:
         settings = self._settings
         if self._files is None or self._compaction is None or self._cleanup is None:
-            self._keep_properties()
+            self._set_properties()
             self._files = TableFiles(self.folder)
             self._compaction = Compaction(self._files, settings.limits, sync=settings.sync)
             self._cleanup = Cleanup(self._files, sync=settings.sync)
@@ -178,14 +180,14 @@ class TableUpkeep:
         self._files.follow()
         return self._files, self._compaction, self._cleanup
 
-    def _keep_properties(self) -> None:
+    def _set_properties(self) -> None:
         """Set the table properties of the settings."""
         settings = self._settings
-        asked = {
+        wanted_properties = {
             LOG_RETENTION: settings.log_retention_ms,
             DELETED_FILE_RETENTION: settings.deleted_file_retention_ms,
         }
-        for name, time_ms in asked.items():
+        for name, time_ms in wanted_properties.items():
             if time_ms is None:
                 continue
             table = existing_table(self.folder, sync=settings.sync)

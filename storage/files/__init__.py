@@ -15,17 +15,17 @@ succeeds. A reader of a replaced file sees the old or the new content, never a p
 loss, a file exists with its content if the file and then its directory were synced.
 """
 
-from oriel.storage.files.by_place import FilesByPlace
+from oriel.storage.files.by_place import FilesByPath
 from oriel.storage.files.cache import RUN as CACHE_RUN
 from oriel.storage.files.cache import SETTINGS as CACHE_SETTINGS
-from oriel.storage.files.contract import Files, ListedFile, Stamp, WrittenFile
+from oriel.storage.files.contract import FileIdentity, Files, ListedFile, WrittenFile
 from oriel.storage.files.current import (
     create_file,
     current_files,
     replace_file,
+    sync_directories,
     sync_file,
     sync_folder,
-    sync_folders,
     use_files,
 )
 from oriel.storage.files.digests import digest, file_digest, with_digest, without_digest
@@ -38,36 +38,36 @@ from oriel.storage.files.faults import (
 from oriel.storage.files.local import LocalFiles
 from oriel.storage.files.object_requests import waiting_for
 from oriel.storage.files.objects import ObjectFiles
-from oriel.storage.files.places import absolute, data_folder, is_object, uri
-from oriel.storage.files.problems import disk_problem, names_file
+from oriel.storage.files.places import absolute, is_object, parse_data_directory, uri
+from oriel.storage.files.problems import add_filename_to_errors, disk_problem
 
 __all__ = [
     "CACHE_RUN",
     "CACHE_SETTINGS",
     "CountingFiles",
     "FailingFiles",
+    "FileIdentity",
     "Files",
-    "FilesByPlace",
+    "FilesByPath",
     "ForgettingFiles",
     "HookedFiles",
     "ListedFile",
     "LocalFiles",
     "ObjectFiles",
-    "Stamp",
     "WrittenFile",
     "absolute",
+    "add_filename_to_errors",
     "create_file",
     "current_files",
-    "data_folder",
     "digest",
     "disk_problem",
     "file_digest",
     "is_object",
-    "names_file",
+    "parse_data_directory",
     "replace_file",
+    "sync_directories",
     "sync_file",
     "sync_folder",
-    "sync_folders",
     "uri",
     "use_files",
     "waiting_for",

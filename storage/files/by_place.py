@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from oriel.storage.files.contract import Files, Fill, ListedFile, Stamp, WrittenFile
+from oriel.storage.files.contract import FileIdentity, Files, Fill, ListedFile, WrittenFile
 from oriel.storage.files.local import LocalFiles
 from oriel.storage.files.objects import ObjectFiles
 from oriel.storage.files.places import is_object
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class FilesByPlace:
+class FilesByPath:
     """``Files`` on this machine's file systems and in buckets."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class FilesByPlace:
     def is_folder(self, path: Path) -> bool:
         return self._of(path).is_folder(path)
 
-    def stamp(self, path: Path) -> Stamp | None:
+    def stamp(self, path: Path) -> FileIdentity | None:
         return self._of(path).stamp(path)
 
     def names(self, folder: Path) -> list[str]:

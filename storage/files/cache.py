@@ -17,22 +17,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_FOLDER, _BYTES, RUN = "ORIEL_CACHE", "ORIEL_CACHE_BYTES", "ORIEL_CACHE_RUN"
+_DIRECTORY, _BYTES, RUN = "ORIEL_CACHE", "ORIEL_CACHE_BYTES", "ORIEL_CACHE_RUN"
 #: The settings that are the same on all machines of a run.
 SETTINGS = {_BYTES, RUN}
-_BYTES_MOST = 4 * 2**30
+_BYTES_MAX = 4 * 2**30
 #: Limit of the number of copies, because a trim examines every copy.
-_COPIES_MOST = 10_000
+_COPIES_MAX = 10_000
 #: New copies after which the cache is trimmed. A sixteenth of its bytes in new copies also counts.
-_LOOK_COPIES = 500
+_TRIM_AFTER_COPIES = 500
 
 
 class FileCache:
     """Copies by name. The least recently used copies are deleted."""
 
     def __init__(self) -> None:
-        self.folder = Path(os.environ.get(_FOLDER) or _own_folder())
-        self.bytes_most = int(os.environ.get(_BYTES) or _BYTES_MOST)
+        self.folder = Path(os.environ.get(_DIRECTORY) or _default_directory())
+        self.bytes_most = int(os.environ.get(_BYTES) or _BYTES_MAX)
         self._run = os.environ.get(RUN) or uuid.uuid4().hex
         self._new_copies = self._new_bytes = 0
 
@@ -63,7 +63,7 @@ class FileCache:
         self._new_copies += 1
         self._new_bytes += draft.stat().st_size
         draft.replace(self._path(name))
-        if self._new_copies >= _LOOK_COPIES or self._new_bytes * 16 >= self.bytes_most:
+        if self._new_copies >= _TRIM_AFTER_COPIES or self._new_bytes * 16 >= self.bytes_most:
             self._new_copies = self._new_bytes = 0
             self._trim()
 
@@ -81,10 +81,10 @@ class FileCache:
                     status = entry.stat()
                     found.append((status.st_mtime_ns, status.st_size, entry.path))
         found.sort(reverse=True)
-        held = 0
+        kept_bytes = 0
         for number, (_, size, path) in enumerate(found, 1):
-            held += size
-            if held > self.bytes_most or number > _COPIES_MOST:
+            kept_bytes += size
+            if kept_bytes > self.bytes_most or number > _COPIES_MAX:
                 Path(path).unlink(missing_ok=True)
 
     def _path(self, name: str) -> Path:
@@ -99,9 +99,11 @@ class FileCache:
         # For each draft, because the system can clean up the directory for temporary files.
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.folder.stat().st_uid != os.getuid():
-            message = f"{self.folder} belongs to another user. Set {_FOLDER} to your own directory"
+            message = (
+                f"{self.folder} belongs to another user. Set {_DIRECTORY} to your own directory"
+            )
             raise PermissionError(message)
 
 
-def _own_folder() -> str:
+def _default_directory() -> str:
     return f"{tempfile.gettempdir()}/oriel-cache-{os.getuid()}"

@@ -15,7 +15,7 @@ Fill = Callable[["pa.NativeFile"], object]
 
 #: Identifies the content of a file: inode (for objects, a checksum of the entity tag),
 #: modification time in ns, size in bytes.
-Stamp = tuple[int, int, int]
+FileIdentity = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Files(Protocol):
     and name are on disk when a method returns.
     """
 
-    def reach(self, folder: Path) -> None:
-        """Check that the storage of ``folder`` is usable. The directory need not exist.
+    def reach(self, directory: Path) -> None:
+        """Check that the storage of ``directory`` is usable. The directory need not exist.
 
         Raises:
             ObjectStoreFailed: It is not usable. The message says why and what to do.
@@ -68,16 +68,16 @@ class Files(Protocol):
     def is_folder(self, path: Path) -> bool:
         """Return whether a directory exists. In a bucket, it exists if it contains an object."""
 
-    def stamp(self, path: Path) -> Stamp | None:
+    def stamp(self, path: Path) -> FileIdentity | None:
         """Return the identity of a file's content, None if the file does not exist."""
 
-    def names(self, folder: Path) -> list[str]:
+    def names(self, directory: Path) -> list[str]:
         """Return the names in a directory, unordered. A missing directory has no names."""
 
-    def listed(self, folder: Path) -> list[ListedFile]:
+    def listed(self, directory: Path) -> list[ListedFile]:
         """Return the files in a directory, unordered. A missing directory has no files."""
 
-    def make_folder(self, folder: Path, *, sync: bool) -> None:
+    def make_folder(self, directory: Path, *, sync: bool) -> None:
         """Create a directory and its parents, unless they exist."""
 
     def create(self, path: Path, content: bytes, *, sync: bool) -> None:
@@ -109,11 +109,11 @@ class Files(Protocol):
     def delete(self, path: Path) -> None:
         """Delete a file if it exists."""
 
-    def delete_folder(self, folder: Path) -> None:
+    def delete_folder(self, directory: Path) -> None:
         """Delete a directory and its content if it exists."""
 
     def sync_file(self, path: Path) -> None:
         """Force the content of a file to disk."""
 
-    def sync_folder(self, folder: Path) -> None:
+    def sync_folder(self, directory: Path) -> None:
         """Force the names in a directory to disk, so that its new files survive a power loss."""

@@ -4,26 +4,26 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from oriel.storage.files.by_place import FilesByPlace
+from oriel.storage.files.by_place import FilesByPath
 from oriel.storage.files.contract import Files
 
 #: Global and not context-local, because Spark calls back in its own threads.
-_in_place: list[Files] = [FilesByPlace()]
+_active: list[Files] = [FilesByPath()]
 
 
 def current_files() -> Files:
     """Return the active implementation of ``Files``."""
-    return _in_place[-1]
+    return _active[-1]
 
 
 @contextmanager
 def use_files(files: Files) -> Iterator[Files]:
     """Activate ``files`` for a ``with`` block, in all threads of this process."""
-    _in_place.append(files)
+    _active.append(files)
     try:
         yield files
     finally:
-        _in_place.pop()
+        _active.pop()
 
 
 def sync_file(path: Path) -> None:
@@ -36,7 +36,7 @@ def sync_folder(path: Path) -> None:
     current_files().sync_folder(path)
 
 
-def sync_folders(paths: Iterable[Path]) -> None:
+def sync_directories(paths: Iterable[Path]) -> None:
     """Force the names in the directories to disk, once per distinct directory."""
     for path in dict.fromkeys(paths):
         sync_folder(path)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from oriel.storage.files.by_place import FilesByPlace
-from oriel.storage.files.contract import Files, Fill, ListedFile, Stamp, WrittenFile
+from oriel.storage.files.by_place import FilesByPath
+from oriel.storage.files.contract import FileIdentity, Files, Fill, ListedFile, WrittenFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,9 +31,9 @@ class HookedFiles:
     def __init__(
         self, before: Callable[[str, Path], None] | None = None, *, inner: Files | None = None
     ) -> None:
-        """Wrap ``inner``. Default: ``FilesByPlace()``."""
+        """Wrap ``inner``. Default: ``FilesByPath()``."""
         self._before = before
-        self.inner: Files = inner or FilesByPlace()
+        self.inner: Files = inner or FilesByPath()
 
     def before(self, operation: str, path: Path) -> None:
         """Handle an operation before it runs. An exception prevents the operation."""
@@ -64,7 +64,7 @@ class HookedFiles:
         self.before("is_folder", path)
         return self.inner.is_folder(path)
 
-    def stamp(self, path: Path) -> Stamp | None:
+    def stamp(self, path: Path) -> FileIdentity | None:
         self.before("stamp", path)
         return self.inner.stamp(path)
 
@@ -144,7 +144,7 @@ class FailingFiles(HookedFiles):
             completes, and the caller gets an error. ``half``: ``write`` writes the first half of
             the file, ``create`` and ``replace`` leave a draft, and others do nothing.
         first: The first operation that fails, counted from 1. Default: ``every``.
-        inner: The wrapped files. Default: ``FilesByPlace()``.
+        inner: The wrapped files. Default: ``FilesByPath()``.
     """
 
     def __init__(

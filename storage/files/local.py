@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from oriel.storage.files.contract import Fill, ListedFile, Stamp, WrittenFile
-from oriel.storage.files.problems import names_file
+from oriel.storage.files.contract import FileIdentity, Fill, ListedFile, WrittenFile
+from oriel.storage.files.problems import add_filename_to_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +22,7 @@ _DRAFT = re.compile(r"\.(?P<name>.+)\.(?P<process>\d+)(?:@(?P<host>[^/]+))?\.dra
 
 
 @contextmanager
-def _tells_directories(path: Path) -> Iterator[None]:
+def _directory_errors(path: Path) -> Iterator[None]:
     """Raise ``IsADirectoryError`` if ``path`` is a directory. Arrow's error has no ``errno``."""
     try:
         yield
@@ -49,13 +49,13 @@ class LocalFiles:
     def open(self, path: Path) -> "pa.NativeFile":
         import pyarrow as pa  # noqa: PLC0415 - only processes that read tables have it in memory
 
-        with _tells_directories(path):
+        with _directory_errors(path):
             return pa.OSFile(str(path))
 
     def map(self, path: Path) -> "pa.NativeFile":
         import pyarrow as pa  # noqa: PLC0415
 
-        with _tells_directories(path):
+        with _directory_errors(path):
             return pa.memory_map(str(path))
 
     def exists(self, path: Path) -> bool:
@@ -64,7 +64,7 @@ class LocalFiles:
     def is_folder(self, path: Path) -> bool:
         return path.is_dir()
 
-    def stamp(self, path: Path) -> Stamp | None:
+    def stamp(self, path: Path) -> FileIdentity | None:
         try:
             status = path.stat()
         except (FileNotFoundError, NotADirectoryError):
@@ -116,7 +116,7 @@ class LocalFiles:
         import pyarrow as pa  # noqa: PLC0415
 
         try:
-            with names_file(path):
+            with add_filename_to_errors(path):
                 with pa.OSFile(str(path), "wb") as sink:
                     fill(sink)
                 if sync:
@@ -163,11 +163,11 @@ class LocalFiles:
 
     def _write_draft(self, path: Path, content: bytes, *, sync: bool) -> Path:
         """Write a draft in the directory of ``path``, with its content on disk if ``sync``."""
-        _remove_left_drafts(path.parent)
+        _delete_abandoned_drafts(path.parent)
         # On a shared mount, processes of two hosts can have the same id.
         draft = path.with_name(f".{path.name}.{os.getpid()}@{socket.gethostname()}.draft")
         try:
-            with names_file(path), draft.open("wb") as file:
+            with add_filename_to_errors(path), draft.open("wb") as file:
                 file.write(content)
                 if sync:
                     file.flush()
@@ -179,7 +179,7 @@ class LocalFiles:
 
 
 @cache
-def _remove_left_drafts(folder: Path) -> None:
+def _delete_abandoned_drafts(folder: Path) -> None:
     """Delete the drafts in ``folder`` of processes of this host that no longer run.
 
     A process does this once per directory, before its first write, because listing a large

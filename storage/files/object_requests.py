@@ -35,7 +35,7 @@ _CONNECT = timedelta(seconds=5)
 #: The client retries single failures quickly. ``ObjectRequests`` handles longer outages.
 _CLIENT_RETRIES = 2
 _FIRST_PAUSE_SECONDS = 0.1
-_MOST_PAUSE_SECONDS = 2.0
+_PAUSE_SECONDS_MAX = 2.0
 
 _NO_BUCKET = "NoSuchBucket"
 #: The client raises its own exceptions for these statuses, except for list requests.
@@ -122,7 +122,7 @@ class ObjectRequests:
                 if not is_first and _outages.setdefault(place, outage) is outage:
                     _report(outage, retry_seconds)
                 time.sleep(pause)
-                pause = min(2 * pause, _MOST_PAUSE_SECONDS)
+                pause = min(2 * pause, _PAUSE_SECONDS_MAX)
             else:
                 if _outages and (ended := _outages.pop(place, None)) is not None:
                     _report_end(ended)
@@ -162,7 +162,7 @@ def _report_end(outage: _Outage) -> None:
     say("object-store-available", line)
 
 
-def not_there(path: Path) -> FileNotFoundError:
+def object_not_found(path: Path) -> FileNotFoundError:
     """Return the error of a read of an object that does not exist."""
     return FileNotFoundError(2, "the object does not exist", uri(path))
 
@@ -181,7 +181,7 @@ def _errors_of_files(path: Path) -> Iterator[None]:
                 "another bucket"
             )
             raise ObjectStoreFailed(message) from error
-        raise not_there(path) from error
+        raise object_not_found(path) from error
     except exceptions.AlreadyExistsError as error:
         raise FileExistsError(17, "the object already exists", uri(path)) from error
     except exceptions.BaseError as error:

@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oriel.storage.files.cache import FileCache
-from oriel.storage.files.contract import Fill, ListedFile, Stamp, WrittenFile
-from oriel.storage.files.object_requests import ObjectRequests, not_there
+from oriel.storage.files.contract import FileIdentity, Fill, ListedFile, WrittenFile
+from oriel.storage.files.object_requests import ObjectRequests, object_not_found
 from oriel.storage.files.places import bucket_and_key, uri
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from obstore.store import S3Store
 
-_AGAIN_SECONDS = 0.05
+_CREATE_RETRY_SECONDS = 0.05
 #: Concurrent parts of one upload. More would share the bandwidth, and one could time out.
 _PARTS_AT_A_TIME = 4
 
@@ -43,10 +43,10 @@ class ObjectFiles:
         """See ``Files``. One list request checks endpoint, credentials and bucket."""
         import obstore  # noqa: PLC0415 - only where there are objects
 
-        def look(store: "S3Store", key: str) -> None:
+        def list_first(store: "S3Store", key: str) -> None:
             next(iter(obstore.list(store, f"{key}/" if key else None, chunk_size=1)), None)
 
-        self._requests.send("list", folder, look, is_first=True)
+        self._requests.send("list", folder, list_first, is_first=True)
 
     def read(self, path: Path) -> bytes:
         import obstore  # noqa: PLC0415
@@ -94,12 +94,12 @@ class ObjectFiles:
     def is_folder(self, path: Path) -> bool:
         import obstore  # noqa: PLC0415
 
-        def look(store: "S3Store", key: str) -> bool:
+        def list_first(store: "S3Store", key: str) -> bool:
             return next(iter(obstore.list(store, key or None, chunk_size=1)), None) is not None
 
-        return self._requests.send("list", path, look)
+        return self._requests.send("list", path, list_first)
 
-    def stamp(self, path: Path) -> Stamp | None:
+    def stamp(self, path: Path) -> FileIdentity | None:
         import obstore  # noqa: PLC0415
 
         try:
@@ -133,7 +133,7 @@ class ObjectFiles:
                     is_ours = self.read(path) == content
                 except FileNotFoundError:
                     # Another process's put did not complete, or the object was deleted.
-                    time.sleep(_AGAIN_SECONDS)
+                    time.sleep(_CREATE_RETRY_SECONDS)
                     continue
                 # If a response is lost, the client repeats the put. Each created content names
                 # its creator, so equal content is from this process.
@@ -174,10 +174,10 @@ class ObjectFiles:
 
     def touch(self, path: Path) -> None:
         """See ``Files``. An object cannot be copied to itself, so a temporary name is used."""
-        aside = path.with_name(f"{path.name}.touched")
-        self.copy(path, aside, sync=False)
-        self.copy(aside, path, sync=False)
-        self.delete(aside)
+        temporary = path.with_name(f"{path.name}.touched")
+        self.copy(path, temporary, sync=False)
+        self.copy(temporary, path, sync=False)
+        self.delete(temporary)
 
     def delete(self, path: Path) -> None:
         import obstore  # noqa: PLC0415
@@ -237,7 +237,7 @@ class _RangesFile(io.RawIOBase):
         super().__init__()
         stamp = files.stamp(path)
         if stamp is None:
-            raise not_there(path)
+            raise object_not_found(path)
         self._files, self._path, self._size = files, path, stamp[2]
         self._position = 0
 

@@ -35,7 +35,7 @@ def absolute(path: Path) -> Path:
     return path if is_object(path) else path.resolve()
 
 
-def data_folder(text: str) -> Path:
+def parse_data_directory(text: str) -> Path:
     """Parse the directory of ``--data``: a path, ``file://...`` or ``s3://BUCKET/PREFIX``.
 
     Raises:

@@ -67,7 +67,7 @@ def disk_problem(error: BaseException | str, place: Path | None = None) -> str |
 
 
 @contextmanager
-def names_file(path: Path) -> Iterator[None]:
+def add_filename_to_errors(path: Path) -> Iterator[None]:
     """Add the path to errors of writes. The system names a file only if opening it fails."""
     try:
         yield

@@ -4,7 +4,7 @@ import sys
 
 from oriel.storage.index.check import main
 from oriel.storage.index.comparison import index_differences
-from oriel.storage.index.trust import check_at_rest
+from oriel.storage.index.trust import matches_recorded_digest
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], check_at_rest, index_differences))
+    sys.exit(main(sys.argv[1:], matches_recorded_digest, index_differences))

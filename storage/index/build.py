@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from oriel.storage.delta import TableSnapshot, missing_file
 from oriel.storage.files import current_files
-from oriel.storage.index.rows import counting_rows, file_extent, file_tables
+from oriel.storage.index.rows import file_extent, file_tables, newest_rows
 from oriel.storage.index.state import Extent, IndexState, RevisionBounds
 from oriel.storage.index.writer import IndexWriter
 from oriel.storage.shards import ALL_KEYS, Shard
@@ -36,7 +36,7 @@ def build_generation(
     table: Path,
     snapshot: TableSnapshot,
     generation: Path,
-    moved: Callable[[], None] = lambda: None,
+    on_progress: Callable[[], None] = lambda: None,
     shard: Shard = ALL_KEYS,
 ) -> IndexState:
     """Write all windows of a table version and shard to an empty generation, synced to disk.
@@ -45,7 +45,7 @@ def build_generation(
         table: The directory of the table.
         snapshot: The version of the table.
         generation: The directory of the generation.
-        moved: Called after each piece of work, to report progress.
+        on_progress: Called after each piece of work, to report progress.
         shard: The keys to index.
 
     Returns:
@@ -83,10 +83,10 @@ def build_generation(
         for rows in _encoded(files, snapshot, state, shard):
             highest = max(highest, int(rows["revision"].to_numpy().max()))
             runs.add(rows)
-            moved()
+            on_progress()
         for rows in runs.merged():
             writer.append(rows, state)
-            moved()
+            on_progress()
         state = replace(state, revisions=RevisionBounds(snapshot.batch, highest))
         writer.apply([], state)
         writer.sync()
@@ -112,22 +112,22 @@ class _Runs:
         """Use this directory for runs that do not fit in memory. It is created when needed."""
         self._folder = folder
         self._files: list[Path] = []
-        self._gathered: list[Any] = []
-        self._gathered_bytes = 0
+        self._buffered: list[Any] = []
+        self._buffered_bytes = 0
 
     def add(self, rows: Any) -> None:
         """Add encoded rows."""
-        if self._gathered_bytes + rows.nbytes > _RUN_BYTES and self._gathered:
+        if self._buffered_bytes + rows.nbytes > _RUN_BYTES and self._buffered:
             self._spill()
-        self._gathered.append(rows)
-        self._gathered_bytes += rows.nbytes
+        self._buffered.append(rows)
+        self._buffered_bytes += rows.nbytes
 
     def merged(self) -> Iterator[Any]:
         """Yield blocks with the row that counts for each window, in key order."""
         if not self._files:
-            if self._gathered:
-                rows = counting_rows(pa.concat_tables(self._gathered))
-                self._gathered = []
+            if self._buffered:
+                rows = newest_rows(pa.concat_tables(self._buffered))
+                self._buffered = []
                 for begin in range(0, len(rows), _BLOCK_ROWS):
                     yield rows.slice(begin, _BLOCK_ROWS)
             return
@@ -141,11 +141,11 @@ class _Runs:
     def _spill(self) -> None:
         self._folder.mkdir(exist_ok=True)
         path = self._folder / str(len(self._files))
-        rows = counting_rows(pa.concat_tables(self._gathered))
+        rows = newest_rows(pa.concat_tables(self._buffered))
         with pa.ipc.new_file(path, rows.schema) as file:
             file.write_table(rows, max_chunksize=_BLOCK_ROWS)
         self._files.append(path)
-        self._gathered, self._gathered_bytes = [], 0
+        self._buffered, self._buffered_bytes = [], 0
 
 
 def _blocks(path: Path) -> Iterator[Any]:
@@ -165,13 +165,13 @@ def _merge(runs: list[Iterator[Any]]) -> Iterator[Any]:
     blocks = {number: next(run) for number, run in enumerate(runs)}
     while blocks:
         bound = min(block["record"][-1].as_py() for block in blocks.values())
-        taken = []
+        mergeable = []
         for number, block in list(blocks.items()):
             count = bisect_right(block["record"], bound, key=lambda record: record.as_py())
-            taken.append(block.slice(0, count))
+            mergeable.append(block.slice(0, count))
             rest = block.slice(count) if count < len(block) else next(runs[number], None)
             if rest is None:
                 del blocks[number]
             else:
                 blocks[number] = rest
-        yield counting_rows(pa.concat_tables(taken))
+        yield newest_rows(pa.concat_tables(mergeable))

@@ -20,7 +20,7 @@ import lmdb
 import lmdb.verify
 
 from oriel.storage.errors import IndexDamaged, StoreNotReady
-from oriel.storage.files import data_folder, uri
+from oriel.storage.files import parse_data_directory, uri
 from oriel.storage.index.checksums import check, checked_content
 from oriel.storage.index.generation import STATE_KEY, open_for_reading, storage_error
 from oriel.storage.index.state import IndexState
@@ -92,7 +92,7 @@ def _check_records(generation: Path) -> None:
         opened.env.close()
 
 
-def check_in_own_process(generation: Path) -> None:
+def verify_in_subprocess(generation: Path) -> None:
     """Verify a generation in a subprocess, so that a crash does not end this process.
 
     Raises:
@@ -100,14 +100,14 @@ def check_in_own_process(generation: Path) -> None:
         StoreNotReady: the check could not run. A retry can succeed.
     """
     check = subprocess.run(_command(generation), capture_output=True, text=True, check=False)  # noqa: S603
-    outcome_of_look(generation, check.returncode, check.stdout, check.stderr)
+    raise_findings(generation, check.returncode, check.stdout, check.stderr)
 
 
-def start_look(generation: Path) -> "subprocess.Popen[str]":
+def start_verification(generation: Path) -> "subprocess.Popen[str]":
     """Start a subprocess that verifies a generation in use, at the lowest priority.
 
     For a closed file with a digest, it only compares the digest. Pass the result of the process to
-    ``outcome_of_look``.
+    ``raise_findings``.
     """
     return _start(generation)
 
@@ -126,7 +126,7 @@ def _start(generation: Path, *compared: str) -> "subprocess.Popen[str]":
     )
 
 
-def outcome_of_look(
+def raise_findings(
     generation: Path, code: int, output: str, errors: str, *, is_comparison: bool = False
 ) -> None:
     """Evaluate a finished verification or comparison.
@@ -171,7 +171,7 @@ def _stay_in_background(parent_pid: str) -> None:
 
 def main(
     arguments: list[str],
-    check_at_rest: Callable[[Path], bool],
+    matches_recorded_digest: Callable[[Path], bool],
     differences: Callable[[Path, Path, Shard], Iterable[str]],
 ) -> int:
     """Check the generation that the command line names.
@@ -179,7 +179,8 @@ def main(
     Args:
         arguments: The generation, then optionally the process id of the parent, the table and the
             shard.
-        check_at_rest: Compares a closed file with its digest. Returns False if no digest exists.
+        matches_recorded_digest: Compares a closed file with its digest. Returns False if no digest
+            exists.
         differences: Returns the differences between a generation and its table.
 
     Returns:
@@ -190,11 +191,11 @@ def main(
         match arguments[1:]:
             case [parent, table, shard]:
                 _stay_in_background(parent)
-                found = differences(path, data_folder(table), Shard.parse(shard))
+                found = differences(path, parse_data_directory(table), Shard.parse(shard))
                 damage = "; ".join(found) or None
             case [parent]:
                 _stay_in_background(parent)
-                damage = None if check_at_rest(path) else find_damage(path)
+                damage = None if matches_recorded_digest(path) else find_damage(path)
             case _:
                 damage = find_damage(path)
     except IndexDamaged as error:

@@ -60,8 +60,8 @@ class _TooManyRows(Exception):
 class _Part:
     """Hashes of the rows of an index or of a table, for one part of the record keys."""
 
-    def __init__(self, number: int, of: int) -> None:
-        self._number, self._of = np.uint64(number), np.uint64(of)
+    def __init__(self, part: int, part_count: int) -> None:
+        self._number, self._of = np.uint64(part), np.uint64(part_count)
         no_hashes = np.zeros(0, np.uint64)
         self._chunks = [(no_hashes, no_hashes, np.zeros(0, np.int64))]
         self._count = 0
@@ -71,7 +71,7 @@ class _Part:
         keys: Sequence[bytes],
         contents: Iterable[bytes],
         revisions: npt.NDArray[np.int64],
-        stands: npt.NDArray[np.bool_] | None = None,
+        is_window: npt.NDArray[np.bool_] | None = None,
     ) -> None:
         """Add the rows that belong to this part.
 
@@ -79,16 +79,16 @@ class _Part:
             keys: The record keys.
             contents: The JSON of each row.
             revisions: The revision of each row.
-            stands: False for a row that removes its window. None: no row removes its window.
+            is_window: False for a row that removes its window. None: no row removes its window.
         """
         hashed = list(map(xxh3_64_intdigest, keys))
         rows = np.fromiter(map(xxh3_64_intdigest, contents, hashed), np.uint64, len(hashed))
-        if stands is not None:
-            rows[~stands] = 0
+        if is_window is not None:
+            rows[~is_window] = 0
         of_keys = np.array(hashed, np.uint64)
-        is_mine = of_keys % self._of == self._number
-        self._chunks.append((of_keys[is_mine], rows[is_mine], revisions[is_mine]))
-        self._count += int(is_mine.sum())
+        is_in_part = of_keys % self._of == self._number
+        self._chunks.append((of_keys[is_in_part], rows[is_in_part], revisions[is_in_part]))
+        self._count += int(is_in_part.sum())
         if self._count > 2 * _PART_WINDOWS:
             self._drop_superseded()
             if len(np.unique(self._chunks[0][0])) > _PART_WINDOWS * 3 // 2:
@@ -131,22 +131,22 @@ class _Comparison:
         with self._opened.env.begin() as txn:
             state = self._state(txn)
             windows = txn.stat(self._opened.windows)["entries"]
-            are_lengths_right = self._are_lengths_right(txn)
-        if not are_lengths_right:
+            are_lengths_consistent = self._are_lengths_consistent(txn)
+        if not are_lengths_consistent:
             yield "the sessions by length of the index are not its sessions"
         record = self._snapshot(state).record
         # If the entry with the position was cleaned up, the position of the table is unknown.
         if record is not None and state.record != record:
             yield f"the position of the index is {state.record}, but the table has {record}"
         counts = _Counts()
-        of = windows // _PART_WINDOWS + 1
-        parts = [(number, of) for number in range(of)]
+        part_count = windows // _PART_WINDOWS + 1
+        parts = [(part, part_count) for part in range(part_count)]
         while parts:
-            number, of = parts.pop()
+            part, part_count = parts.pop()
             try:
-                self._compare(number, of, counts)
+                self._compare(part, part_count, counts)
             except _TooManyRows:
-                parts += [(number, 2 * of), (number + of, 2 * of)]
+                parts += [(part, 2 * part_count), (part + part_count, 2 * part_count)]
         if counts.example:
             yield (
                 f"the index differs from version {counts.version} of the table: "
@@ -154,9 +154,9 @@ class _Comparison:
                 f"{counts.different:,} are different, for example {counts.example}"
             )
 
-    def _compare(self, number: int, of: int, counts: _Counts) -> None:
+    def _compare(self, part: int, part_count: int, counts: _Counts) -> None:
         """Compare one part of the rows, and add its differences to ``counts``."""
-        index, table = _Part(number, of), _Part(number, of)
+        index, table = _Part(part, part_count), _Part(part, part_count)
         with self._opened.env.begin() as txn:
             state = self._state(txn)
             for records in self._records(txn, self._opened.windows):
@@ -172,11 +172,14 @@ class _Comparison:
                 rows["revision"].to_numpy(),
                 rows["stands"].to_numpy(),
             )
-        (mine, my_rows), (theirs, their_rows) = index.windows(), table.windows()
-        if np.array_equal(mine, theirs) and np.array_equal(my_rows, their_rows):
+        (index_keys, index_rows), (table_keys, table_rows) = index.windows(), table.windows()
+        if np.array_equal(index_keys, table_keys) and np.array_equal(index_rows, table_rows):
             return
-        surplus, missing = np.setdiff1d(mine, theirs), np.setdiff1d(theirs, mine)
-        different = np.setdiff1d(mine[~np.isin(my_rows, their_rows)], surplus)
+        surplus, missing = (
+            np.setdiff1d(index_keys, table_keys),
+            np.setdiff1d(table_keys, index_keys),
+        )
+        different = np.setdiff1d(index_keys[~np.isin(index_rows, table_rows)], surplus)
         counts.missing += len(missing)
         counts.surplus += len(surplus)
         counts.different += len(different)
@@ -219,7 +222,7 @@ class _Comparison:
                 path, state.definition, state.earliest_ms, kept, self._shard, digest
             )
 
-    def _are_lengths_right(self, txn: Any) -> bool:
+    def _are_lengths_consistent(self, txn: Any) -> bool:
         """Return True if sums of hashes show the same sessions in ``lengths`` and ``windows``."""
         difference = 0
         for records in self._records(txn, self._opened.lengths):
@@ -242,7 +245,7 @@ class _Comparison:
             )
             for key in chain(of_index, of_table):
                 if xxh3_64_intdigest(key) == key_hash:
-                    return _described(key, state)
+                    return _describe_window(key, state)
         return "a window that was removed during the comparison"
 
 
@@ -252,7 +255,7 @@ def _is_visible(key: bytes, state: IndexState) -> bool:
     return not state.earliest_ms or window_times(key)[by_end] >= state.earliest_ms
 
 
-def _described(key: bytes, state: IndexState) -> str:
+def _describe_window(key: bytes, state: IndexState) -> str:
     name = decode_prefix(prefix_of(key), state.definition.keys)
     described = "a long key" if name is None else f"key {name!r}"
     if not state.definition.window.kind.is_windowed:

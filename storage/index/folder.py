@@ -26,10 +26,10 @@ DATA_FILE = "data.mdb"
 _GENERATION = re.compile(rb"generation-[0-9a-f]{1,64}")
 
 #: Identity of the pointer file: inode and modification time in ns.
-PointerStamp = tuple[int, int]
+PointerIdentity = tuple[int, int]
 
 
-class IndexFolder:
+class IndexDirectory:
     """The index directory of one store."""
 
     def __init__(self, path: Path) -> None:
@@ -37,7 +37,7 @@ class IndexFolder:
         self.path = path
         self._pointer = os.fspath(path / _CURRENT)
 
-    def pointer_stamp(self) -> PointerStamp | None:
+    def pointer_identity(self) -> PointerIdentity | None:
         """Return the identity of the pointer, or None without an index. It needs one ``stat``.
 
         Each publication renames a new file to the pointer, so the inode changes.
@@ -103,9 +103,9 @@ class IndexFolder:
         except (OSError, ValueError):
             return None
 
-    def note_compared(self, at: float) -> None:
+    def save_compared_at(self, at: float) -> None:
         """Save when the index was compared with its table, so that a restart does not repeat it."""
-        leave_mark(self.path / _COMPARED, str(at))
+        write_marker(self.path / _COMPARED, str(at))
 
     def remove_others(self, generation: Path) -> None:
         """Delete all generations except this one. Readers keep the files that they have mapped."""
@@ -125,7 +125,7 @@ class IndexFolder:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-def withdraw(folder: IndexFolder, generation: Path, reason: str) -> None:
+def withdraw(folder: IndexDirectory, generation: Path, reason: str) -> None:
     """Mark the current generation as damaged, and let its readers notice at once."""
     mark_damaged(generation, reason)
     folder.touch()
@@ -141,7 +141,7 @@ def data_bytes(generation: Path) -> int:
 
 def mark_damaged(generation: Path, reason: str) -> None:
     """Mark a generation as damaged, so that the tailer rebuilds it."""
-    leave_mark(generation / _DAMAGED, reason)
+    write_marker(generation / _DAMAGED, reason)
 
 
 def damage(generation: Path) -> str | None:
@@ -158,47 +158,47 @@ def damage(generation: Path) -> str | None:
         return f"{_DAMAGED} is a directory"
 
 
-def mark_suspect(generation: Path, reason: str) -> None:
+def request_verification(generation: Path, reason: str) -> None:
     """Request that the tailer verifies a generation, because one of its readers crashed."""
-    leave_mark(generation / _SUSPECT, reason)
+    write_marker(generation / _SUSPECT, reason)
 
 
-def is_suspect(generation: Path) -> bool:
+def is_verification_requested(generation: Path) -> bool:
     """Return True if a verification of this generation was requested."""
     return (generation / _SUSPECT).exists()
 
 
-def clear_suspicion(generation: Path) -> None:
+def clear_verification_request(generation: Path) -> None:
     """Remove the marker files that request a verification, after it found no damage."""
-    _remove_mark(generation / _SUSPECT)
+    _remove_marker(generation / _SUSPECT)
     release(generation)
 
 
-def require_verification(generation: Path) -> None:
+def block_reads_until_verified(generation: Path) -> None:
     """Let readers that open this generation wait until the tailer has verified it."""
     # An empty file does not need a disk block, so this also works on a full disk.
     with suppress(OSError):
         (generation / _UNVERIFIED).touch()
 
 
-def is_unverified(generation: Path) -> bool:
+def are_reads_blocked(generation: Path) -> bool:
     """Return True if readers must wait until the tailer has verified this generation."""
     return (generation / _UNVERIFIED).exists()
 
 
 def release(generation: Path) -> None:
     """Let readers use this generation, because it was verified."""
-    _remove_mark(generation / _UNVERIFIED)
+    _remove_marker(generation / _UNVERIFIED)
 
 
-def _remove_mark(mark: Path) -> None:
+def _remove_marker(mark: Path) -> None:
     try:
         mark.unlink(missing_ok=True)
     except IsADirectoryError:
         shutil.rmtree(mark)
 
 
-def leave_mark(mark: Path, content: str) -> None:
+def write_marker(mark: Path, content: str) -> None:
     """Write a marker file of a generation, if that is possible."""
     try:
         mark.write_text(content)

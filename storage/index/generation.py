@@ -17,7 +17,7 @@ import lmdb
 
 from oriel.storage.errors import IndexDamaged, StoreNotReady
 from oriel.storage.index.checksums import checked_content
-from oriel.storage.index.folder import DATA_FILE, damage, is_unverified, mark_damaged
+from oriel.storage.index.folder import DATA_FILE, are_reads_blocked, damage, mark_damaged
 from oriel.storage.index.state import IndexState
 
 #: Size of the map of an index that is being built. It uses address space, not memory or disk.
@@ -78,7 +78,7 @@ class Environment(NamedTuple):
     lengths: "lmdb._Database"
     page_bytes: int
 
-    def promised_bytes(self) -> int:
+    def required_bytes(self) -> int:
         """Return the minimum size of the file in bytes, by LMDB's number of the last page."""
         return int((self.env.info()["last_pgno"] + 1) * self.page_bytes)
 
@@ -186,14 +186,14 @@ def _map_bytes(file_bytes: int) -> int:
 
 def _with_databases(env: lmdb.Environment, generation: Path, *, create: bool) -> Environment:
     page_bytes = env.stat()["psize"]
-    promised = (env.info()["last_pgno"] + 1) * page_bytes
+    required = (env.info()["last_pgno"] + 1) * page_bytes
     try:
         actual = (generation / DATA_FILE).stat().st_size
     except OSError as error:
         raise not_usable(error, generation) from error
-    if actual < promised:
+    if actual < required:
         message = (
-            f"index {generation.parent.name!r} is cut off ({actual} of {promised} bytes). The "
+            f"index {generation.parent.name!r} is cut off ({actual} of {required} bytes). The "
             "service rebuilds it. Send the request again"
         )
         raise IndexDamaged(message)
@@ -242,13 +242,13 @@ class OpenGeneration:
         self.path = path
         try:
             reason = damage(path)
-            is_held = is_unverified(path)
+            is_unverified = are_reads_blocked(path)
         except OSError as error:
             raise not_usable(error, path) from error
         if reason is not None:
             message = f"index {path.parent.name!r} is damaged ({reason}). The service rebuilds it"
             raise IndexDamaged(message)
-        if is_held:
+        if is_unverified:
             message = f"index {path.parent.name!r} is being verified. Send the request again"
             raise StoreNotReady(message)
         try:
@@ -261,7 +261,7 @@ class OpenGeneration:
         except OSError as error:
             self.environment.env.close()
             raise not_usable(error, path) from error
-        self._promised_bytes = 0
+        self._required_bytes = 0
         self._state_txn_id = -1
         self._state: IndexState | None = None
         #: The number of open read transactions, and whether the end of the last one closes the
@@ -278,7 +278,7 @@ class OpenGeneration:
         """
         # The last read of the state also read the required size. The file only grows, so a smaller
         # file was cut off. One fstat costs less than a microsecond.
-        if os.fstat(self._file).st_size < self._promised_bytes:
+        if os.fstat(self._file).st_size < self._required_bytes:
             message = f"index {self.path.parent.name!r} was cut off. The service rebuilds it"
             mark_damaged(self.path, message)
             raise IndexDamaged(message)
@@ -327,7 +327,7 @@ class OpenGeneration:
                 raise
             self._check_owner(self._state)
             self._state_txn_id = transaction_id
-            self._promised_bytes = self.environment.promised_bytes()
+            self._required_bytes = self.environment.required_bytes()
         return self._state
 
     def _check_owner(self, state: IndexState) -> None:

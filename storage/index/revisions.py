@@ -18,7 +18,7 @@ _REVISION_BYTES = 8
 _SIGN_BIT = np.uint64(1 << 63)
 
 #: Returns the window that the index has for a record key, or None.
-Standing = Callable[[bytes], bytes | None]
+FindWindow = Callable[[bytes], bytes | None]
 
 
 def revision_bytes(revisions: npt.NDArray[np.int64]) -> list[bytes]:
@@ -32,7 +32,7 @@ def revision_bytes(revisions: npt.NDArray[np.int64]) -> list[bytes]:
 
 
 def counting(
-    rows: IndexRows, known: Mapping[bytes, bytes], standing: Standing
+    rows: IndexRows, known: Mapping[bytes, bytes], find_window: FindWindow
 ) -> npt.NDArray[np.bool_]:
     """Return which rows count, compared with the known revisions of their windows.
 
@@ -40,7 +40,7 @@ def counting(
         rows: The rows.
         known: Revisions by record key, encoded by ``revision_bytes``. A window that is missing here
             has only lower revisions.
-        standing: Returns the window that the index has for a record key.
+        find_window: Returns the window that the index has for a record key.
 
     Returns:
         A mask of the rows.
@@ -52,25 +52,27 @@ def counting(
     for at, key in enumerate(rows.keys):
         before = known.get(key)
         if before is not None and before >= revisions[at]:
-            count[at] = before == revisions[at] and _counts_against_equal(rows, at, standing)
+            count[at] = before == revisions[at] and _wins_against_equal_revision(
+                rows, at, find_window
+            )
     return count
 
 
-def _counts_against_equal(rows: IndexRows, at: int, standing: Standing) -> bool:
+def _wins_against_equal_revision(rows: IndexRows, at: int, find_window: FindWindow) -> bool:
     if rows.deleted[at]:
         return False
-    stands = standing(rows.keys[at])
-    return stands is None or rows.values[at] > stands
+    current_window = find_window(rows.keys[at])
+    return current_window is None or rows.values[at] > current_window
 
 
-def only(rows: IndexRows, mask: npt.NDArray[np.bool_]) -> IndexRows:
+def select_rows(rows: IndexRows, mask: npt.NDArray[np.bool_]) -> IndexRows:
     """Return the rows that a mask selects. The extent is still the extent of all rows."""
     if mask.all():
         return rows
-    places = np.flatnonzero(mask).tolist()
+    indices = np.flatnonzero(mask).tolist()
     return IndexRows(
-        keys=[rows.keys[place] for place in places],
-        values=[rows.values[place] for place in places],
+        keys=[rows.keys[place] for place in indices],
+        values=[rows.values[place] for place in indices],
         deleted=rows.deleted[mask],
         revisions=rows.revisions[mask],
         extent=rows.extent,

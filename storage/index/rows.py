@@ -40,11 +40,11 @@ _BATCH_ROWS = 1 << 17
 
 _CONTROL_CHARACTERS = [chr(code) for code in range(32)]
 #: How often each string must occur on average, so that its JSON is built only once.
-_REPEATS = 4
+_MIN_REPEATS = 4
 _NEEDS_ESCAPE = '["\\\\\\x00-\\x1f]'
 
 #: Mask of the rows of a file that its deletion vector does not delete.
-Kept = npt.NDArray[np.bool_]
+LiveRowMask = npt.NDArray[np.bool_]
 
 #: Selects the row groups of an open file to read, by index.
 RowGroups = Callable[[pq.ParquetFile], list[int]]
@@ -76,11 +76,11 @@ class _WindowTimes(NamedTuple):
 
     def extent(self, kind: StoreKind) -> Extent:
         """Return the extent of the windows."""
-        clock_ms = self.retention_clock(kind).max(initial=NOTHING_OBSERVED_MS)
+        retention_ms = self.retention_times(kind).max(initial=NOTHING_OBSERVED_MS)
         longest_ms = (self.ends_ms - self.starts_ms).max(initial=0) if kind.is_session else 0
-        return Extent(int(clock_ms), int(longest_ms))
+        return Extent(int(retention_ms), int(longest_ms))
 
-    def retention_clock(self, kind: StoreKind) -> npt.NDArray[np.int64]:
+    def retention_times(self, kind: StoreKind) -> npt.NDArray[np.int64]:
         """Return the time of each window that retention uses."""
         return self.ends_ms if kind.expires_by_end else self.starts_ms
 
@@ -89,7 +89,7 @@ def file_rows(
     path: Path,
     definition: StoreDefinition,
     earliest_ms: int = 0,
-    kept: Kept | None = None,
+    live_rows: LiveRowMask | None = None,
     shard: Shard = ALL_KEYS,
     digest: str | None = None,
 ) -> Iterator[IndexRows]:
@@ -99,7 +99,7 @@ def file_rows(
         path: The file.
         definition: The definition of the store.
         earliest_ms: Windows that start (sessions: end) before this time are skipped.
-        kept: Mask of the rows that are not deleted. None: all rows.
+        live_rows: Mask of the rows that are not deleted. None: all rows.
         shard: The keys to read.
         digest: The digest of the file in the table's log. None if the log does not have one.
 
@@ -110,8 +110,8 @@ def file_rows(
         MissingDataFile: the file was vacuumed or deleted, or its table was deleted.
         CorruptLog: it is not a Parquet file with the store's columns, or it is damaged.
     """
-    for rows in _visible(path, definition, earliest_ms, kept, shard, digest):
-        counting = counting_rows(_encoded(rows, definition))
+    for rows in _visible(path, definition, earliest_ms, live_rows, shard, digest):
+        counting = newest_rows(_encoded(rows, definition))
         yield IndexRows(
             keys=_bytes_list(_flat(counting["record"])),
             values=_bytes_list(_flat(counting["json"])),
@@ -125,11 +125,11 @@ def file_tables(
     path: Path,
     definition: StoreDefinition,
     earliest_ms: int = 0,
-    kept: Kept | None = None,
+    live_rows: LiveRowMask | None = None,
     shard: Shard = ALL_KEYS,
     digest: str | None = None,
 ) -> Iterator[Any]:
-    """Read a table file as encoded rows for ``counting_rows``. See ``file_rows`` for the arguments.
+    """Read a table file as encoded rows for ``newest_rows``. See ``file_rows`` for the arguments.
 
     The rows are in the order of the file, including superseded rows and removals. An encoded row
     has these columns:
@@ -139,7 +139,7 @@ def file_tables(
         stands     false if the row removes its window
         revision   the revision of the row
     """
-    for rows in _visible(path, definition, earliest_ms, kept, shard, digest):
+    for rows in _visible(path, definition, earliest_ms, live_rows, shard, digest):
         yield _encoded(rows, definition)
 
 
@@ -147,16 +147,16 @@ def _visible(
     path: Path,
     definition: StoreDefinition,
     earliest_ms: int,
-    kept: Kept | None,
+    live_rows: LiveRowMask | None,
     shard: Shard,
     digest: str | None,
 ) -> Iterator[Any]:
     kind = definition.window.kind
-    for rows in table_batches(path, definition, kept, digest=digest):
+    for rows in table_batches(path, definition, live_rows, digest=digest):
         visible = rows
         if earliest_ms > 0:
-            clock_ms = _window_times(rows).retention_clock(kind)
-            visible = rows.filter(pa.array(clock_ms >= earliest_ms))
+            retention_ms = _window_times(rows).retention_times(kind)
+            visible = rows.filter(pa.array(retention_ms >= earliest_ms))
         if not shard.is_all:
             visible = visible.filter(pa.array(shard.mask(visible["key"])))
         if len(visible):
@@ -164,7 +164,10 @@ def _visible(
 
 
 def file_extent(
-    path: Path, definition: StoreDefinition, kept: Kept | None = None, digest: str | None = None
+    path: Path,
+    definition: StoreDefinition,
+    live_rows: LiveRowMask | None = None,
+    digest: str | None = None,
 ) -> Extent:
     """Return the extent of the windows of a table file, including removed ones (semantics.md#7).
 
@@ -176,7 +179,7 @@ def file_extent(
         return Extent()
     with _opened(path, digest) as file:
         windows = file.read(["window_start", "window_end"])
-        times = _window_times(windows if kept is None else windows.filter(pa.array(kept)))
+        times = _window_times(windows if live_rows is None else windows.filter(pa.array(live_rows)))
     return times.extent(definition.window.kind)
 
 
@@ -187,7 +190,7 @@ def _opened(path: Path, digest: str | None, *, once: bool = False) -> Iterator[p
         # Spark writes times as INT96. By default, Arrow reads them as nanoseconds, which end in
         # 2262.
         with (
-            open_data_file(path, digest, once=once) as source,
+            open_data_file(path, digest, verify_once=once) as source,
             pq.ParquetFile(
                 source, coerce_int96_timestamp_unit="us", page_checksum_verification=True
             ) as file,
@@ -216,7 +219,7 @@ def _unreadable(path: Path, error: Exception) -> CorruptLog:
 def table_batches(
     path: Path,
     definition: StoreDefinition,
-    kept: Kept | None = None,
+    live_rows: LiveRowMask | None = None,
     *,
     digest: str | None = None,
     columns: Sequence[str] | None = None,
@@ -230,11 +233,11 @@ def table_batches(
     Args:
         path: The file.
         definition: The definition of the store.
-        kept: Mask of the rows that are not deleted. None: all rows.
+        live_rows: Mask of the rows that are not deleted. None: all rows.
         digest: The digest of the file in the table's log. If only a part of the file is read, the
             digest is verified the first time.
         columns: The columns to read. None: all columns.
-        row_groups: Selects the row groups to read. Do not combine it with ``kept``.
+        row_groups: Selects the row groups to read. Do not combine it with ``live_rows``.
     """
     aggregates = {a.name: arrow_type(a.type) for a in definition.aggregates}
     schema = store_schema(aggregates, windowed=definition.window.kind.is_windowed)
@@ -246,8 +249,8 @@ def table_batches(
         groups = None if row_groups is None else row_groups(file)
         for batch in file.iter_batches(_BATCH_ROWS, groups, columns):
             rows = pa.Table.from_batches([batch])
-            if kept is not None:
-                rows = rows.filter(pa.array(kept[read : read + len(batch)]))
+            if live_rows is not None:
+                rows = rows.filter(pa.array(live_rows[read : read + len(batch)]))
                 read += len(batch)
             columns = [
                 rows.column(field.name).cast(field.type)
@@ -255,13 +258,13 @@ def table_batches(
                 else pa.nulls(len(rows), field.type)
                 for field in schema
             ]
-            _refuse_missing_values(columns, schema)
+            _reject_missing_values(columns, schema)
             typed_rows = pa.table(columns, schema=schema)
-            _refuse_unfit_keys(typed_rows, definition)
+            _reject_invalid_keys(typed_rows, definition)
             yield typed_rows
 
 
-def _refuse_missing_values(columns: Sequence[Any], schema: pa.Schema) -> None:
+def _reject_missing_values(columns: Sequence[Any], schema: pa.Schema) -> None:
     """Reject rows without a value in a required column. Other programs can append such rows."""
     for field, column in zip(schema, columns, strict=True):
         if not field.nullable and column.null_count:
@@ -269,13 +272,13 @@ def _refuse_missing_values(columns: Sequence[Any], schema: pa.Schema) -> None:
             raise pa.ArrowInvalid(message)
 
 
-def _refuse_unfit_keys(rows: Any, definition: StoreDefinition) -> None:
+def _reject_invalid_keys(rows: Any, definition: StoreDefinition) -> None:
     """Reject rows whose key does not have the store's type. Other programs can append such rows."""
     if definition.keys is TEXT or "key" not in rows.column_names:
         return
-    is_unfit = pc.invert(definition.keys.fitting(_flat(rows["key"])))
-    if pc.any(is_unfit).as_py():
-        unfit = rows["key"].filter(is_unfit)[0].as_py()
+    is_invalid = pc.invert(definition.keys.fitting(_flat(rows["key"])))
+    if pc.any(is_invalid).as_py():
+        unfit = rows["key"].filter(is_invalid)[0].as_py()
         message = (
             f"it has rows whose key does not have the type {definition.key_type}, for example "
             f"{unfit!r}"
@@ -301,7 +304,7 @@ def _window_times(rows: Any) -> _WindowTimes:
     return _WindowTimes(zeros, zeros)
 
 
-def counting_rows(encoded: Any) -> Any:
+def newest_rows(encoded: Any) -> Any:
     """Return the encoded row that counts for each window, in key order.
 
     It is the row with the highest revision. If several rows have this revision,
@@ -311,20 +314,20 @@ def counting_rows(encoded: Any) -> Any:
     ordered = rows.take(_ascending(rows, "record", "revision"))
     # After this sort, the last row of each key has the key's highest revision.
     keys, revisions = _flat(ordered["record"]), _flat(ordered["revision"]).to_numpy()
-    ends_run = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1))
-    ends_run = ends_run.to_numpy(zero_copy_only=False)
-    if (~ends_run & (revisions[1:] == revisions[:-1])).any():
+    is_last_of_key = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1))
+    is_last_of_key = is_last_of_key.to_numpy(zero_copy_only=False)
+    if (~is_last_of_key & (revisions[1:] == revisions[:-1])).any():
         # Equal revisions are rare, so the JSON is compared only in this case.
         ordered = rows.take(_ascending(rows, "record", "revision", "stands", "json"))
-    elif ends_run.all():
+    elif is_last_of_key.all():
         return ordered
-    return ordered.filter(pa.array(np.append(ends_run, np.True_)))
+    return ordered.filter(pa.array(np.append(is_last_of_key, np.True_)))
 
 
-def newest_of_each(rows: Any, definition: StoreDefinition) -> Any:
+def newest_row_indices(rows: Any, definition: StoreDefinition) -> Any:
     """Return the indices of the rows that count, for rows with the columns of the table."""
     encoded = _encoded(rows, definition)
-    return counting_rows(encoded.append_column("row", pa.array(np.arange(len(rows)))))["row"]
+    return newest_rows(encoded.append_column("row", pa.array(np.arange(len(rows)))))["row"]
 
 
 def _ascending(rows: Any, *columns: str) -> Any:
@@ -396,13 +399,13 @@ def window_json(columns: Sequence[tuple[str, Any]]) -> Any:
     pieces: list[Any] = []
     opening = "{"
     for name, column in columns:
-        pieces += [pa.scalar(f"{opening}{_quote(name)}:"), json_texts(column)]
+        pieces += [pa.scalar(f"{opening}{_quote(name)}:"), json_strings(column)]
         opening = ","
     pieces.append(pa.scalar("}"))
     return pc.binary_join_element_wise(*pieces, "").cast(pa.binary())
 
 
-def json_texts(column: Any) -> Any:
+def json_strings(column: Any) -> Any:
     """Return the JSON of each value of an Arrow array as a string array. Null becomes ``null``.
 
     Raises:
@@ -410,22 +413,22 @@ def json_texts(column: Any) -> Any:
     """
     column_type = column.type
     if pa.types.is_string(column_type):
-        texts = _string_texts(column)
+        json = _string_json(column)
     elif pa.types.is_floating(column_type):
-        texts = _double_texts(column)
+        json = _double_json(column)
     elif pa.types.is_integer(column_type) or pa.types.is_boolean(column_type):
-        texts = column.cast(pa.string())
+        json = column.cast(pa.string())
     elif pa.types.is_list(column_type):
-        texts = _list_texts(column)
+        json = _list_json(column)
     else:
         message = f"no JSON form is defined for columns of type {column_type}"
         raise TypeError(message)
-    return texts.fill_null("null")
+    return json.fill_null("null")
 
 
-def _string_texts(column: Any) -> Any:
+def _string_json(column: Any) -> Any:
     distinct = column.dictionary_encode()
-    if _REPEATS * len(distinct.dictionary) <= len(column):
+    if _MIN_REPEATS * len(distinct.dictionary) <= len(column):
         # Keys repeat, so the JSON of each distinct key is built once.
         return _quoted(distinct.dictionary).take(distinct.indices)
     return _quoted(column)
@@ -440,25 +443,25 @@ def _quoted(column: Any) -> Any:
     return pc.binary_join_element_wise(pa.scalar('"'), column, pa.scalar('"'), "")
 
 
-def _double_texts(column: Any) -> Any:
-    texts = pc.if_else(pc.is_finite(column), column, None).cast(pa.string())
+def _double_json(column: Any) -> Any:
+    json = pc.if_else(pc.is_finite(column), column, None).cast(pa.string())
     # Arrow writes 12.0 as 12, which parses as an integer. The strings are checked only if the
     # column has a whole number, because there can be many.
     if not pc.any(pc.equal(column, pc.trunc(column))).as_py():
-        return texts
-    is_whole = pc.invert(pc.match_substring_regex(texts, "[.e]"))
-    return pc.if_else(is_whole, pc.binary_join_element_wise(texts, ".0", ""), texts)
+        return json
+    is_whole = pc.invert(pc.match_substring_regex(json, "[.e]"))
+    return pc.if_else(is_whole, pc.binary_join_element_wise(json, ".0", ""), json)
 
 
-def _list_texts(column: Any) -> Any:
+def _list_json(column: Any) -> Any:
     # `flatten()` skips values of null lists and values before a slice. So the lengths of the valid
     # lists add up to the number of its values.
     lengths = pc.fill_null(pc.list_value_length(column), 0)
     ends = pc.cumulative_sum(lengths.cast(pa.int64())).cast(pa.int32())
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
-    items = pa.ListArray.from_arrays(offsets, json_texts(column.flatten()))
-    texts = pc.binary_join_element_wise("[", pc.binary_join(items, ","), "]", "")
-    return pc.if_else(column.is_valid(), texts, None)
+    items = pa.ListArray.from_arrays(offsets, json_strings(column.flatten()))
+    json = pc.binary_join_element_wise("[", pc.binary_join(items, ","), "]", "")
+    return pc.if_else(column.is_valid(), json, None)
 
 
 def _quote(text: str) -> str:

@@ -22,17 +22,17 @@ import lmdb
 
 from oriel.storage.errors import IndexDamaged
 from oriel.storage.files import file_digest
-from oriel.storage.index.check import check_in_own_process
+from oriel.storage.index.check import verify_in_subprocess
 from oriel.storage.index.folder import (
     DATA_FILE,
-    clear_suspicion,
+    block_reads_until_verified,
+    clear_verification_request,
     data_bytes,
-    is_suspect,
-    leave_mark,
+    is_verification_requested,
     mark_damaged,
-    mark_suspect,
     release,
-    require_verification,
+    request_verification,
+    write_marker,
 )
 from oriel.storage.index.generation import LOCK_BLOCK_BYTES, LOCK_BLOCKS, LOCK_FILE
 
@@ -45,7 +45,7 @@ SMALL_BYTES = 32 << 20
 #: Maximum bytes that a digest reads: a fixed part, and a part for each second that the file was
 #: open. So digests need at most about 2 percent of the time, and a large idle index is not read
 #: after each short use.
-_DIGEST_BYTES, _DIGEST_BYTES_A_SECOND = 16 << 20, 100 << 20
+_DIGEST_BYTES, _DIGEST_BYTES_PER_SECOND = 16 << 20, 100 << 20
 
 #: The first fields of a slot in LMDB's lock file: transaction id (all bits set: none) and process
 #: id.
@@ -54,17 +54,17 @@ _NO_TXN = (1 << 64) - 1
 _DIED_BYTES_MAX = 4096
 
 
-def note_writing(generation: Path) -> float:
+def mark_open(generation: Path) -> float:
     """Record that a writer opens the file.
 
     Returns:
-        The time to pass to ``note_written``.
+        The time to pass to ``mark_closed``.
     """
-    leave_mark(generation / _WRITTEN, f"{_OPEN} {_boot()}")
+    write_marker(generation / _WRITTEN, f"{_OPEN} {_boot()}")
     return time.monotonic()
 
 
-def note_written(generation: Path, opened_at: float) -> None:
+def mark_closed(generation: Path, opened_at: float) -> None:
     """Record the size and digest of a file that its writer has closed.
 
     If a large file was open for a short time, no digest is recorded, and the file keeps its mark as
@@ -72,22 +72,22 @@ def note_written(generation: Path, opened_at: float) -> None:
 
     Args:
         generation: The directory of the generation.
-        opened_at: The result of ``note_writing``.
+        opened_at: The result of ``mark_open``.
     """
     with suppress(OSError):
         size = (generation / DATA_FILE).stat().st_size
-        allowed = _DIGEST_BYTES + _DIGEST_BYTES_A_SECOND * (time.monotonic() - opened_at)
+        allowed = _DIGEST_BYTES + _DIGEST_BYTES_PER_SECOND * (time.monotonic() - opened_at)
         if size <= allowed:
             digest = _digest(generation / DATA_FILE)
-            leave_mark(generation / _WRITTEN, f"{_CLOSED} {_boot()} {size} {digest}")
+            write_marker(generation / _WRITTEN, f"{_CLOSED} {_boot()} {size} {digest}")
 
 
 def is_open(generation: Path) -> bool:
     """Return True if, by its marker file, a writer has the file open or was killed."""
-    return _written(generation)[:1] == [_OPEN]
+    return _read_written_marker(generation)[:1] == [_OPEN]
 
 
-def check_at_rest(generation: Path) -> bool:
+def matches_recorded_digest(generation: Path) -> bool:
     """Compare a closed file with its recorded size and digest.
 
     Returns:
@@ -96,9 +96,9 @@ def check_at_rest(generation: Path) -> bool:
     Raises:
         IndexDamaged: the file changed after its writer closed it.
     """
-    noted = _written(generation)
+    recorded = _read_written_marker(generation)
     try:
-        state, boot, size, digest = noted
+        state, boot, size, digest = recorded
     except ValueError:
         return False
     if state != _CLOSED or not size.isdecimal():
@@ -108,7 +108,7 @@ def check_at_rest(generation: Path) -> bool:
         return True
     # After a crash of the machine, LMDB can have lost its last commit. Then the state is older, but
     # consistent. If the file was written in the meantime, its marker file differs.
-    if boot != _boot() or _written(generation) != noted:
+    if boot != _boot() or _read_written_marker(generation) != recorded:
         return False
     message = (
         f"index {generation.parent.name!r} is damaged: {path} changed after it was closed. "
@@ -117,12 +117,12 @@ def check_at_rest(generation: Path) -> bool:
     raise IndexDamaged(message)
 
 
-def verify_found(generation: Path, *, is_held: bool) -> bool:
+def verify_existing(generation: Path, *, do_readers_wait: bool) -> bool:
     """Verify a generation that another process wrote.
 
     Args:
         generation: The directory of the generation.
-        is_held: True if readers wait for the result.
+        do_readers_wait: True if readers wait for the result.
 
     Returns:
         True if it is verified, False if the scrub must verify it.
@@ -131,20 +131,20 @@ def verify_found(generation: Path, *, is_held: bool) -> bool:
         IndexDamaged: it is damaged.
         StoreNotReady: it can't be verified now. A retry can succeed.
     """
-    if not is_suspect(generation):
-        if check_at_rest(generation):
+    if not is_verification_requested(generation):
+        if matches_recorded_digest(generation):
             return True
-        is_killed = _written(generation) == [_OPEN, _boot()]
+        is_killed = _read_written_marker(generation) == [_OPEN, _boot()]
         # A killed writer does not damage the file, because LMDB never overwrites pages in use. Any
         # other damage also affects readers that have the file open.
-        if is_killed and not (is_held and data_bytes(generation) <= SMALL_BYTES):
+        if is_killed and not (do_readers_wait and data_bytes(generation) <= SMALL_BYTES):
             return False
-    check_in_own_process(generation)
-    clear_suspicion(generation)
+    verify_in_subprocess(generation)
+    clear_verification_request(generation)
     return True
 
 
-def release_if_sound(generation: Path) -> None:
+def verify_unfollowed(generation: Path) -> None:
     """Verify a generation whose table is unavailable, and let readers use it if it is sound.
 
     Such a generation is not followed by a tailer. If it is damaged, it is marked as damaged.
@@ -153,13 +153,13 @@ def release_if_sound(generation: Path) -> None:
         StoreNotReady: it can't be verified now.
     """
     try:
-        verify_found(generation, is_held=True)
+        verify_existing(generation, do_readers_wait=True)
     except IndexDamaged as error:
         mark_damaged(generation, str(error))
     release(generation)
 
 
-def note_crash(generation: Path, process: str) -> None:
+def record_crash(generation: Path, process: str) -> None:
     """Record that a process crashed while it read a generation.
 
     After the first crash, the tailer verifies the generation. After the second, it rebuilds it.
@@ -168,12 +168,12 @@ def note_crash(generation: Path, process: str) -> None:
     if (generation / _CRASHED).exists():
         mark_damaged(generation, "two processes crashed while they used it")
         return
-    leave_mark(generation / _CRASHED, process)
-    mark_suspect(generation, f"{process} crashed while it used the index")
-    require_verification(generation)
+    write_marker(generation / _CRASHED, process)
+    request_verification(generation, f"{process} crashed while it used the index")
+    block_reads_until_verified(generation)
 
 
-def was_reading(generation: Path, process_id: int) -> bool:
+def ended_in_read(generation: Path, process_id: int) -> bool:
     """Return True if a process ended inside a read transaction.
 
     Do not call it in a process that has the index open: see ``readers_of_file``.
@@ -185,24 +185,25 @@ def was_reading(generation: Path, process_id: int) -> bool:
 
 
 def free_dead_readers(
-    env: lmdb.Environment, generation: Path, before: set[int] | None = None
+    env: lmdb.Environment, generation: Path, readers_before_open: set[int] | None = None
 ) -> int:
     """Free the slots of readers whose process died, because they pin pages, and record their ids.
 
     Args:
         env: The open environment.
         generation: The directory of the generation.
-        before: The readers before ``env`` was opened, because opening can clear the reader table.
+        readers_before_open: The readers before ``env`` was opened, because opening can clear the
+            reader table.
 
     Returns:
         The number of freed slots.
     """
-    known = _readers(env) if before is None else before
+    known = _readers(env) if readers_before_open is None else readers_before_open
     freed = env.reader_check()
-    if died := known - _readers(env) if freed or before else set():
+    if dead := known - _readers(env) if freed or readers_before_open else set():
         with suppress(OSError), (generation / _DIED).open("a") as file:
             if file.tell() < _DIED_BYTES_MAX:
-                file.write("".join(f"{process_id}\n" for process_id in sorted(died)))
+                file.write("".join(f"{process_id}\n" for process_id in sorted(dead)))
     return freed
 
 
@@ -229,7 +230,7 @@ def readers_of_file(generation: Path) -> set[int]:
     return {process_id for txn, process_id in found if process_id and txn != _NO_TXN}
 
 
-def _written(generation: Path) -> list[str]:
+def _read_written_marker(generation: Path) -> list[str]:
     try:
         return (generation / _WRITTEN).read_text().split()
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, UnicodeDecodeError):

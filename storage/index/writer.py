@@ -32,13 +32,13 @@ from oriel.storage.index.generation import (
     storage_error,
 )
 from oriel.storage.index.lengths import length_key, length_keys
-from oriel.storage.index.revisions import counting, only, revision_bytes
+from oriel.storage.index.revisions import counting, revision_bytes, select_rows
 from oriel.storage.index.rows import IndexRows
 from oriel.storage.index.state import IndexState, RevisionBounds
 from oriel.storage.index.trust import (
     free_dead_readers,
-    note_writing,
-    note_written,
+    mark_closed,
+    mark_open,
     readers_of_file,
 )
 from oriel.storage.key_codec import after_key, prefix_of, window_times
@@ -61,7 +61,7 @@ class IndexWriter:
             StoreNotReady: it can't be opened now. A retry can succeed.
         """
         self.generation = generation
-        self._opened_at = note_writing(generation)
+        self._opened_at = mark_open(generation)
         readers = readers_of_file(generation)
         # Without syncs, the writer fills a new generation whose final size is unknown.
         map_bytes = None if sync else BUILD_MAP_BYTES
@@ -116,19 +116,19 @@ class IndexWriter:
         lowest, highest = revision_range(batches)
         # A batch of the pipeline has each window once, and its revision becomes `settled`.
         is_batch = lowest == highest == state.revisions.settled
-        is_over_all = lowest > before.highest
+        is_above_all = lowest > before.highest
 
         def put(txn: "lmdb.Transaction[bytes]") -> None:
-            if batches and is_over_all and txn.stat(self._opened.ahead)["entries"]:
+            if batches and is_above_all and txn.stat(self._opened.ahead)["entries"]:
                 txn.drop(self._opened.ahead, delete=False)
             for rows in batches:
-                if is_batch and is_over_all:
+                if is_batch and is_above_all:
                     self._put(txn, rows, state)
                     continue
                 counted = self._counting(txn, rows)
                 self._put(txn, counted, state)
                 if not is_batch:
-                    _remember(txn.cursor(self._opened.ahead), counted.keys, counted.revisions)
+                    _put_ahead(txn.cursor(self._opened.ahead), counted.keys, counted.revisions)
             self._put_state(txn, state)
 
         self._write(put)
@@ -148,9 +148,9 @@ class IndexWriter:
         """
         revisions = rows["revision"].to_numpy()
         is_ahead = revisions > state.revisions.settled
-        standing = rows.filter(rows["stands"])
-        keys = standing["record"].to_pylist()
-        values = list(with_checksums(keys, standing["json"].to_pylist()))
+        windows = rows.filter(rows["stands"])
+        keys = windows["record"].to_pylist()
+        values = list(with_checksums(keys, windows["json"].to_pylist()))
 
         def put(txn: "lmdb.Transaction[bytes]") -> None:
             cursor = txn.cursor(self._opened.windows)
@@ -158,7 +158,7 @@ class IndexWriter:
             self._put_lengths(txn, keys, state)
             if is_ahead.any():
                 ahead = rows["record"].filter(is_ahead).to_pylist()
-                _remember(txn.cursor(self._opened.ahead), ahead, revisions[is_ahead])
+                _put_ahead(txn.cursor(self._opened.ahead), ahead, revisions[is_ahead])
 
         self._write(put)
 
@@ -202,7 +202,7 @@ class IndexWriter:
         except FileNotFoundError as error:
             message = f"index {self.generation.parent.name!r} was deleted. The service rebuilds it"
             raise IndexDamaged(message) from error
-        if size < self._opened.promised_bytes():
+        if size < self._opened.required_bytes():
             message = f"index {self.generation.parent.name!r} was cut off. The service rebuilds it"
             raise IndexDamaged(message)
 
@@ -213,14 +213,14 @@ class IndexWriter:
     def close(self) -> None:
         """Close the files and record the digest. Do not use the writer afterwards."""
         self._opened.env.close()
-        note_written(self.generation, self._opened_at)
+        mark_closed(self.generation, self._opened_at)
 
-    def _write(self, effect: Callable[["lmdb.Transaction[bytes]"], _Result]) -> _Result:
+    def _write(self, write_records: Callable[["lmdb.Transaction[bytes]"], _Result]) -> _Result:
         """Run a function in one write transaction. If the map is full, enlarge it and try again."""
         while True:
             try:
                 with self._opened.env.begin(write=True) as txn:
-                    return effect(txn)
+                    return write_records(txn)
             except lmdb.MapFullError:
                 self._opened.env.set_mapsize(2 * self._opened.env.info()["map_size"])
             except lmdb.Error as error:
@@ -231,9 +231,9 @@ class IndexWriter:
         records = txn.cursor(self._opened.ahead).getmulti(rows.keys)
         check(records)
         known = {key: content(value) for key, value in records}
-        return only(rows, counting(rows, known, partial(self._standing, txn)))
+        return select_rows(rows, counting(rows, known, partial(self._find_window, txn)))
 
-    def _standing(self, txn: "lmdb.Transaction[bytes]", key: bytes) -> bytes | None:
+    def _find_window(self, txn: "lmdb.Transaction[bytes]", key: bytes) -> bytes | None:
         return checked_content(key, txn.get(key, db=self._opened.windows))
 
     def _put_state(self, txn: "lmdb.Transaction[bytes]", state: IndexState) -> None:
@@ -275,7 +275,7 @@ def revision_range(batches: Sequence[IndexRows]) -> tuple[int, int]:
     return lowest, max((int(rows.revisions.max()) for rows in batches), default=_BELOW_ALL)
 
 
-def _remember(
+def _put_ahead(
     cursor: "lmdb.Cursor[bytes]", keys: Sequence[bytes], revisions: npt.NDArray[np.int64]
 ) -> None:
     """Write the revisions of rows to ``ahead``. They replace lower ones."""

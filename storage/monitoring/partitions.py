@@ -24,7 +24,7 @@ class PartitionOverview:
         offset: The offset after the last record that the store has read.
         log_end: The end of the log when the pipeline last read it, None if it is not known. The
             store can have read more since then, so ``offset`` can be greater.
-        lag: ``last_lag``, but None if the end of the log is outdated (see ``has_log_end``).
+        lag: ``last_lag``, but None if the end of the log is outdated (see ``is_log_end_current``).
         last_lag: The unread part of the log when the pipeline last read its end, in the unit of
             the offsets, None if it is not known.
         stream_time_ms: The stream time of the partition, -1 before its first record.
@@ -52,16 +52,16 @@ def partition_overviews(
 ) -> Iterator[PartitionOverview]:
     """Yield the partitions of a store, ordered by topic and number."""
     run = reported[0] if reported is not None else None
-    is_known = reported is not None and has_log_end(reported, now_ms)
+    is_known = reported is not None and is_log_end_current(reported, now_ms)
     of_run = run.stores[store] if run is not None else None
     # A topic that is read twice has two stream times, NAME and NAME#2. The slower one counts.
     times_ms: dict[tuple[str, str], int] = {}
-    for clock, of_clock in record.stream_time_ms.items():
-        for partition, time_ms in of_clock.items():
+    for clock, of_stream in record.stream_time_ms.items():
+        for partition, time_ms in of_stream.items():
             place = clock.partition("#")[0], partition
             times_ms[place] = min(time_ms, times_ms.get(place, time_ms))
     held_by = of_run.held_by if of_run is not None else None
-    held = (held_by[0].partition("#")[0], str(held_by[1])) if held_by is not None else None
+    delaying = (held_by[0].partition("#")[0], str(held_by[1])) if held_by is not None else None
     idle = {
         (clock.partition("#")[0], str(partition))
         for clock, partitions in (of_run.idle.items() if of_run is not None else ())
@@ -90,7 +90,7 @@ def partition_overviews(
                 last_lag=last_lag,
                 stream_time_ms=time_ms,
                 lag_ms=_lag_ms(lag, now_ms, time_ms),
-                holds_windows_open=(topic, partition) == held,
+                holds_windows_open=(topic, partition) == delaying,
                 is_idle=(topic, partition) in idle,
             )
 
@@ -103,7 +103,7 @@ def _lag_ms(lag: int | None, now_ms: int, time_ms: int) -> int | None:
     return now_ms - time_ms if 0 <= time_ms <= now_ms else None
 
 
-def has_log_end(reported: Reported, now_ms: int) -> bool:
+def is_log_end_current(reported: Reported, now_ms: int) -> bool:
     """Return whether the end of the log in a status is still the end of the log.
 
     A log grows without a report of its new end if the pipeline is stopped or its log does not

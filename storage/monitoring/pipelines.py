@@ -75,11 +75,11 @@ def pipeline_overview(
 ) -> PipelineOverview:
     """Assess a pipeline by its last status and by the partitions of its stores."""
     run, _ = reported
-    by_place: dict[tuple[str, str], PartitionOverview] = {}
+    by_partition: dict[tuple[str, str], PartitionOverview] = {}
     for one in sorted(partitions, key=_least_lag_first):
-        by_place[one.topic, one.partition] = one
-    lag, lag_ms = total_lag(by_place.values())
-    last_lag = sum(one.last_lag or 0 for one in by_place.values())
+        by_partition[one.topic, one.partition] = one
+    lag, lag_ms = total_lag(by_partition.values())
+    last_lag = sum(one.last_lag or 0 for one in by_partition.values())
     state = _state(reported, lag, last_lag, now_ms)
     return PipelineOverview(
         pipeline=name,

@@ -49,11 +49,11 @@ class StoreRun:
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Self:
         """Create the status of a store from its JSON fields."""
-        told = {**fields, "record": CommitRecord(**fields["record"])}
-        if told.get("held_by") is not None:
-            clock, partition = told["held_by"]
-            told["held_by"] = clock, partition
-        return cls(**told)
+        parsed = {**fields, "record": CommitRecord(**fields["record"])}
+        if parsed.get("held_by") is not None:
+            clock, partition = parsed["held_by"]
+            parsed["held_by"] = clock, partition
+        return cls(**parsed)
 
 
 @dataclass(frozen=True)

@@ -144,17 +144,17 @@ def _entries(log: DeltaLog, state: IndexState, first: int, newest: int) -> Itera
         entry = log.read(version)
         if entry is None:
             reason = f"version {version} is no longer in the log"
-            raise _start_again(reason, state)
-        if (untold := _why_untold(log, state, entry)) is not None:
-            reason = f"version {version} {untold}"
-            raise _start_again(reason, state)
+            raise _version_gone(reason, state)
+        if (unknown := _why_unknown(log, state, entry)) is not None:
+            reason = f"version {version} {unknown}"
+            raise _version_gone(reason, state)
         added_bytes += entry.added_bytes
         if added_bytes > _ADDED_BYTES_MAX and version > first:
             return
         yield entry
 
 
-def _why_untold(log: DeltaLog, state: IndexState, entry: LogEntry) -> str | None:
+def _why_unknown(log: DeltaLog, state: IndexState, entry: LogEntry) -> str | None:
     """Return why the changes of an entry are unknown, None if they are known."""
     if entry.removes_rows or entry.restored is not None:
         return "removed rows (DELETE, MERGE, RESTORE or a rebuild)"
@@ -177,7 +177,7 @@ def _windows(log: DeltaLog, state: IndexState, entry: LogEntry, budget: ReadBudg
         rows = added_rows(log.table, state, entry).read(EVERYTHING, budget, names)
     except MissingDataFile as error:
         reason = f"the files of version {entry.version} were cleaned up"
-        raise _start_again(reason, state) from error
+        raise _version_gone(reason, state) from error
     columns = [
         pa.repeat(pa.scalar(entry.version, pa.int64()), len(rows)),
         rows["key"],
@@ -187,7 +187,7 @@ def _windows(log: DeltaLog, state: IndexState, entry: LogEntry, budget: ReadBudg
     return pa.table(columns, schema=_SCHEMA)
 
 
-def _start_again(reason: str, state: IndexState) -> VersionGone:
+def _version_gone(reason: str, state: IndexState) -> VersionGone:
     return VersionGone(
         f"{reason}, so its changes are not known. Read the store again, and continue from the "
         f"position of that response (the store is at version {state.version})"

@@ -54,7 +54,7 @@ class Condition:
         with_order = rows.append_column(_ORDERED, ordered)
         return with_order.filter(self.expression).drop_columns([_ORDERED])
 
-    def may_hold(self, bounds: Bounds) -> bool:
+    def can_match(self, bounds: Bounds) -> bool:
         """Return whether a file or row group with these bounds can have matching rows."""
         return all(
             column not in bounds or wanted.overlaps(bounds[column])

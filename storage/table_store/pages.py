@@ -37,33 +37,33 @@ def window_page(
 ) -> WindowPage:
     """Return the page of the windows of one key that follow ``after`` in the direction."""
     starts_ms, ends_ms = windows.starts_ms, windows.ends_ms
-    places = _places(windows, final=read_range.final, backward=backward)
+    indexes = _indexes(windows, final=read_range.final, backward=backward)
     if read_range.after is not None:
         start_ms, end_ms = read_range.after
         if backward:
             is_behind = (starts_ms < start_ms) | ((starts_ms == start_ms) & (ends_ms < end_ms))
         else:
             is_behind = (starts_ms > start_ms) | ((starts_ms == start_ms) & (ends_ms > end_ms))
-        places = places[is_behind[places]]
-    page = _json(windows, places, read_range)
-    if len(page) == len(places):
+        indexes = indexes[is_behind[indexes]]
+    page = _json(windows, indexes, read_range)
+    if len(page) == len(indexes):
         return WindowPage(page, None)
-    last = places[len(page) - 1]
+    last = indexes[len(page) - 1]
     return WindowPage(page, WindowId(int(starts_ms[last]), int(ends_ms[last])))
 
 
 def scan_page(windows: LiveRows, scan_range: ScanRange, *, backward: bool) -> ScanPage:
     """Return a page of the windows of many keys. The next page follows the last record key."""
-    places = _places(windows, final=scan_range.final, backward=backward)
+    indexes = _indexes(windows, final=scan_range.final, backward=backward)
     records = windows.record_keys()
     if scan_range.after is not None:
         compare = pc.less if backward else pc.greater
         is_behind = compare(records, pa.scalar(scan_range.after, pa.binary()))
-        places = places[is_behind.to_numpy(zero_copy_only=False)[places]]
-    page = _json(windows, places, scan_range)
-    if len(page) == len(places):
+        indexes = indexes[is_behind.to_numpy(zero_copy_only=False)[indexes]]
+    page = _json(windows, indexes, scan_range)
+    if len(page) == len(indexes):
         return ScanPage(page, None)
-    return ScanPage(page, records[int(places[len(page) - 1])].as_py())
+    return ScanPage(page, records[int(indexes[len(page) - 1])].as_py())
 
 
 def each_key_page(
@@ -82,15 +82,15 @@ def each_key_page(
     if len(windows):
         is_first[1:] = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1))
     firsts = np.flatnonzero(is_first)
-    places = choose(windows, firsts) if len(windows) else firsts
+    indexes = choose(windows, firsts) if len(windows) else firsts
     if scan_range.after is not None:
         records = windows.record_keys()
         is_behind = pc.greater_equal(records, pa.scalar(after_key(scan_range.after), pa.binary()))
-        places = places[is_behind.to_numpy(zero_copy_only=False)[places]]
-    page = _json(windows, places, scan_range)
-    if len(page) == len(places):
+        indexes = indexes[is_behind.to_numpy(zero_copy_only=False)[indexes]]
+    page = _json(windows, indexes, scan_range)
+    if len(page) == len(indexes):
         return ScanPage(page, None)
-    return ScanPage(page, windows.key_prefix(int(places[len(page) - 1])))
+    return ScanPage(page, windows.key_prefix(int(indexes[len(page) - 1])))
 
 
 def of_scan(scan_range: ScanRange, key_type: KeyType, *, windowed: bool) -> Condition:
@@ -127,11 +127,11 @@ def current_of_each(windows: LiveRows, firsts: Ints, *, last_ms: int) -> Ints:
     # A window that was already closed when the record arrived does not contain it.
     is_holding &= windows.timestamps_ms >= times_ms
     # Another writer can write a time that is in no window. Then, use the last window of the key.
-    places = latest_of_each(windows, firsts)
+    indexes = latest_of_each(windows, firsts)
     holding = np.flatnonzero(is_holding)
     of_key, first_holding = np.unique(owners[holding], return_index=True)
-    places[of_key] = holding[first_holding]
-    return places
+    indexes[of_key] = holding[first_holding]
+    return indexes
 
 
 def last_ending_of_each(windows: LiveRows, firsts: Ints) -> Ints:
@@ -141,22 +141,22 @@ def last_ending_of_each(windows: LiveRows, firsts: Ints) -> Ints:
     return by_end[latest_of_each(windows, firsts)]
 
 
-def _places(windows: LiveRows, *, final: bool | None, backward: bool) -> Ints:
-    places = np.arange(len(windows))
+def _indexes(windows: LiveRows, *, final: bool | None, backward: bool) -> Ints:
+    indexes = np.arange(len(windows))
     if final is not None:
-        places = places[windows.is_final == final]
-    return places[::-1] if backward else places
+        indexes = indexes[windows.is_final == final]
+    return indexes[::-1] if backward else indexes
 
 
 def _json(
-    windows: LiveRows, places: Ints, read_range: WindowRange | SessionRange | ScanRange
+    windows: LiveRows, indexes: Ints, read_range: WindowRange | SessionRange | ScanRange
 ) -> list[bytes]:
     """Return the first of the windows as JSON, up to the limits of the page."""
     items: list[bytes] = []
     size = 0
-    for begin in range(0, min(read_range.limit, len(places)), _JSON_ROWS):
+    for begin in range(0, min(read_range.limit, len(indexes)), _JSON_ROWS):
         end = min(begin + _JSON_ROWS, read_range.limit)
-        for item in windows.json(places[begin:end]):
+        for item in windows.json(indexes[begin:end]):
             items.append(item)
             size += len(item)
             if size >= read_range.bytes_max:

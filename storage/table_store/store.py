@@ -20,7 +20,7 @@ from oriel.storage.contracts import (
     SessionRange,
     WindowPage,
     WindowRange,
-    is_short_enough,
+    fits_request,
 )
 from oriel.storage.index import IndexState
 from oriel.storage.table_store.budget import ReadBudget
@@ -73,7 +73,7 @@ class TableStore:
             of_these = of_prefix(prefix, self._key_type)
             of_these &= of_keys(after, candidates[-1], self._key_type)
             listed = self._visible(of_these).keys()
-            found += sorted(filter(is_short_enough, listed), key=self._key_type.escaped)
+            found += sorted(filter(fits_request, listed), key=self._key_type.escaped)
             after = candidates[-1]
         return KeyPage(found[:limit], found[limit - 1])
 

@@ -27,7 +27,7 @@ from oriel.storage.delta import (
     group_range,
     store_schema,
 )
-from oriel.storage.index import IndexState, Kept, newest_of_each, row_json, table_batches
+from oriel.storage.index import IndexState, LiveRowMask, newest_row_indices, row_json, table_batches
 from oriel.storage.key_codec import key_prefix, record_keys
 from oriel.storage.table_store.budget import ReadBudget
 from oriel.storage.table_store.conditions import Bounds, Condition
@@ -102,7 +102,7 @@ class TableFile:
 
     path: str
     bounds: Bounds = field(default_factory=dict)
-    kept: Kept | None = None
+    kept: LiveRowMask | None = None
     digest: str | None = None
 
 
@@ -131,7 +131,7 @@ class VersionRows:
         definition = self.state.definition
         rows = self.read(condition, budget)
         if len(rows):
-            rows = rows.take(newest_of_each(rows, definition))
+            rows = rows.take(newest_row_indices(rows, definition))
             rows = rows.filter(pc.invert(rows["deleted"]))
         return LiveRows(rows.combine_chunks(), definition)
 
@@ -163,20 +163,20 @@ class VersionRows:
         except ``TableReadTooLarge``.
         """
 
-        def worth_reading(file: pq.ParquetFile) -> list[int]:
+        def matching_row_groups(file: pq.ParquetFile) -> list[int]:
             return [
                 number
                 for number in range(file.metadata.num_row_groups)
-                if condition.may_hold(_group_bounds(file, number))
+                if condition.can_match(_group_bounds(file, number))
             ]
 
         for file in self.files:
             budget.check_time()
-            if not condition.may_hold(file.bounds):
+            if not condition.can_match(file.bounds):
                 continue
             for rows in table_batches(
                 self.table / file.path, self.state.definition, file.kept, columns=columns,
-                digest=file.digest, row_groups=worth_reading if file.kept is None else None,
+                digest=file.digest, row_groups=matching_row_groups if file.kept is None else None,
             ):  # fmt: skip
                 budget.check_time()
                 wanted = condition.filtered(rows)
@@ -195,8 +195,10 @@ def version_rows(table: Path, snapshot: TableSnapshot, state: IndexState) -> Ver
     }
     files = []
     for place, path in enumerate(map(unquote, adds["path"].to_pylist())):
-        of_file = {name: Range(*(side[place] for side in both)) for name, both in bounds.items()}
-        known = {name: found for name, found in of_file.items() if None not in found}
+        bounds_of_file = {
+            name: Range(*(side[place] for side in both)) for name, both in bounds.items()
+        }
+        known = {name: found for name, found in bounds_of_file.items() if None not in found}
         files.append(TableFile(path, known, snapshot.kept.get(path), snapshot.digests.get(path)))
     return VersionRows(table, state, tuple(files))
 

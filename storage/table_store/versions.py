@@ -19,7 +19,7 @@ from oriel.storage.errors import (
     VersionGone,
     VersionNotFound,
 )
-from oriel.storage.files import Stamp, current_files
+from oriel.storage.files import FileIdentity, current_files
 from oriel.storage.index import Extent, IndexState
 from oriel.storage.table_store.budget import ReadBudget
 from oriel.storage.table_store.conditions import EVERYTHING
@@ -33,7 +33,7 @@ from oriel.storage.table_store.version_rows import (
 #: The number of versions that stay open, so that the pages of a read do not open one again.
 _OPEN_MAX = 4
 #: The most log entries that are examined to find the oldest version whose files all exist.
-_ENTRIES_LOOKED_AT = 1000
+_ENTRIES_EXAMINED_MAX = 1000
 
 
 class TableVersions:
@@ -42,7 +42,7 @@ class TableVersions:
     def __init__(self, table: Path) -> None:
         self.table = table
         self._log = DeltaLog(table)
-        self._open: OrderedDict[tuple[int, Stamp], VersionRows] = OrderedDict()
+        self._open: OrderedDict[tuple[int, FileIdentity], VersionRows] = OrderedDict()
         self._lock = threading.Lock()
 
     def newest(self) -> int:
@@ -104,20 +104,20 @@ class TableVersions:
                     while len(self._open) > _OPEN_MAX:
                         self._open.popitem(last=False)
         # Check the files before any read. Otherwise, reads of only some keys would fail.
-        missing = next((file.path for file in rows.files if not self._is_there(file.path)), None)
+        missing = next((file.path for file in rows.files if not self._exists(file.path)), None)
         if missing is not None:
             # Clean-up only removes files that a later version has removed from the table.
-            is_cleaned_up = self._oldest_whole(first, last) > version
+            is_cleaned_up = self._oldest_complete(first, last) > version
             raise self.gone(version) if is_cleaned_up else missing_file(self.table / missing)
         return table_store(rows, budget)
 
-    def _is_there(self, path: str) -> bool:
+    def _exists(self, path: str) -> bool:
         return current_files().exists(self.table / path)
 
     def gone(self, version: int) -> VersionGone:
         """Return the error of a deleted version, with the range of the readable versions."""
         first, last = self._logged()
-        oldest = self._oldest_whole(first, last)
+        oldest = self._oldest_complete(first, last)
         return VersionGone(
             f"version {version} of {self.table.name!r} was cleaned up. Request a version from "
             f"{oldest} to {last}"
@@ -146,7 +146,7 @@ class TableVersions:
             definition=snapshot.definition,
             record=snapshot.record,
         )
-        return _with_clock(version_rows(self.table, snapshot, state), budget)
+        return _with_observed_time(version_rows(self.table, snapshot, state), budget)
 
     def _logged(self) -> tuple[int, int]:
         """Return the oldest version from which the log has all versions, and the newest version.
@@ -157,8 +157,8 @@ class TableVersions:
         last = self.newest()
         versions, checkpoints = self._log.versions(), self._log.checkpoints()
         first = last
-        there = set(versions)
-        while first - 1 in there:
+        existing = set(versions)
+        while first - 1 in existing:
             first -= 1
         if first == 0:
             return 0, last
@@ -172,12 +172,12 @@ class TableVersions:
             raise CorruptLog(message)
         return leading[0], last
 
-    def _oldest_whole(self, first: int, last: int) -> int:
+    def _oldest_complete(self, first: int, last: int) -> int:
         """Return the oldest version from which all files exist, or the oldest examined one."""
         version = last
-        while version > max(first, last - _ENTRIES_LOOKED_AT):
+        while version > max(first, last - _ENTRIES_EXAMINED_MAX):
             entry = self._log.read(version)
-            if entry is None or not all(self._is_there(name) for name in entry.removed):
+            if entry is None or not all(self._exists(name) for name in entry.removed):
                 break
             version -= 1
         return version
@@ -191,7 +191,7 @@ class TableVersions:
         return -1 if stamp is None else stamp[1] // 1_000_000
 
 
-def _with_clock(rows: VersionRows, budget: ReadBudget) -> VersionRows:
+def _with_observed_time(rows: VersionRows, budget: ReadBudget) -> VersionRows:
     """Set the greatest window time for the retention (semantics.md#7) if the record lacks it.
 
     As in a rebuilt index, it is the greatest time of all rows, including removed ones.

@@ -10,7 +10,7 @@ from oriel.storage.index import IndexState
 from oriel.storage.position import CommitRecord
 
 
-def why_not_this_table(log: DeltaLog, state: IndexState) -> str | None:
+def why_other_table(log: DeltaLog, state: IndexState) -> str | None:
     """Return why an index does not belong to the log of its table, or None if it does.
 
     The digest of the version's log entry decides. Another table, a restored backup, or a batch that
@@ -35,7 +35,7 @@ def why_not_applicable(table: Path, state: IndexState, entry: LogEntry) -> str |
     """
     if entry.table_id not in {None, state.table_id}:
         return f"entry {entry.version} of the log belongs to another table"
-    if (reason := _why_another_table(table, state, entry.metadata)) is not None:
+    if (reason := _why_metadata_differs(table, state, entry.metadata)) is not None:
         return reason
     if entry.removes_rows:
         # The entry names the removed files, not the windows. Only all files show the remaining
@@ -44,15 +44,15 @@ def why_not_applicable(table: Path, state: IndexState, entry: LogEntry) -> str |
     batch = entry.batch_of(state.definition.application)
     if batch is not None and batch <= state.revisions.settled:
         return f"batch {batch} is not after batch {state.revisions.settled}"
-    following = replace(state, record=later_record(state.record, entry, batch))
-    if following.earliest_ms < state.earliest_ms:
+    next_state = replace(state, record=later_record(state.record, entry, batch))
+    if next_state.earliest_ms < state.earliest_ms:
         # Decision 0032: `oriel clock --set`. Windows that were deleted from the index are visible
         # again.
         return "the store's stream time was set back"
     return None
 
 
-def _why_another_table(
+def _why_metadata_differs(
     table: Path, state: IndexState, metadata: TableMetadata | None
 ) -> str | None:
     """Return why the metadata of an entry does not match the index, or None."""
@@ -78,13 +78,13 @@ def later_record(
     return max(record, entry.record, key=lambda one: one.batch)
 
 
-def files_are_gone(table: Path, snapshot: TableSnapshot) -> CorruptLog:
+def missing_files_error(table: Path, snapshot: TableSnapshot) -> CorruptLog:
     """Return the error for a version with missing files, which names a file and the solutions."""
-    gone = [name for name in snapshot.files if not current_files().exists(table / name)]
+    missing = [name for name in snapshot.files if not current_files().exists(table / name)]
     return CorruptLog(
-        f"version {snapshot.version} of {table} names {len(gone)} data files that do not exist "
-        f"({gone[0] if gone else 'all of them exist again'}). They were deleted by hand, or by a "
-        "VACUUM with a retention that is too short. Put them back from a backup, or rebuild the "
-        f"store from its topics with `oriel rebuild {table.name}`. If you can lose their windows, "
-        "use DeltaTable(...).repair() of delta-rs"
+        f"version {snapshot.version} of {table} names {len(missing)} data files that do not exist "
+        f"({missing[0] if missing else 'all of them exist again'}). They were deleted by hand, or "
+        "by a VACUUM with a retention that is too short. Put them back from a backup, or rebuild "
+        f"the store from its topics with `oriel rebuild {table.name}`. If you can lose their "
+        "windows, use DeltaTable(...).repair() of delta-rs"
     )

@@ -49,7 +49,9 @@ def problem_of(error: Exception, folder: Path) -> str:
     is_cut_short = isinstance(error.__cause__, lmdb.Error) and "Input/output" in str(
         error.__cause__
     )
-    if any(map(_says_disk_full, (error, error.__cause__))) or (is_cut_short and is_full(folder)):
+    if any(map(_is_disk_full_error, (error, error.__cause__))) or (
+        is_cut_short and is_full(folder)
+    ):
         return (
             f"disk full: {folder} cannot be written, so the service serves the last version. Free "
             "space there, and the tailer continues"
@@ -69,5 +71,5 @@ def is_disk_full(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
-def _says_disk_full(error: BaseException | None) -> bool:
+def _is_disk_full_error(error: BaseException | None) -> bool:
     return error is not None and (is_disk_full(error) or isinstance(error, lmdb.DiskError))

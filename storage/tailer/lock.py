@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from oriel.storage.index import IndexFolder, require_verification
+from oriel.storage.index import IndexDirectory, block_reads_until_verified
 from oriel.storage.layout import INDEX_FORMAT, DataLayout
 from oriel.storage.shards import ALL_KEYS, Shard
 from oriel.storage.tailer.tables import stores_with_indexes
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 LOCK_FILE = f".tailer-format-{INDEX_FORMAT}.lock"
 
 
-def take_lock(data: Path, shard: Shard = ALL_KEYS, *, wait: bool) -> int | None:
+def acquire_lock(data: Path, shard: Shard = ALL_KEYS, *, wait: bool) -> int | None:
     """Become the only tailer of a data directory. The lock lasts as long as the process.
 
     Returns:
@@ -42,11 +42,11 @@ def require_verifications(layout: DataLayout) -> None:
     if not stores:
         return
     with suppress(OSError):
-        lock = take_lock(layout.index_root or layout.root, layout.shard, wait=False)
+        lock = acquire_lock(layout.index_root or layout.root, layout.shard, wait=False)
         if lock is None:
             # The running tailer verified the indexes when it started.
             return
         for name in stores:
-            if (generation := IndexFolder(layout.index(name)).current()) is not None:
-                require_verification(generation)
+            if (generation := IndexDirectory(layout.index(name)).current()) is not None:
+                block_reads_until_verified(generation)
         os.close(lock)

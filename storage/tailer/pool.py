@@ -25,9 +25,9 @@ from oriel.storage.tailer.store import StoreTailer
 POLL_SECONDS = 0.01
 _RECENT_SECONDS = 10.0
 #: Polls per second of all other stores together.
-_IDLE_LOOKS = 1_000
+_IDLE_POLLS_PER_SECOND = 1_000
 #: Health checks per second of all stores together. Each needs about a dozen system calls.
-_LOOKS_AROUND = 100
+_HEALTH_CHECKS_PER_SECOND = 100
 #: Seconds without progress after which a store blocks its thread.
 BLOCKED_SECONDS = 30.0
 _WORKERS = 3
@@ -37,7 +37,7 @@ _FINISH_SECONDS = 5.0
 
 
 @dataclass(eq=False)
-class Watched:
+class PooledStore:
     """A store of the pool.
 
     Attributes:
@@ -49,7 +49,7 @@ class Watched:
     """
 
     tailer: StoreTailer
-    is_out: bool = True
+    is_in_progress: bool = True
     is_removed: bool = False
     due_at: float = 0.0
     has_changed: bool = False
@@ -59,7 +59,7 @@ class Watched:
 class _Thread:
     """A thread of the pool, its current store, and when it started to work on the store."""
 
-    watched: Watched | None = None
+    watched: PooledStore | None = None
     since: float = 0.0
     thread: threading.Thread = field(init=False)
 
@@ -74,19 +74,19 @@ class _Schedule:
     """The stores of a poller, by the time at which they are due."""
 
     def __init__(self) -> None:
-        self._due: list[tuple[float, int, Watched]] = []
+        self._due: list[tuple[float, int, PooledStore]] = []
         self._numbers = itertools.count()
 
-    def put(self, watched: Watched, at: float) -> None:
+    def put(self, watched: PooledStore, at: float) -> None:
         """Poll a store at this time, and not at the time that was set before."""
         watched.due_at = at
         heapq.heappush(self._due, (at, next(self._numbers), watched))
 
-    def next(self, now: float) -> Watched | None:
+    def next(self, now: float) -> PooledStore | None:
         """Remove and return a store that is due."""
         while self._due and self._due[0][0] <= now:
             at, _, watched = heapq.heappop(self._due)
-            if at == watched.due_at and not watched.is_out:
+            if at == watched.due_at and not watched.is_in_progress:
                 return watched
         return None
 
@@ -100,14 +100,14 @@ class StorePool:
     """The followed stores by name, and the threads that follow them."""
 
     def __init__(self) -> None:
-        self.stores: dict[str, Watched] = {}
+        self.stores: dict[str, PooledStore] = {}
         #: The stores that are not closed yet, including removed ones.
-        self._open: set[Watched] = set()
+        self._open: set[PooledStore] = set()
         self._stop = threading.Event()
-        self._returned: queue.SimpleQueue[tuple[float, Watched]] = queue.SimpleQueue()
-        self._ready: queue.SimpleQueue[Watched | None] = queue.SimpleQueue()
+        self._returned: queue.SimpleQueue[tuple[float, PooledStore]] = queue.SimpleQueue()
+        self._ready: queue.SimpleQueue[PooledStore | None] = queue.SimpleQueue()
         self._hand_over = threading.Lock()
-        self._changes: LogChanges[Watched] = LogChanges()
+        self._changes: LogChanges[PooledStore] = LogChanges()
         self._poller: _Thread | None = None
         #: The poller, and earlier pollers that are still blocked.
         self._pollers: list[_Thread] = []
@@ -115,7 +115,7 @@ class StorePool:
 
     def add(self, name: str, tailer: StoreTailer) -> None:
         """Follow another store."""
-        watched = self.stores[name] = Watched(tailer)
+        watched = self.stores[name] = PooledStore(tailer)
         self._open.add(watched)
         self._returned.put((0.0, watched))
 
@@ -126,15 +126,15 @@ class StorePool:
     def supervise(self) -> None:
         """Start the threads, and substitutes for blocked threads."""
         now = time.monotonic()
-        around_seconds = len(self.stores) / _LOOKS_AROUND
+        health_check_seconds = len(self.stores) / _HEALTH_CHECKS_PER_SECOND
         for watched in list(self.stores.values()):
-            watched.tailer.spread(around_seconds, len(self.stores))
+            watched.tailer.spread(health_check_seconds, len(self.stores))
         is_held = self._poller is None or self._poller.is_held(now)
         if is_held and len(self._pollers) < _WORKERS_MAX:
             with self._hand_over:
                 if self._poller is not None and self._poller.watched is not None:
                     # The blocked poller returns the store when it finds that it was replaced.
-                    self._poller.watched.is_out = True
+                    self._poller.watched.is_in_progress = True
                 self._poller = _Thread()
                 self._pollers.append(self._poller)
             self._start(self._poller, self._poll)
@@ -144,7 +144,7 @@ class StorePool:
             self._workers.append(worker)
             self._start(worker, self._work)
 
-    def held(self) -> set[Watched]:
+    def held(self) -> set[PooledStore]:
         """Return the stores that have blocked a thread for a long time."""
         now = time.monotonic()
         threads = [*self._workers, *self._pollers]
@@ -159,8 +159,8 @@ class StorePool:
         threads = [*self._workers, *self._pollers]
         for one in threads:
             one.thread.join(max(0.0, deadline - time.monotonic()))
-        at_work = {one.watched for one in threads}
-        for watched in self._open.difference(at_work):
+        still_working = {one.watched for one in threads}
+        for watched in self._open.difference(still_working):
             watched.tailer.close()
         self._open.clear()
         if not any(one.thread.is_alive() for one in self._pollers):
@@ -171,20 +171,20 @@ class StorePool:
         one.thread = threading.Thread(target=target, args=(one,), name=name, daemon=True)
         one.thread.start()
 
-    def _poll(self, mine: _Thread) -> None:
+    def _poll(self, thread: _Thread) -> None:
         schedule = _Schedule()
         for watched in list(self._open):
-            if not watched.is_out:
+            if not watched.is_in_progress:
                 schedule.put(watched, 0.0)
-        while not self._stop.is_set() and self._poller is mine:
+        while not self._stop.is_set() and self._poller is thread:
             while not self._returned.empty():
                 at, watched = self._returned.get()
-                watched.is_out = False
+                watched.is_in_progress = False
                 schedule.put(watched, 0.0 if watched.has_changed else at)
                 watched.has_changed = False
             now = time.monotonic()
             while (due := schedule.next(now)) is not None:
-                has_work = self._look_at(due, mine)
+                has_work = self._poll_store(due, thread)
                 if has_work is None:
                     self._returned.put((now, due))
                     return
@@ -193,37 +193,37 @@ class StorePool:
                 else:
                     schedule.put(due, now + self._pause(due))
             for watched in self._changes.wait(schedule.pause(now)):
-                watched.has_changed = watched.is_out
-                if not watched.is_out:
+                watched.has_changed = watched.is_in_progress
+                if not watched.is_in_progress:
                     schedule.put(watched, 0.0)
 
-    def _look_at(self, watched: Watched, mine: _Thread) -> bool | None:
+    def _poll_store(self, watched: PooledStore, thread: _Thread) -> bool | None:
         """Return True if a store has something to do, or None if another poller has taken over."""
-        mine.since, mine.watched = time.monotonic(), watched
+        thread.since, thread.watched = time.monotonic(), watched
         has_work = watched.is_removed or _has_work(watched.tailer)
         with self._hand_over:
-            mine.watched = None
-            if self._poller is not mine:
-                self._pollers.remove(mine)
+            thread.watched = None
+            if self._poller is not thread:
+                self._pollers.remove(thread)
                 return None
-            watched.is_out = has_work
+            watched.is_in_progress = has_work
         if watched.is_removed:
             self._changes.forget(watched)
         elif (log := watched.tailer.local_log) is not None:
             self._changes.watch(watched, log)
         return has_work
 
-    def _pause(self, watched: Watched) -> float:
+    def _pause(self, watched: PooledStore) -> float:
         if time.monotonic() - watched.tailer.changed_at < _RECENT_SECONDS:
             return POLL_SECONDS
-        return max(POLL_SECONDS, len(self.stores) / _IDLE_LOOKS)
+        return max(POLL_SECONDS, len(self.stores) / _IDLE_POLLS_PER_SECOND)
 
-    def _work(self, mine: _Thread) -> None:
+    def _work(self, thread: _Thread) -> None:
         while not self._stop.is_set():
             watched = self._ready.get()
             if watched is None:
                 break
-            mine.since, mine.watched = time.monotonic(), watched
+            thread.since, thread.watched = time.monotonic(), watched
             try:
                 if watched.is_removed:
                     watched.tailer.close()
@@ -231,13 +231,13 @@ class StorePool:
                     continue
                 pause = watched.tailer.advance()
             finally:
-                mine.watched = None
+                thread.watched = None
             self._returned.put((time.monotonic() + pause, watched))
             now = time.monotonic()
             if sum(not worker.is_held(now) for worker in list(self._workers)) > _WORKERS:
                 # A worker that was blocked continues, so one worker is superfluous.
                 break
-        self._workers.remove(mine)
+        self._workers.remove(thread)
 
 
 def _has_work(tailer: StoreTailer) -> bool:

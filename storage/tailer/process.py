@@ -18,20 +18,20 @@ from pathlib import Path
 from oriel.storage.console import add_log_format, set_up_console
 from oriel.storage.delta import DeltaLog
 from oriel.storage.errors import StorageError
-from oriel.storage.files import data_folder, disk_problem, is_object, waiting_for
-from oriel.storage.index import IndexFolder, is_unverified, release_if_sound
+from oriel.storage.files import disk_problem, is_object, parse_data_directory, waiting_for
+from oriel.storage.index import IndexDirectory, are_reads_blocked, verify_unfollowed
 from oriel.storage.layout import DataLayout
 from oriel.storage.parent_watch import end_with_parent
 from oriel.storage.shards import ALL_KEYS, Shard
 from oriel.storage.stop_signal import stop_on_signal
 from oriel.storage.tailer.failures import Failures, problem_of
 from oriel.storage.tailer.formats import remove_other_formats
-from oriel.storage.tailer.lock import take_lock
+from oriel.storage.tailer.lock import acquire_lock
 from oriel.storage.tailer.pool import BLOCKED_SECONDS, StorePool
 from oriel.storage.tailer.scrub import Scrub
 from oriel.storage.tailer.status import StatusFile, StoreStatus
 from oriel.storage.tailer.store import StoreTailer
-from oriel.storage.tailer.tables import TablesFolder, TablesLook, has_tables_or_indexes
+from oriel.storage.tailer.tables import TablesDirectory, TablesListing, has_tables_or_indexes
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ _ROUND_SECONDS = 0.5
 #: Seconds between two listings of tables in an object store, which cost requests.
 _OBJECTS_ROUND_SECONDS = 30.0
 #: Maximum number of tables that are listed per second. With more tables, each is listed less often.
-_TABLES_A_SECOND = 500
+_TABLES_PER_SECOND = 500
 #: Seconds between two checks for indexes of other versions.
 _FORMATS_SECONDS = 3_600.0
 #: Default of the seconds that an index can lag before it is stale.
@@ -72,18 +72,18 @@ class Tailer:
         """
         self._layout = DataLayout(data, index, shard)
         self._status = StatusFile(self._layout)
-        self._tables = TablesFolder(self._layout, self._status.read().tables, clock)
+        self._tables = TablesDirectory(self._layout, self._status.read().tables, clock)
         self._pool = StorePool()
         self._scrub = Scrub(clock)
         self._stale_seconds = stale_seconds
         self._clock = clock
-        self._look = TablesLook()
+        self._look = TablesListing()
         #: A listing of the object store in progress, and its result.
         self._looking: threading.Thread | None = None
-        self._found: list[TablesLook] = []
+        self._found: list[TablesListing] = []
         self._looked_at = self._formats_at = float("-inf")
         #: Stores without a table whose indexes are or were verified, so that they can be read.
-        self._verified_away: set[str] = set()
+        self._verified_unavailable: set[str] = set()
 
     def round(self) -> None:
         """Follow new tables, stop deleted ones, and write the status of each store."""
@@ -94,27 +94,29 @@ class Tailer:
         # Until a store exists, object stores are listed more often.
         is_rare = is_object(self._layout.root) and stores
         least = _OBJECTS_ROUND_SECONDS if is_rare else _ROUND_SECONDS / 2
-        is_due = now - self._looked_at >= max(least, len(stores) / _TABLES_A_SECOND)
-        if (is_due or self._looking) and (look := self._looked()) is not None:
-            self._look, self._looked_at = look, now
-            self._follow(look)
+        is_due = now - self._looked_at >= max(least, len(stores) / _TABLES_PER_SECOND)
+        if (is_due or self._looking) and (listing := self._listed()) is not None:
+            self._look, self._looked_at = listing, now
+            self._follow(listing)
         self._pool.supervise()
         self._scrub.step(stores)
-        away = {name: StoreStatus("away", None, why) for name, why in self._look.away.items()}
-        held = self._pool.held()
+        unavailable = {
+            name: StoreStatus("away", None, why) for name, why in self._look.away.items()
+        }
+        blocked = self._pool.held()
         statuses = {
-            name: self._store_status(one.tailer, is_held=one in held)
+            name: self._store_status(one.tailer, is_blocked=one in blocked)
             for name, one in stores.items()
         }
         problem = self._look.problem or waiting_for()
-        self._status.write(away | statuses, problem, self._tables.seen)
+        self._status.write(unavailable | statuses, problem, self._tables.seen)
 
     def end(self) -> None:
         """Stop all stores. Do not wait for a store that does not end in time."""
         self._scrub.close()
         self._pool.end()
 
-    def _looked(self) -> TablesLook | None:
+    def _listed(self) -> TablesListing | None:
         """Return the result of a listing of the tables, or None while it is in progress.
 
         A listing of an object store has its own thread, because the heartbeat must not wait for an
@@ -134,36 +136,36 @@ class Tailer:
         self._looking = None
         return self._found.pop() if self._found else None
 
-    def _follow(self, look: TablesLook) -> None:
+    def _follow(self, listing: TablesListing) -> None:
         """Follow exactly the stores that a listing found."""
         stores = self._pool.stores
-        for name in sorted(set(look.present) - stores.keys()):
+        for name in sorted(set(listing.present) - stores.keys()):
             log = DeltaLog(self._layout.table(name))
             self._pool.add(
-                name, StoreTailer(log, IndexFolder(self._layout.index(name)), self._layout.shard)
+                name, StoreTailer(log, IndexDirectory(self._layout.index(name)), self._layout.shard)
             )
-        for name in sorted(stores.keys() - set(look.present)):
+        for name in sorted(stores.keys() - set(listing.present)):
             self._pool.remove(name)
-        for name in look.gone:
+        for name in listing.gone:
             logger.info("table deleted, so its index is deleted: store=%s", name)
-            IndexFolder(self._layout.index(name)).remove()
-        for name in look.away.keys() - self._verified_away:
-            self._verified_away.add(name)
+            IndexDirectory(self._layout.index(name)).remove()
+        for name in listing.away.keys() - self._verified_unavailable:
+            self._verified_unavailable.add(name)
             # Not in this thread: the heartbeat must not wait for it.
-            threading.Thread(target=self._verify_away, args=(name,), daemon=True).start()
+            threading.Thread(target=self._verify_unavailable, args=(name,), daemon=True).start()
 
-    def _verify_away(self, name: str) -> None:
+    def _verify_unavailable(self, name: str) -> None:
         try:
-            generation = IndexFolder(self._layout.index(name)).current()
-            if generation is not None and is_unverified(generation):
-                release_if_sound(generation)
+            generation = IndexDirectory(self._layout.index(name)).current()
+            if generation is not None and are_reads_blocked(generation):
+                verify_unfollowed(generation)
         except (OSError, StorageError) as error:
             logger.error("index not verified: store=%s. %s", name, error)  # noqa: TRY400
-            self._verified_away.discard(name)
+            self._verified_unavailable.discard(name)
 
-    def _store_status(self, tailer: StoreTailer, *, is_held: bool) -> StoreStatus:
+    def _store_status(self, tailer: StoreTailer, *, is_blocked: bool) -> StoreStatus:
         status = tailer.status
-        if is_held:
+        if is_blocked:
             problem = (
                 f"no progress for more than {BLOCKED_SECONDS:.0f} s "
                 f"({status.problem or status.state}): "
@@ -171,8 +173,8 @@ class Tailer:
             )
             return StoreStatus("blocked", status.version, problem)
         since = tailer.waiting_since
-        behind = since is not None and time.time() - since > self._stale_seconds
-        if status.state == "following" and status.problem is None and behind:
+        is_stale = since is not None and time.time() - since > self._stale_seconds
+        if status.state == "following" and status.problem is None and is_stale:
             problem = f"the index is more than {self._stale_seconds:g} s behind its table"
             return StoreStatus("stale", status.version, problem)
         return status
@@ -193,7 +195,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     while not has_tables_or_indexes(DataLayout(options.data, options.index, options.shard)):
         time.sleep(_ROUND_SECONDS)
     try:
-        lock = take_lock(options.index or options.data, options.shard, wait=options.wait)
+        lock = acquire_lock(options.index or options.data, options.shard, wait=options.wait)
     except OSError as error:
         logger.error("the lock cannot be taken: %s", disk_problem(error) or error)  # noqa: TRY400
         return 1
@@ -222,7 +224,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m oriel.storage.tailer", description=__doc__)
-    parser.add_argument("--data", type=data_folder, required=True, help="the data directory")
+    parser.add_argument(
+        "--data", type=parse_data_directory, required=True, help="the data directory"
+    )
     parser.add_argument("--index", type=Path, help="directory of the indexes. Default: DATA/index")
     parser.add_argument("--shard", type=Shard.parse, default=ALL_KEYS, help="keys that are indexed")
     parser.add_argument(

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oriel.storage.errors import IndexDamaged, StoreNotReady
-from oriel.storage.index import outcome_of_look, start_comparison, start_look, withdraw
-from oriel.storage.tailer.pool import Watched
+from oriel.storage.index import raise_findings, start_comparison, start_verification, withdraw
+from oriel.storage.tailer.pool import PooledStore
 
 logger = logging.getLogger(__name__)
 
@@ -26,12 +26,12 @@ EVERY_SECONDS = 300.0
 #: The same for comparisons, and until a failed comparison is repeated.
 COMPARE_SECONDS, _RETRY_SECONDS = 86_400.0, 3_600.0
 #: The duration of the pause after a check, as a multiple of the check's duration.
-_PAUSES = 19.0
+_PAUSE_FACTOR = 19.0
 
 
 @dataclass(frozen=True)
-class _Look:
-    watched: Watched
+class _Check:
+    watched: PooledStore
     generation: Path
     process: "subprocess.Popen[str]"
     began_at: float
@@ -53,27 +53,29 @@ class Scrub:
             wall_clock: Returns seconds since 1970.
         """
         self._clock, self._wall_clock = clock, wall_clock
-        self._look: _Look | None = None
+        self._look: _Check | None = None
         self._next_at = 0.0
         #: When the last verification of a store began, or the store was first seen.
-        self._looked_at: dict[Watched, float] = {}
+        self._looked_at: dict[PooledStore, float] = {}
         #: When the last comparison of an index began, in wall-clock time, because restarts keep it.
-        self._compared_at: dict[Watched, float] = {}
-        self._may_compare = True
+        self._compared_at: dict[PooledStore, float] = {}
+        self._is_comparison_turn = True
 
-    def step(self, stores: Mapping[str, Watched]) -> None:
+    def step(self, stores: Mapping[str, PooledStore]) -> None:
         """Start or finish a check, if it is time."""
         now = self._clock()
         self._looked_at = {one: self._looked_at.get(one, now) for one in stores.values()}
         if self._look is None:
             if now >= self._next_at:
                 # Verifications and comparisons alternate, so that neither blocks the other.
-                self._may_compare = not (self._may_compare and self._begin_comparison(now))
+                self._is_comparison_turn = not (
+                    self._is_comparison_turn and self._begin_comparison(now)
+                )
                 if self._look is None:
                     self._begin(now)
         elif self._look.process.poll() is not None:
             look, self._look = self._look, None
-            self._next_at = now + _PAUSES * (now - look.began_at)
+            self._next_at = now + _PAUSE_FACTOR * (now - look.began_at)
             self._end(look)
 
     def close(self) -> None:
@@ -84,7 +86,7 @@ class Scrub:
         self._look = None
 
     def _begin(self, now: float) -> None:
-        def urgency(one: Watched) -> tuple[bool, float]:
+        def urgency(one: PooledStore) -> tuple[bool, float]:
             return one.tailer.is_verified, self._looked_at[one]
 
         due = [
@@ -96,7 +98,7 @@ class Scrub:
             self._looked_at[watched] = now
             generation = watched.tailer.folder.current()
             if generation is not None:
-                self._look = _Look(watched, generation, start_look(generation), now)
+                self._look = _Check(watched, generation, start_verification(generation), now)
                 return
 
     def _begin_comparison(self, now: float) -> bool:
@@ -113,13 +115,13 @@ class Scrub:
                 # This is saved first, so that a comparison that kills this process is not repeated
                 # at once.
                 self._compared_at[watched] = wall
-                tailer.folder.note_compared(wall)
+                tailer.folder.save_compared_at(wall)
                 process = start_comparison(generation, tailer.log.table, tailer.shard)
-                self._look = _Look(watched, generation, process, now, is_comparison=True)
+                self._look = _Check(watched, generation, process, now, is_comparison=True)
                 return True
         return False
 
-    def _last_comparison(self, watched: Watched, wall: float) -> float:
+    def _last_comparison(self, watched: PooledStore, wall: float) -> float:
         known = self._compared_at.get(watched)
         folder = watched.tailer.folder
         if known is None and (known := folder.compared_at()) is None:
@@ -127,16 +129,16 @@ class Scrub:
             # nor postpone it. The name of a generation is random.
             chooser = random.Random(str(folder.current()))  # noqa: S311 - no secret
             known = wall - chooser.uniform(0, COMPARE_SECONDS)
-            folder.note_compared(known)
+            folder.save_compared_at(known)
         return known
 
-    def _end(self, look: _Look) -> None:
+    def _end(self, look: _Check) -> None:
         tailer = look.watched.tailer
         output, errors = look.process.communicate()
         if tailer.folder.current() != look.generation:
             return
         try:
-            outcome_of_look(
+            raise_findings(
                 look.generation,
                 look.process.returncode,
                 output,
@@ -145,8 +147,8 @@ class Scrub:
             )
             tailer.is_verified |= not look.is_comparison
         except IndexDamaged as error:
-            told = "index damaged: store=%s. %s. The service rebuilds it from its table"
-            logger.error(told, tailer.folder.path.name, error)  # noqa: TRY400 - a finding
+            message = "index damaged: store=%s. %s. The service rebuilds it from its table"
+            logger.error(message, tailer.folder.path.name, error)  # noqa: TRY400 - a finding
             withdraw(tailer.folder, look.generation, str(error))
         except StoreNotReady as error:
             logger.warning("index not verified: store=%s. %s", tailer.folder.path.name, error)

@@ -144,12 +144,12 @@ class StatusFile:
         """Read the last status of the tailer. Without one, the tailer counts as not alive."""
         try:
             age_seconds = time.time() - self._path.stat().st_mtime
-            told: dict[str, Any] = orjson.loads(without_digest(self._path.read_bytes()))
-            stores = {name: _known(status) for name, status in told["stores"].items()}
-            pid = told["pid"]
-            tables = tuple(told.get("tables") or ()) or None
+            content: dict[str, Any] = orjson.loads(without_digest(self._path.read_bytes()))
+            stores = {name: _known_fields(status) for name, status in content["stores"].items()}
+            pid = content["pid"]
+            tables = tuple(content.get("tables") or ()) or None
         except FileNotFoundError:
-            return TailerStatus(self._unheard())
+            return TailerStatus(self._why_missing())
         except OSError as error:
             problem = disk_problem(error) or error.strerror
             return TailerStatus(f"the tailer's status cannot be read ({problem})")
@@ -161,13 +161,13 @@ class StatusFile:
         if age_seconds > HEARTBEAT_SECONDS_MAX:
             silence = (
                 f"the tailer's last heartbeat is older than {HEARTBEAT_SECONDS_MAX:.0f} s. It has "
-                f"ended or hangs{self._unwritable()}"
+                f"ended or hangs{self._why_unwritable()}"
             )
         elif age_seconds < -_AHEAD_SECONDS_MAX:
             silence = (
                 "the tailer's heartbeat is in the future. A clock was changed, or the tailer hangs"
             )
-        return TailerStatus(silence, pid, stores, told.get("problem"), tables)
+        return TailerStatus(silence, pid, stores, content.get("problem"), tables)
 
     def heartbeat(self) -> Heartbeat | None:
         """Return the last heartbeat, or None if it can't be read."""
@@ -177,15 +177,15 @@ class StatusFile:
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def _unheard(self) -> str:
+    def _why_missing(self) -> str:
         if not has_tables_or_indexes(self._layout):
             return (
                 f"{self._layout.root} has no tables yet. Start a pipeline that writes there, or "
                 "correct --data"
             )
-        return f"the tailer has not reported its status{self._unwritable()}"
+        return f"the tailer has not reported its status{self._why_unwritable()}"
 
-    def _unwritable(self) -> str:
+    def _why_unwritable(self) -> str:
         """Return why the tailer can't write its status, as far as this process can see."""
         folder = next((path for path in self._path.parents if path.exists()), self._path)
         if os.access(folder, os.W_OK):
@@ -193,7 +193,7 @@ class StatusFile:
         return f". {folder} cannot be written. Make it writable for the service"
 
 
-def _known(told: Mapping[str, Any]) -> StoreStatus:
+def _known_fields(content: Mapping[str, Any]) -> StoreStatus:
     """Return the fields of a store's status that this version of the program knows."""
     names = {one.name for one in fields(StoreStatus)}
-    return StoreStatus(**{name: value for name, value in told.items() if name in names})
+    return StoreStatus(**{name: value for name, value in content.items() if name in names})

@@ -23,30 +23,30 @@ from oriel.storage.delta import (
     LogEntry,
 )
 from oriel.storage.errors import CorruptLog, IndexDamaged, MissingDataFile, StorageError
-from oriel.storage.files import Stamp, is_object
+from oriel.storage.files import FileIdentity, is_object
 from oriel.storage.index import (
-    IndexFolder,
+    IndexDirectory,
     IndexState,
     IndexWriter,
+    are_reads_blocked,
     build_generation,
-    check_in_own_process,
-    clear_suspicion,
+    clear_verification_request,
     damage,
     data_bytes,
     file_rows,
-    is_suspect,
-    is_unverified,
+    is_verification_requested,
     open_indexes_max,
     release,
     revision_range,
-    verify_found,
+    verify_existing,
+    verify_in_subprocess,
 )
 from oriel.storage.shards import ALL_KEYS, Shard
 from oriel.storage.tailer.continuity import (
-    files_are_gone,
     later_record,
+    missing_files_error,
     why_not_applicable,
-    why_not_this_table,
+    why_other_table,
 )
 from oriel.storage.tailer.failures import Failures, problem_of
 from oriel.storage.tailer.status import StoreStatus
@@ -54,18 +54,18 @@ from oriel.storage.tailer.status import StoreStatus
 logger = logging.getLogger(__name__)
 
 #: Minimum seconds between two health checks, for rare events: a replaced table, a damaged index.
-_LOOK_AROUND_SECONDS = 0.25
+_HEALTH_CHECK_SECONDS = 0.25
 #: Seconds of continuous work on a store, while others can wait.
-_STRETCH_SECONDS = 0.25
+_CONTINUOUS_WORK_SECONDS = 0.25
 #: Seconds without a change after which the files of the index are closed until the next change.
-_REST_SECONDS = 10.0
+_IDLE_SECONDS = 10.0
 #: Seconds after the start in which indexes of killed writers are verified before they are read. If
 #: there are very many, the scrub verifies the rest.
 _VERIFY_SECONDS_MAX = 15.0
 #: Seconds after which a torn entry does not count as an entry in progress any more.
 _TORN_SECONDS = 2.0
 #: The same for object stores, where each check needs requests, which cost money.
-_OBJECTS_POLL_SECONDS, _OBJECTS_LOOK_AROUND_SECONDS = 0.5, 10.0
+_OBJECTS_POLL_SECONDS, _OBJECTS_HEALTH_CHECK_SECONDS = 0.5, 10.0
 #: Maximum number of snapshots that a rebuild tries, if files are vacuumed while it reads them.
 _SNAPSHOTS_MAX = 5
 
@@ -82,7 +82,7 @@ class StoreTailer:
             since 1970. None if the index has the newest version.
     """
 
-    def __init__(self, log: DeltaLog, folder: IndexFolder, shard: Shard = ALL_KEYS) -> None:
+    def __init__(self, log: DeltaLog, folder: IndexDirectory, shard: Shard = ALL_KEYS) -> None:
         self.shard = shard
         self.log = log
         self.folder = folder
@@ -97,35 +97,38 @@ class StoreTailer:
         self._bytes_seen = 0
         #: The directory of the log's entries, or None in an object store.
         self.local_log = None if is_object(log.table) else log.folder
-        least = _LOOK_AROUND_SECONDS if self.local_log else _OBJECTS_LOOK_AROUND_SECONDS
-        self._least_around_seconds = least
-        self._look_around_seconds, self._rest_seconds = self._least_around_seconds, _REST_SECONDS
+        least = _HEALTH_CHECK_SECONDS if self.local_log else _OBJECTS_HEALTH_CHECK_SECONDS
+        self._least_health_check_seconds = least
+        self._health_check_seconds, self._idle_seconds = (
+            self._least_health_check_seconds,
+            _IDLE_SECONDS,
+        )
         #: Identity of the last applied version's log file, and of the next one's if it was torn.
-        self._stamp: Stamp | None = None
-        self._torn_stamp: Stamp | None = None
+        self._stamp: FileIdentity | None = None
+        self._torn_identity: FileIdentity | None = None
         self._torn_at = 0.0
         #: Identity of the newest Delta checkpoint at the last check of the log for a gap.
-        self._checkpoint_stamp: Stamp | None = None
+        self._checkpoint_identity: FileIdentity | None = None
         self._failures = Failures()
         #: Whether this process has checked or built the index, and whether each page and record was
         #: verified. If not, the scrub verifies it first.
         self._is_checked, self.is_verified = False, True
-        self._looked_around_at = 0.0
+        self._health_checked_at = 0.0
         self._looked_at = 0.0
         #: Where the sweep resumes (None between sweeps), and the least visible time when the last
         #: one started.
-        self._sweep_from: bytes | None = None
+        self._sweep_resume_key: bytes | None = None
         self._swept_ms = 0
 
-    def spread(self, around_seconds: float, stores: int) -> None:
+    def spread(self, health_check_seconds: float, stores: int) -> None:
         """Adapt to the number of stores: check health less often, and close files sooner.
 
         Args:
-            around_seconds: Seconds between two health checks.
+            health_check_seconds: Seconds between two health checks.
             stores: The number of stores.
         """
-        self._look_around_seconds = max(self._least_around_seconds, around_seconds)
-        self._rest_seconds = _REST_SECONDS if stores <= open_indexes_max() // 2 else 0.0
+        self._health_check_seconds = max(self._least_health_check_seconds, health_check_seconds)
+        self._idle_seconds = _IDLE_SECONDS if stores <= open_indexes_max() // 2 else 0.0
 
     def look(self) -> bool:
         """Poll the file of the next log entry. Return True if a step would find something to do.
@@ -140,29 +143,29 @@ class StoreTailer:
             if now - self._looked_at < _OBJECTS_POLL_SECONDS:
                 return False
             self._looked_at = now
-        stamp = self.log.stamp(self._state.version + 1)
-        self.waiting_since = None if stamp is None else stamp[1] / 1e9
-        if stamp is not None and stamp != self._torn_stamp:
+        identity = self.log.stamp(self._state.version + 1)
+        self.waiting_since = None if identity is None else identity[1] / 1e9
+        if identity is not None and identity != self._torn_identity:
             return True
         now = time.monotonic()
-        return self._may_rest(now) or now - self._looked_around_at >= self._look_around_seconds
+        return self._is_idle(now) or now - self._health_checked_at >= self._health_check_seconds
 
     def advance(self) -> float:
         """Run steps for a while, log a failure, and return the seconds until the next poll."""
-        until = time.monotonic() + _STRETCH_SECONDS
+        until = time.monotonic() + _CONTINUOUS_WORK_SECONDS
         try:
             while self.step():
                 if time.monotonic() > until:
                     break
         except Exception as error:  # noqa: BLE001 - see the module docstring
             return self._failed(error)
-        if self._may_rest(time.monotonic()):
-            self._rest()
+        if self._is_idle(time.monotonic()):
+            self._close_idle()
         return 0.0
 
     def step(self) -> bool:
         """Do one piece of work. Return False if there was nothing to do."""
-        self._moved()
+        self._record_progress()
         try:
             return self._step()
         except IndexDamaged as error:
@@ -176,18 +179,18 @@ class StoreTailer:
         if self._follow(self._state):
             return True
         now = time.monotonic()
-        if now - self._looked_around_at < self._look_around_seconds:
+        if now - self._health_checked_at < self._health_check_seconds:
             return False
-        self._looked_around_at = now
+        self._health_checked_at = now
         return self._look_around(self._state)
 
-    def _moved(self) -> None:
+    def _record_progress(self) -> None:
         self.moved_at = time.monotonic()
 
-    def _may_rest(self, now: float) -> bool:
-        return self._writer is not None and now - self.changed_at >= self._rest_seconds
+    def _is_idle(self, now: float) -> bool:
+        return self._writer is not None and now - self.changed_at >= self._idle_seconds
 
-    def _rest(self) -> None:
+    def _close_idle(self) -> None:
         """Close the files of the index until something changes."""
         if self._writer is not None:
             self._writer.close()
@@ -212,7 +215,7 @@ class StoreTailer:
 
     def close(self) -> None:
         """Close the files of the index. The next step checks everything again."""
-        self._rest()
+        self._close_idle()
         self._state = None
 
     def _open(self) -> None:
@@ -225,35 +228,35 @@ class StoreTailer:
             # Corrupt pages could crash LMDB at any later time.
             if not self._is_checked:
                 may_wait = time.monotonic() - self._created_at < _VERIFY_SECONDS_MAX
-                is_held = is_unverified(generation) and may_wait
-                self.is_verified = verify_found(generation, is_held=is_held)
+                do_readers_wait = are_reads_blocked(generation) and may_wait
+                self.is_verified = verify_existing(generation, do_readers_wait=do_readers_wait)
             self._generation, self._bytes_seen = generation, data_bytes(generation)
             state = self._writing().state()
         except IndexDamaged as error:
             self._rebuild_damaged(str(error))
             return
         try:
-            reason = why_not_this_table(self.log, state)
+            reason = why_other_table(self.log, state)
         except (StorageError, OSError):
             # The index is sound, so readers can use it although its table can't be read.
             release(generation)
             raise
         if reason is None:
             self.folder.remove_others(generation)
-            self._use(state)
+            self._start_following(state)
         else:
             self._rebuild(reason)
 
-    def _use(self, state: IndexState) -> None:
+    def _start_following(self, state: IndexState) -> None:
         self._is_checked = True
         self._state = state
         release(self._generation)
         self._stamp = self.log.stamp(state.version)
-        self._torn_stamp = None
+        self._torn_identity = None
         self._bytes_seen = data_bytes(self._generation)
         self.changed_at = time.monotonic()
         # The state becomes `following` after the next health check, because a failure can repeat.
-        self._looked_around_at = 0.0
+        self._health_checked_at = 0.0
         self.status = replace(self.status, version=state.version)
 
     def _rebuild_damaged(self, reason: str) -> None:
@@ -269,7 +272,7 @@ class StoreTailer:
         state, generation = self._build()
         self.folder.publish(generation)
         self._generation, self.is_verified = generation, True
-        self._use(state)
+        self._start_following(state)
         logger.info("index built: store=%s version=%d", self.folder.path.name, state.version)
 
     def _build(self) -> tuple[IndexState, Path]:
@@ -283,7 +286,7 @@ class StoreTailer:
             generation = self.folder.new_generation()
             try:
                 state = build_generation(
-                    self.log.table, snapshot, generation, self._moved, self.shard
+                    self.log.table, snapshot, generation, self._record_progress, self.shard
                 )
             except MissingDataFile:
                 self.folder.discard(generation)
@@ -297,17 +300,17 @@ class StoreTailer:
                 raise
             else:
                 return state, generation
-        raise files_are_gone(self.log.table, snapshot)
+        raise missing_files_error(self.log.table, snapshot)
 
     def _follow(self, state: IndexState) -> bool:
         """Apply the next version if its entry exists and is not torn."""
-        stamp = self.log.stamp(state.version + 1)
-        if stamp is None or stamp == self._torn_stamp:
+        identity = self.log.stamp(state.version + 1)
+        if identity is None or identity == self._torn_identity:
             return False
         entry = self.log.read(state.version + 1)
         if entry is None:
             # Torn or still being written: read it again when it changes.
-            self._torn_stamp, self._torn_at = stamp, time.monotonic()
+            self._torn_identity, self._torn_at = identity, time.monotonic()
             return False
         if self.log.stamp(state.version) != self._stamp:
             # The log can belong to another table, whose next version must not be applied. Check
@@ -318,7 +321,7 @@ class StoreTailer:
         if reason is not None:
             self._rebuild(reason)
             return True
-        self._stamp = stamp
+        self._stamp = identity
         self.changed_at = time.monotonic()
         self.status = replace(self.status, version=entry.version)
         return True
@@ -341,7 +344,7 @@ class StoreTailer:
                 path, digest = self.log.table / name, entry.digests.get(name)
                 for rows in file_rows(path, state.definition, shard=self.shard, digest=digest):
                     batches.append(rows)
-                    self._moved()
+                    self._record_progress()
         except CorruptLog as error:
             # A later version may have removed the file.
             return str(error)
@@ -352,7 +355,7 @@ class StoreTailer:
                 f"version {entry.version} has rows of revision {lowest}, which can be older than "
                 "the rows of their windows in the index"
             )
-        following = replace(
+        next_state = replace(
             state,
             version=entry.version,
             digest=entry.digest,
@@ -360,24 +363,24 @@ class StoreTailer:
             extent=state.extent.joined(rows.extent for rows in batches),
             revisions=state.revisions.after(highest, batch),
         )
-        if following.earliest_ms < state.earliest_ms:
+        if next_state.earliest_ms < state.earliest_ms:
             # Expired windows are visible again, but a sweep can have deleted them.
             return f"version {entry.version} sets the store's stream time back"
-        self._writing().follow(batches, state.revisions, following)
-        self._state = following
+        self._writing().follow(batches, state.revisions, next_state)
+        self._state = next_state
         return None
 
     def _look_around(self, state: IndexState) -> bool:
         """Check for rare events. Return True if there was something to do."""
         if (reason := damage(self._generation)) is not None:
             raise IndexDamaged(reason)
-        reason = self._why_index_is_lost() or self._why_log_is_another(state)
+        reason = self._why_index_lost() or self._why_log_replaced(state)
         if reason is not None:
             self._rebuild(reason)
             return True
-        if is_suspect(self._generation) or is_unverified(self._generation):
-            check_in_own_process(self._generation)
-            clear_suspicion(self._generation)
+        if is_verification_requested(self._generation) or are_reads_blocked(self._generation):
+            verify_in_subprocess(self._generation)
+            clear_verification_request(self._generation)
         if self._writer is not None:
             self._writer.forget_dead_readers()
         is_busy = self._sweep(state)
@@ -388,7 +391,7 @@ class StoreTailer:
         self._failures.over()
         return is_busy
 
-    def _why_index_is_lost(self) -> str | None:
+    def _why_index_lost(self) -> str | None:
         if self.folder.current() != self._generation:
             return "the index was deleted"
         size = data_bytes(self._generation)
@@ -400,7 +403,7 @@ class StoreTailer:
     def _why_torn(self, state: IndexState) -> str | None:
         """Return the problem of a next entry that stays torn, or None."""
         number = state.version + 1
-        if self._torn_stamp is None or self.log.stamp(number) != self._torn_stamp:
+        if self._torn_identity is None or self.log.stamp(number) != self._torn_identity:
             return None
         if time.monotonic() - self._torn_at < _TORN_SECONDS:
             return None
@@ -409,29 +412,29 @@ class StoreTailer:
             "entry, and writes it again at its next start"
         )
 
-    def _why_log_is_another(self, state: IndexState) -> str | None:
+    def _why_log_replaced(self, state: IndexState) -> str | None:
         if self.log.stamp(state.version) != self._stamp:
-            reason = why_not_this_table(self.log, state)
+            reason = why_other_table(self.log, state)
             self._stamp = self.log.stamp(state.version)
             if reason is not None:
                 return reason
         # If the next version is missing or torn but the one after it exists, the next version will
         # not be written any more. A few stats cost far less than a listing of many thousand
         # entries.
-        beyond = self.log.stamp(state.version + 2)
-        if beyond is not None and self.log.read(state.version + 1) is None:
+        after_next = self.log.stamp(state.version + 2)
+        if after_next is not None and self.log.read(state.version + 1) is None:
             return (
                 f"version {state.version + 1} is missing in the log, although the next version "
                 "exists"
             )
         # Entries before a Delta checkpoint can have been deleted, including this version's and the
         # next.
-        checkpoint = self.log.checkpoint_stamp()
-        if checkpoint != self._checkpoint_stamp:
+        checkpoint = self.log.checkpoint_identity()
+        if checkpoint != self._checkpoint_identity:
             later = [version for version in self.log.versions() if version > state.version]
             if later and later[0] > state.version + 1:
                 return f"the log was cleaned up to version {later[0]}"
-            self._checkpoint_stamp = checkpoint
+            self._checkpoint_identity = checkpoint
         return None
 
     def _sweep(self, state: IndexState) -> bool:
@@ -443,13 +446,13 @@ class StoreTailer:
         retention_ms = state.definition.retention_ms
         if retention_ms is None:
             return False
-        if self._sweep_from is None:
+        if self._sweep_resume_key is None:
             if state.earliest_ms - self._swept_ms < max(1, retention_ms // 10):
                 return False
             self._swept_ms = state.earliest_ms
-            self._sweep_from = b""
-        self._sweep_from = self._writing().sweep(self._sweep_from)
-        return self._sweep_from is not None
+            self._sweep_resume_key = b""
+        self._sweep_resume_key = self._writing().sweep(self._sweep_resume_key)
+        return self._sweep_resume_key is not None
 
     def _failed(self, error: Exception) -> float:
         """Log a failure, each problem once, and return the seconds until the next try."""

@@ -7,7 +7,7 @@ for all tables or, by a link, for one table. So an index outlives the directory 
   tables were last seen. For example, the empty directory below an unmounted file system is another
   one.
 
-- For ``GONE_SECONDS`` without interruption, if only the table's own directory is missing.
+- For ``DELETE_AFTER_SECONDS`` without interruption, if only the table's own directory is missing.
 
 To delete an index at once, delete its directory also.
 """
@@ -19,13 +19,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from oriel.storage.delta import LOG_FOLDER, table_folders
+from oriel.storage.delta import LOG_DIRECTORY, table_directories
 from oriel.storage.errors import InvalidDefinition
 from oriel.storage.files import is_object, uri
 from oriel.storage.layout import DataLayout, check_store_name
 
 #: Seconds for which an index stays when the directory of its table is missing.
-GONE_SECONDS = 600.0
+DELETE_AFTER_SECONDS = 600.0
 
 #: The start of the names of a log's entries and checkpoints.
 _ENTRY = re.compile(r"\d{20}\.")
@@ -42,7 +42,7 @@ def stores_with_tables(layout: DataLayout) -> list[str]:
         names = os.listdir(layout.tables)  # noqa: PTH208 - there may be very many
     except OSError:
         return []
-    return sorted(name for name in names if _is_store(layout, name, known=False))
+    return sorted(name for name in names if _is_store(layout, name, known_stores=False))
 
 
 def has_entries(log: Path) -> bool:
@@ -82,7 +82,7 @@ def has_tables_or_indexes(layout: DataLayout) -> bool:
 
 
 @dataclass
-class TablesLook:
+class TablesListing:
     """The result of one listing of the tables.
 
     Attributes:
@@ -98,7 +98,7 @@ class TablesLook:
     problem: str | None = None
 
 
-class TablesFolder:
+class TablesDirectory:
     """The directory of all tables of one data directory."""
 
     def __init__(
@@ -117,13 +117,13 @@ class TablesFolder:
         #: Since when the tables of stores with an index are missing.
         self._absent_since: dict[str, float] = {}
 
-    def look(self, followed: Iterable[str]) -> TablesLook:
+    def look(self, followed: Iterable[str]) -> TablesListing:
         """List the tables.
 
         Args:
             followed: The stores that had a table in the last listing.
         """
-        known = {*followed, *stores_with_indexes(self._layout)}
+        known_stores = {*followed, *stores_with_indexes(self._layout)}
         folder = self._layout.tables
         if is_object(folder):
             # Object stores do not have mounts. If a listing succeeds, a table that it does not
@@ -132,48 +132,50 @@ class TablesFolder:
                 present = _listed_stores(folder)
             except OSError as error:
                 problem = f"the tables in {uri(folder)} cannot be listed ({error})"
-                return TablesLook(away=dict.fromkeys(known, problem), problem=problem)
-            return self._with_absent(present, known.difference(present))
+                return TablesListing(away=dict.fromkeys(known_stores, problem), problem=problem)
+            return self._listing_with_absent(present, known_stores.difference(present))
         try:
             status = folder.stat()
             names = os.listdir(folder)  # noqa: PTH208 - there may be very many
         except OSError as error:
             self._absent_since.clear()
-            if not known and isinstance(error, FileNotFoundError):
+            if not known_stores and isinstance(error, FileNotFoundError):
                 # The pipeline can start later.
-                return TablesLook()
+                return TablesListing()
             problem = f"the directory of the tables, {folder}, cannot be read ({error.strerror})"
-            return TablesLook(away=dict.fromkeys(known, problem), problem=problem)
-        present = sorted(n for n in names if _is_store(self._layout, n, known=n in known))
+            return TablesListing(away=dict.fromkeys(known_stores, problem), problem=problem)
+        present = sorted(
+            n for n in names if _is_store(self._layout, n, known_stores=n in known_stores)
+        )
         identity = status.st_dev, status.st_ino
-        absent = known.difference(present)
+        absent = known_stores.difference(present)
         if not present and absent and identity != self.seen:
             self._absent_since.clear()
             problem = (
                 f"{folder} is not the directory in which tables were last seen, and has no "
                 "tables. Check that its file system is mounted"
             )
-            return TablesLook(away=dict.fromkeys(absent, problem), problem=problem)
+            return TablesListing(away=dict.fromkeys(absent, problem), problem=problem)
         if present:
             self.seen = identity
-        return self._with_absent(present, absent)
+        return self._listing_with_absent(present, absent)
 
-    def _with_absent(self, present: list[str], absent: set[str]) -> TablesLook:
+    def _listing_with_absent(self, present: list[str], absent: set[str]) -> TablesListing:
         now = self._clock()
         self._absent_since = {name: self._absent_since.get(name, now) for name in absent}
-        gone = [name for name in absent if now - self._absent_since[name] >= GONE_SECONDS]
+        gone = [name for name in absent if now - self._absent_since[name] >= DELETE_AFTER_SECONDS]
         away = {
             name: f"the directory of the table, {self._layout.table(name)}, does not exist. Its "
             "index still serves requests, and is removed if the directory stays missing for "
-            f"{GONE_SECONDS / 60:.0f} minutes"
+            f"{DELETE_AFTER_SECONDS / 60:.0f} minutes"
             for name in absent.difference(gone)
         }
-        return TablesLook(present, away, sorted(gone))
+        return TablesListing(present, away, sorted(gone))
 
 
 def _listed_stores(tables: Path) -> list[str]:
     """Return the stores whose tables are objects, without a look into each one."""
-    return sorted(filter(_is_name, (folder.name for folder in table_folders(tables))))
+    return sorted(filter(_is_name, (folder.name for folder in table_directories(tables))))
 
 
 def _is_name(name: str) -> bool:
@@ -184,14 +186,14 @@ def _is_name(name: str) -> bool:
     return True
 
 
-def _is_store(layout: DataLayout, name: str, *, known: bool) -> bool:
+def _is_store(layout: DataLayout, name: str, *, known_stores: bool) -> bool:
     """Return True if a table of this name exists, or if it is known and can't be checked."""
     if not _is_name(name):
         return False
-    log = Path(layout.tables, name, LOG_FOLDER)
+    log = Path(layout.tables, name, LOG_DIRECTORY)
     try:
-        return stat.S_ISDIR(log.stat().st_mode) and (known or has_entries(log))
+        return stat.S_ISDIR(log.stat().st_mode) and (known_stores or has_entries(log))
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
-        return known
+        return known_stores

@@ -14,7 +14,7 @@ import orjson
 from oriel.app.server import Service
 from oriel.storage import DataLayout, StoreDefinition, WindowSpec
 from oriel.storage.delta import DeltaLog
-from oriel.storage.index import IndexFolder
+from oriel.storage.index import IndexDirectory
 from oriel.storage.monitoring import RunStatus, RunStatusFile
 from oriel.storage.tailer import StatusFile, StoreStatus
 from oriel.storage.tailer.store import StoreTailer
@@ -117,7 +117,7 @@ async def _call(service: Service, scope: dict[str, Any], body: bytes) -> Answer:
 def index_store(layout: DataLayout, name: str) -> None:
     """Update the index of a store to the version of its table."""
     tailer = StoreTailer(
-        DeltaLog(layout.table(name)), IndexFolder(layout.index(name)), layout.shard
+        DeltaLog(layout.table(name)), IndexDirectory(layout.index(name)), layout.shard
     )
     for _ in range(_STEPS_MAX):
         if not tailer.step():

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from oriel.storage import DataLayout
-from oriel.storage.index import IndexFolder
+from oriel.storage.index import IndexDirectory
 from tests.app.api_client import Answer
 from tests.storage.waiting import WAIT_SECONDS, wait_until
 
@@ -122,7 +122,7 @@ class Serving:
 
     def generation(self) -> Path:
         """Return the directory of the current generation of the index."""
-        generation = IndexFolder(DataLayout(self.data).index("store")).current()
+        generation = IndexDirectory(DataLayout(self.data).index("store")).current()
         assert generation is not None
         return generation
 

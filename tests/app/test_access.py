@@ -13,7 +13,7 @@ import pytest
 
 from oriel.app.contract import OPERATIONS, Forbidden
 from oriel.app.guards import Access, AccessGuard, token
-from oriel.app.guards.tokens import BadTokenFile, TokenFile
+from oriel.app.guards.tokens import InvalidTokenFile, TokenFile
 from oriel.app.push import streams
 from oriel.app.server import Service
 from oriel.app.server.settings import ServiceSettings
@@ -319,7 +319,7 @@ def test_a_wrong_token_file_is_refused(tmp_path: Path, content: str) -> None:
     """A file with an unknown entry is rejected, because the entry could restrict a token."""
     file = tmp_path / "tokens.toml"
     file.write_text(content.format("0" * 64))
-    with pytest.raises(BadTokenFile, match=r"tokens\.toml"):
+    with pytest.raises(InvalidTokenFile, match=r"tokens\.toml"):
         TokenFile(file)
 
 

@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from oriel.app.server import certificates
-from oriel.app.server.certificates import BadCertificate, CertificateFiles, ServedCertificate
+from oriel.app.server.certificates import CertificateFiles, InvalidCertificate, ServedCertificate
 from tests.app.serving import Serving
 from tests.certificates import write_certificate
 from tests.storage.waiting import wait_for, wait_until
@@ -174,7 +174,7 @@ def test_an_unusable_pair_is_refused_with_a_solution(
     """An unusable pair is an error at the start. Later, the previous pair stays."""
     files = _files(folder)
     damage(folder)
-    with pytest.raises(BadCertificate, match=re.escape(words)):
+    with pytest.raises(InvalidCertificate, match=re.escape(words)):
         _files(folder)
     files.reload()
     assert words in caplog.messages[-1]

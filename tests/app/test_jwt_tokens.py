@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 
 from oriel.app.contract import Forbidden
-from oriel.app.guards import Access, AccessGuard, BadKeys, jwt_tokens
+from oriel.app.guards import Access, AccessGuard, InvalidKeys, jwt_tokens
 from oriel.app.guards.jwt_tokens import JwtSettings, JwtVerifier
 from tests.storage.waiting import WAIT_SECONDS, wait_until
 
@@ -176,7 +176,7 @@ def test_a_damaged_key_set_leaves_the_keys_as_they_were(
     verifier._read_again()
     assert "The previous keys stay in use" in caplog.text
     assert verifier.access_of(provider.token()) is not None
-    with pytest.raises(BadKeys, match=r"jwks\.json"):
+    with pytest.raises(InvalidKeys, match=r"jwks\.json"):
         JwtVerifier(provider.settings)
 
 
@@ -221,7 +221,7 @@ def test_tokens_that_were_checked_are_remembered_up_to_a_bound(
     provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The cache of verified tokens is bounded, and evicted tokens are verified again."""
-    monkeypatch.setattr(jwt_tokens, "_REMEMBERED_MAX", 2)
+    monkeypatch.setattr(jwt_tokens, "_CACHE_MAX", 2)
     verifier = JwtVerifier(provider.settings)
     tokens = [provider.token(sub=name) for name in ("ann", "bob", "cid", "ann")]
     accesses = [verifier.access_of(one) for one in tokens]

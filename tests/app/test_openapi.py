@@ -305,7 +305,7 @@ def test_other_forms_are_documented(example: Served, media: str) -> None:
     """Operations with several formats document CSV and the 406 for other formats."""
     document = _document(example)
     for operation in OPERATIONS.values():
-        if operation.has_forms:
+        if operation.has_formats:
             described = document["paths"][operation.path][operation.method.lower()]
             accept = [("Accept", media)]
             if operation.method == "POST":

@@ -10,7 +10,7 @@ from oriel.app.contract import (
     ALL_KINDS,
     ApiError,
     malformed_request,
-    problem_answer,
+    problem_response,
     problems,
 )
 from oriel.app.contract.problems import INTERNAL_ERROR, PROBLEM_KINDS, kind_of
@@ -59,7 +59,7 @@ def test_every_kind_has_a_cause_and_an_action() -> None:
 def test_every_kind_has_the_shape(error: type[Exception]) -> None:
     """Each kind has the format of a problem, also with a lone surrogate in its detail."""
     kind = PROBLEM_KINDS[error]
-    status, headers, body = problem_answer(error("it is \udcff so"), "/a\udcffb")
+    status, headers, body = problem_response(error("it is \udcff so"), "/a\udcffb")
     plain = {name.decode(): value.decode() for name, value in headers}
     assert_problem(Answer(status, plain, body), kind.status, kind.code, "it is")
 

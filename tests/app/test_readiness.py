@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from oriel.app.server.supervisor import Child, HeartbeatWatch
 from oriel.storage import DataLayout
-from oriel.storage.index import IndexFolder, mark_damaged
+from oriel.storage.index import IndexDirectory, mark_damaged
 from oriel.storage.tailer import StatusFile, StoreStatus, require_verifications
 from tests.app.api_client import Served
 from tests.app.serving import IMPATIENT, ROOT, Serving
@@ -50,7 +50,7 @@ def test_not_ready_with_a_heartbeat_of_the_future(store: Served) -> None:
 def test_not_ready_with_a_mark_of_damage(store: Served) -> None:
     """A store is not ready as soon as a reader marked its index as damaged."""
     store.tailer_says(FOLLOWING)
-    generation = IndexFolder(DataLayout(store.data).index("store")).current()
+    generation = IndexDirectory(DataLayout(store.data).index("store")).current()
     assert generation is not None
     mark_damaged(generation, "a bit flipped")
     answer = store.get("/readyz")

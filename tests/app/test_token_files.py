@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from oriel.app.guards import Access, token
-from oriel.app.guards.tokens import BadTokenFile, TokenFile, parse_tokens, read_text
+from oriel.app.guards.tokens import InvalidTokenFile, TokenFile, parse_tokens, read_text
 from tests.app.serving import Serving
 from tests.storage.waiting import wait_until
 
@@ -78,7 +78,7 @@ def assert_no_more(file: Path, content: bytes, whole: Tokens) -> bool:
     file.write_bytes(content)
     try:
         tokens = tokens_of(file)
-    except BadTokenFile as error:
+    except InvalidTokenFile as error:
         assert str(file) in str(error)  # noqa: PT017 - it is one of two valid results
         return False
     assert tokens.items() <= whole.items(), content
@@ -178,7 +178,7 @@ def test_an_edited_token_needs_a_new_seal(
     make(file, "one", "--store", "departures")
     edited = "# Our tokens.\n" + file.read_text().replace('["departures"]', '["*"] # all')
     file.write_text(edited)
-    with pytest.raises(BadTokenFile, match=r"'one'\) differs from its seal\. .*--seal --file"):
+    with pytest.raises(InvalidTokenFile, match=r"'one'\) differs from its seal\. .*--seal --file"):
         tokens_of(file)
     capsys.readouterr()
     assert token.main(["two", "--file", str(file)]) == 1
@@ -241,7 +241,7 @@ def test_two_tokens_with_one_digest_are_rejected(tmp_path: Path) -> None:
     file = tmp_path / "tokens.toml"
     entry = '[[token]]\nname = "x"\nsha256 = "{}"\n'.format("0" * 64)
     file.write_text(f'{entry}{entry}stores = ["a"]\n')
-    with pytest.raises(BadTokenFile, match="has the sha256 of another token"):
+    with pytest.raises(InvalidTokenFile, match="has the sha256 of another token"):
         tokens_of(file)
 
 

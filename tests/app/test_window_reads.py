@@ -13,7 +13,7 @@ from oriel.app.reads import route
 from oriel.app.reads.pages import bind
 from oriel.app.reads.snapshot_reads import HOT_READS
 from oriel.storage import DataLayout
-from oriel.storage.index import IndexFolder
+from oriel.storage.index import IndexDirectory
 from tests.app.api_client import Served, served, starts
 from tests.app.problem_shape import assert_problem
 from tests.storage.store_tables import window_fields
@@ -227,7 +227,7 @@ def test_a_store_without_an_index_is_not_ready(tmp_path: Path) -> None:
 def test_a_damaged_index_is_said_to_be_rebuilt(changing: Served) -> None:
     """A damaged index is a 503 that announces the rebuild."""
     changing.service.catalog.close()
-    generation = IndexFolder(DataLayout(changing.data).index("store")).current()
+    generation = IndexDirectory(DataLayout(changing.data).index("store")).current()
     assert generation is not None
     with (generation / "data.mdb").open("r+b") as file:
         file.truncate(8192)
@@ -315,5 +315,5 @@ def test_a_removed_store_is_unknown(changing: Served, monkeypatch: pytest.Monkey
     changing.table.path.rename(changing.data / "elsewhere")
     monkeypatch.setattr("oriel.app.reads.catalog._TABLE_SECONDS", 0.0)
     assert starts(changing.get(f"{ROOT}/latest/a")) == [50]
-    IndexFolder(DataLayout(changing.data).index("store")).remove()
+    IndexDirectory(DataLayout(changing.data).index("store")).remove()
     assert_problem(changing.get(f"{ROOT}/latest/a"), 404, "unknown-store")

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from oriel.doctor import connections, directories, machine, main, workings
 from oriel.doctor.registry import CHECKS, examined
 from oriel.doctor.results import Check, Level, Result, Subject
-from oriel.storage import DataLayout, current_files, data_folder
+from oriel.storage import DataLayout, current_files, parse_data_directory
 from oriel.storage.tailer import StatusFile, StoreStatus
 from oriel.storage.tailer.status import STATUS_FILE
 from tests.app.api_client import write_pipeline_status
@@ -344,7 +344,7 @@ def test_an_object_store_takes_and_deletes_an_object(
     data = object_store.data(tmp_path.name)
     assert _levels(directories.ObjectStore(), Subject(data=data)) == [_OK]
     assert current_files().names(data) == []
-    missing = data_folder("s3://no-such-bucket/data")
+    missing = parse_data_directory("s3://no-such-bucket/data")
     assert (
         "s3://no-such-bucket/data" in _one(directories.ObjectStore(), Subject(data=missing)).found
     )

@@ -1,10 +1,10 @@
 """Run the blocks of a page in a shell, in one directory, from top to bottom.
 
-``oriel`` of that shell is a few lines of Python that send the command to this process. This process
-runs the command in the process of ``runs_in_one_process``, where Java starts once for all pages.
-``oriel serve`` starts a service that runs until the end of the page. A pipeline that would run
-without end runs with ``--once``, and again before each block after the log has grown. A free port
-replaces port 8080 of the pages.
+In that shell, ``oriel`` is a few lines of Python that send the command to this process. This
+process runs the command in the process of ``runs_in_one_process``, where Java starts once for all
+pages. ``oriel serve`` starts a service that runs until the end of the page. A pipeline that would
+run without end runs with ``--once``, and again before each block after the log has grown. A free
+port replaces port 8080 of the pages.
 """
 
 import json
@@ -47,7 +47,7 @@ sys.exit(code)
 """
 
 
-#: Pages whose reader begins in an empty directory. Readers of other pages have run the demo.
+#: Pages that a reader starts in an empty directory. The readers of other pages have run the demo.
 FROM_NOTHING = [
     ROOT / "README.md",
     *(

@@ -1,4 +1,4 @@
-"""Random event logs for the tests end to end: disorder, odd keys, bad lines, no values."""
+"""Random event logs for the end-to-end tests: disorder, odd keys, invalid lines, null values."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from tests.system.kills.kinds_topology import DELETES, RAISES, SKIPPED
 
 KEYS = ("plain", "with/slash", "space and ?&#%2F", "ünïcödé 🛩", "a..b", "")
 
-#: Lines that are no record of any store, and the reason that is told of each.
+#: Lines that are invalid for all stores, and the reason of each.
 BAD_LINES = {
     b"rubbish": "not-json",
     b"": "not-json",
@@ -23,14 +23,14 @@ BAD_LINES = {
 }
 _RECORDS = 450
 _EACH_BAD_LINE = 3
-#: Of this key only ``_SAME_START`` has records.
+#: Only ``_SAME_START`` has records of this key.
 TWICE = "twice"
 ALL_KEYS = (*KEYS, TWICE)
-#: A key is there for this long, then for twice as long it is not: so there are sessions.
+#: A key has records for this long, then none for twice as long, so that sessions end.
 _BURST_MS = 60
-#: By partition, when a record comes and its key and time. It gives two sessions that start at
-#: 300: [300, 300] of partition 0, and [300, 315] of partition 1, whose stragglers reached down
-#: to 300 when the other was closed for them (decision 0009).
+#: By partition: when a record arrives, its key and its time. The result is two sessions that start
+#: at 300: [300, 300] of partition 0, and [300, 315] of partition 1. Late records extended the
+#: second one down to 300 when the first one was closed for them (decision 0009).
 _SAME_START = {
     0: [(300, TWICE, 300)],
     1: [(315, TWICE, 315), (360, KEYS[0], 375), (360, TWICE, 306), (360, TWICE, 300)],
@@ -39,7 +39,7 @@ _SAME_START = {
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a log: where it begins, its bytes, and its record or why it is none."""
+    """A line of a log: its offset, its bytes, and its record or the reason without a record."""
 
     offset: int
     raw: bytes
@@ -48,12 +48,12 @@ class Line:
 
 
 def random_logs(random: Random) -> dict[int, list[Line]]:
-    """Make two partitions, each with its own clock."""
+    """Return two partitions with different stream times."""
     return {p: _random_lines(random, p, random.choice((1.6, 2.0))) for p in range(2)}
 
 
 def _random_lines(random: Random, partition: int, ms_a_record: float) -> list[Line]:
-    """Make a partition: rising times with disorder beyond the grace, and bad lines between."""
+    """Return a partition with disorder beyond the grace, and with invalid lines."""
     lines: list[Line] = []
     offset = 0
     for raw, record in _raw_lines(random, partition, ms_a_record):

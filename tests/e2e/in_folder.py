@@ -1,4 +1,4 @@
-"""``oriel`` in a folder, for the process that runs commands one after the other."""
+"""``oriel`` in a given directory, for the process that runs commands one after the other."""
 
 import os
 from collections.abc import Sequence
@@ -8,9 +8,9 @@ from oriel.__main__ import main as oriel
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run ``oriel`` with the arguments behind the first, which is the folder to be in."""
+    """Run ``oriel`` with all arguments after the first one, which is the working directory."""
     folder, *command = arguments
-    # As a shell's child has it, too.
+    # A shell also sets this variable for its children.
     os.environ["PWD"] = folder
     with chdir(folder):
         try:

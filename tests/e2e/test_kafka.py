@@ -1,4 +1,4 @@
-"""The pipeline over a real Kafka broker: the same contract as over the event log."""
+"""The pipeline over a real Kafka broker has the same contract as over the event log."""
 
 from datetime import datetime
 from pathlib import Path
@@ -44,7 +44,7 @@ EXPECTED = {
 def test_kip_450_windows_come_from_a_kafka_topic(
     tmp_path: Path, broker: Broker, kafka_runs: Runs
 ) -> None:
-    """Records, tombstones and rubbish of a topic end up as windows and dead letters, once."""
+    """Records, tombstones and invalid values of a topic become windows and dead letters, once."""
     (tmp_path / "readings.py").write_text(TOPOLOGY)
     admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
     admin.create_topics([NewTopic("readings", 1, 1)])["readings"].result(timeout=WAIT_SECONDS)

@@ -1,4 +1,4 @@
-"""The golden data directories: their archives, and the log that they were made from."""
+"""The golden data directories: their archives, and their log."""
 
 import lzma
 import shutil
@@ -8,9 +8,9 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 LOG = FOLDER / "log"
-#: What a directory of today has: topologies with stores, and one that writes to Kafka.
+#: The topologies in a directory of this version: two with stores, and a Kafka sink.
 TOPOLOGIES, SINK = ("kinds", "newer"), "sink"
-#: Read whole by the first batch: a stream finds the rows that its table has by then.
+#: The first batch reads this topic whole, because a stream joins the current rows of the table.
 _READ_FIRST = "users"
 
 
@@ -42,7 +42,7 @@ def write_log(target: Path, *, part: int = 1) -> None:
 
 
 def pack(data: Path, archive: Path) -> None:
-    """Write the files of ``data`` to ``archive``; equal files make an equal archive."""
+    """Write the files of ``data`` to ``archive``. Equal files have an equal archive."""
     content = BytesIO()
     with tarfile.open(fileobj=content, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for path in sorted(data.rglob("*")):
@@ -55,7 +55,7 @@ def pack(data: Path, archive: Path) -> None:
 
 
 def unpack(name: str, data: Path) -> None:
-    """Make the golden directory ``name`` in ``data``, with files of now."""
+    """Create the golden directory ``name`` in ``data``, with current modification times."""
     shutil.rmtree(data, ignore_errors=True)
     with tarfile.open(archives()[name]) as tar:
         for member in tar:

@@ -1,7 +1,7 @@
-"""Make a golden data directory with today's code: ``python -m tests.golden.make NAME``.
+"""Create a golden data directory with the current code: ``python -m tests.golden.make NAME``.
 
-The pipeline runs each topology over the first half of the log, the tailer builds the indexes, and
-``tests/golden/NAME.tar.xz`` gets the data directory.
+The pipeline runs each topology over the first half of the log, and the tailer builds the indexes.
+The archive ``tests/golden/NAME.tar.xz`` contains the data directory.
 """
 
 import os
@@ -23,7 +23,7 @@ PLACE = Path("/tmp/oriel-golden")  # noqa: S108 - see above
 
 
 def main(arguments: list[str]) -> int:
-    """Make the archive of the given name."""
+    """Create the archive of the given name."""
     (name,) = arguments
     shutil.rmtree(PLACE, ignore_errors=True)
     PLACE.mkdir()
@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
                 *(["--publish-to", at] if each == SINK else []),
             )  # fmt: skip
         _index(Path("data"))
-        # What Java and Spark logged has paths of this machine, and nothing reads it.
+        # The logs of Java and Spark have paths of this machine, and nothing reads them.
         shutil.rmtree("data/logs")
         pack(Path("data"), FOLDER / f"{name}.tar.xz")
     return 0

@@ -27,12 +27,12 @@ class Directory:
 
     @property
     def stores(self) -> list[str]:
-        """The stores that have a table."""
+        """Return the stores that have a table."""
         names = {path.name for path in (self.data / "tables").iterdir()}
         return sorted(name for name in names if not name.startswith("_"))
 
     def rows(self, store: str) -> list[dict[str, Any]]:
-        """The newest row of each window of a store, without what a reader does not see."""
+        """Return the newest row of each window of a store, without hidden columns."""
         newest = [rows[-1] for _, rows in sorted(told_rows(self.data / "tables" / store).items())]
         hidden = {"deleted", "revision"}
         return [
@@ -42,7 +42,7 @@ class Directory:
         ]
 
     def record(self, store: str) -> Any:
-        """The last commit's position, clocks and counters that every format has."""
+        """Return the last commit's position, stream times and counters that every format has."""
         record = DeltaLog(self.data / "tables" / store).snapshot().record
         assert record is not None
         counters = {name: record.counters[name] for name in COUNTERS}
@@ -50,6 +50,6 @@ class Directory:
 
     @property
     def letters(self) -> set[Any]:
-        """The dead letters of the stores that have a table, and of no store in particular."""
+        """Return the dead letters of the stores that have a table, and those without a store."""
         letters = told_letters(self.data / "tables" / "_dead_letters")
         return {letter for letter in letters if letter[2] in {None, *self.stores}}

@@ -12,8 +12,8 @@ from oriel.storage import COMMIT_INFO_KEY, STORE_PROPERTY, WindowRange, WindowSp
 from oriel.storage.delta import (
     DeltaLog,
     Limits,
-    TableUpkeep,
-    UpkeepSettings,
+    MaintenanceSettings,
+    TableMaintenance,
     arrow_type,
     open_table,
     store_schema,
@@ -21,7 +21,7 @@ from oriel.storage.delta import (
 )
 from oriel.storage.delta.compaction import Compaction
 from oriel.storage.delta.live_files import TableFiles
-from oriel.storage.index import IndexFolder, IndexReader, KeyValueSnapshot, build_generation
+from oriel.storage.index import IndexDirectory, IndexReader, KeyValueSnapshot, build_generation
 from tests.storage.store_tables import Row, make_definition, make_record, window_fields, window_row
 
 #: Small enough that a few rows need several pieces and row groups.
@@ -91,9 +91,11 @@ class CompactedTable:
         """Return a compaction of the table, as another process would create it."""
         return Compaction(TableFiles(self.folder), limits, sync=False)
 
-    def upkeep(self, limits: Limits = TINY, **changes: Any) -> TableUpkeep:
+    def upkeep(self, limits: Limits = TINY, **changes: Any) -> TableMaintenance:
         """Return maintenance of the table, as another process would create it."""
-        return TableUpkeep(self.folder, UpkeepSettings(sync=False, limits=limits, **changes))
+        return TableMaintenance(
+            self.folder, MaintenanceSettings(sync=False, limits=limits, **changes)
+        )
 
     def names(self) -> set[str]:
         """Return the names of all data files in the directory, also of files without a version."""
@@ -128,7 +130,7 @@ class CompactedTable:
 
     def by_index(self, name: str = "built") -> list[dict[str, Any]]:
         """Return all visible windows from an index that is built from the newest version."""
-        folder = IndexFolder(self.data / name)
+        folder = IndexDirectory(self.data / name)
         generation = folder.new_generation()
         build_generation(self.folder, DeltaLog(self.folder).snapshot(), generation)
         folder.publish(generation)

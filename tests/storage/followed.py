@@ -11,7 +11,7 @@ import pytest
 from oriel.storage import WindowRange, WindowSpec
 from oriel.storage.delta import DeltaLog
 from oriel.storage.errors import IndexDamaged
-from oriel.storage.index import IndexFolder, IndexReader, IndexState
+from oriel.storage.index import IndexDirectory, IndexReader, IndexState
 from oriel.storage.index.check import find_damage
 from oriel.storage.tailer.store import StoreTailer
 from tests.storage.store_tables import (
@@ -45,12 +45,12 @@ class Followed:
         )
         self.data = data
         self.table = StoreTable(data, self.definition)
-        self.folder = IndexFolder(data / "index" / "store")
+        self.folder = IndexDirectory(data / "index" / "store")
         self.tailer = StoreTailer(DeltaLog(self.table.path), self.folder)
 
     def catch_up(self) -> None:
         """Step until there is nothing to do, including a health check."""
-        self.tailer._looked_around_at = 0.0
+        self.tailer._health_checked_at = 0.0
         for _ in range(_STEPS_MAX):
             if not self.tailer.step():
                 return
@@ -125,5 +125,5 @@ def check_in_this_process() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patched:
         for module in ("oriel.storage.tailer.store", "oriel.storage.index.trust"):
-            patched.setattr(f"{module}.check_in_own_process", check)
+            patched.setattr(f"{module}.verify_in_subprocess", check)
         yield

@@ -18,7 +18,7 @@ from oriel.storage import WindowSpec
 from oriel.storage.delta import DeltaLog, Limits, compaction
 from oriel.storage.delta.compaction import Run
 from oriel.storage.delta.entries import create_entry
-from oriel.storage.index import IndexFolder
+from oriel.storage.index import IndexDirectory
 from oriel.storage.tailer.store import StoreTailer
 from tests.storage.compacted_table import CompactedTable
 from tests.storage.followed import check_in_this_process
@@ -387,7 +387,7 @@ def test_compaction_beside_a_writer_in_threads(tmp_path: Path) -> None:
 def test_a_tailer_that_follows_has_nothing_to_do(tmp_path: Path) -> None:
     """A compaction advances the version of the index, which keeps its generation."""
     table = CompactedTable(tmp_path, SLIDING)
-    folder = IndexFolder(tmp_path / "index")
+    folder = IndexDirectory(tmp_path / "index")
     with check_in_this_process():
         tailer = StoreTailer(DeltaLog(table.folder), folder)
         for batch in range(6):

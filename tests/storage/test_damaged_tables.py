@@ -15,9 +15,9 @@ from oriel.app.reads import LogDigests
 from oriel.storage import COMMIT_INFO_KEY, STORE_PROPERTY, WindowRange
 from oriel.storage.delta import (
     DeltaLog,
+    MaintenanceSettings,
     Table,
-    TableUpkeep,
-    UpkeepSettings,
+    TableMaintenance,
     add_checkpoint,
     open_table,
     open_with_files,
@@ -27,7 +27,7 @@ from oriel.storage.delta import (
 )
 from oriel.storage.errors import CorruptLog, MissingDataFile, StorageError
 from oriel.storage.index import build_generation, file_rows
-from oriel.storage.index.rows import counting_rows, file_tables
+from oriel.storage.index.rows import file_tables, newest_rows
 from oriel.storage.table_store import ReadBudget, TableVersions, TableWindowStore
 from tests.campaigns import cases
 from tests.storage.store_tables import TUMBLING, make_definition, make_record
@@ -92,7 +92,7 @@ def of_index(folder: Path) -> object:
         for name in snapshot.files
         for rows in file_tables(folder / name, DEFINITION, digest=snapshot.digests.get(name))
     ]
-    found = counting_rows(pa.concat_tables(tables)).to_pylist()
+    found = newest_rows(pa.concat_tables(tables)).to_pylist()
     return state.version, state.record, state.extent, state.definition, state.revisions, found
 
 
@@ -142,7 +142,7 @@ def of_changes(folder: Path) -> object:
 
 def compacted(folder: Path) -> object:
     """Compact the table, which keeps only the row of the newest revision of each window."""
-    upkeep = TableUpkeep(folder, UpkeepSettings(sync=False))
+    upkeep = TableMaintenance(folder, MaintenanceSettings(sync=False))
     upkeep.compact_all({})
     return rows_of(folder)
 
@@ -307,7 +307,7 @@ def test_a_torn_newest_entry_does_not_keep_compaction_busy(campaign: Campaign) -
 
 def compacted_version(folder: Path) -> int | None:
     """Compact a table and return the new version, or None if the commit was abandoned."""
-    done = TableUpkeep(folder, UpkeepSettings(sync=False)).compact_all({})
+    done = TableMaintenance(folder, MaintenanceSettings(sync=False)).compact_all({})
     assert done is not None
     return done.version
 

@@ -112,5 +112,5 @@ def test_two_files_share_windows_if_keys_and_times_overlap(
 ) -> None:
     """Both ends of a range are inclusive, and a file without rows shares no windows."""
     one, other = _ranges(Range(b"b", b"c"), Range(10, 20)), _ranges(keys, clock)
-    assert one.may_share_windows(other) is shared
-    assert other.may_share_windows(one) is shared
+    assert one.can_share_windows(other) is shared
+    assert other.can_share_windows(one) is shared

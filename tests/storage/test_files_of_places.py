@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from oriel.storage import ObjectStoreFailed, current_files, data_folder, uri
-from oriel.storage.files import FilesByPlace
+from oriel.storage import ObjectStoreFailed, current_files, parse_data_directory, uri
+from oriel.storage.files import FilesByPath
 from tests.object_store import BUCKET, ObjectStore
 from tests.ports import reserved_port
 
@@ -86,7 +86,7 @@ class TestFiles:
         files.touch(folder / "copy")
         files.delete(folder / "t.parquet")
         assert files.names(folder) == ["copy"]
-        for opened in (FilesByPlace().open, FilesByPlace().map):
+        for opened in (FilesByPath().open, FilesByPath().map):
             with opened(folder / "copy") as source, pq.ParquetFile(source) as file:
                 assert file.metadata.num_rows == len(_ROWS)
                 assert file.read().equals(_ROWS)
@@ -105,7 +105,7 @@ def _race(path: Path, writers: int) -> bytes:
         start.wait()
         try:
             # Each thread has its own client, as processes have.
-            FilesByPlace().create(path, content, sync=False)
+            FilesByPath().create(path, content, sync=False)
         except FileExistsError:
             return
         won.append(content)
@@ -143,12 +143,12 @@ def test_a_mapped_object_is_fetched_once(
     monkeypatch.setenv("ORIEL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("ORIEL_CACHE_RUN", "one")
     path = object_store.data("mapped") / "f.arrow"
-    FilesByPlace().replace(path, b"content", sync=False)
-    assert FilesByPlace().map(path).read() == b"content"
-    FilesByPlace().replace(path, b"another", sync=False)
-    assert FilesByPlace().map(path).read() == b"content"
+    FilesByPath().replace(path, b"content", sync=False)
+    assert FilesByPath().map(path).read() == b"content"
+    FilesByPath().replace(path, b"another", sync=False)
+    assert FilesByPath().map(path).read() == b"content"
     monkeypatch.setenv("ORIEL_CACHE_RUN", "another")
-    assert FilesByPlace().map(path).read() == b"another"
+    assert FilesByPath().map(path).read() == b"another"
 
 
 def test_copies_are_bounded_by_bytes(
@@ -157,7 +157,7 @@ def test_copies_are_bounded_by_bytes(
     """The cache evicts the least recently used copies, and mapped copies stay readable."""
     monkeypatch.setenv("ORIEL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("ORIEL_CACHE_BYTES", "4000")
-    files, folder = FilesByPlace(), object_store.data("bounded")
+    files, folder = FilesByPath(), object_store.data("bounded")
     for number in range(8):
         files.replace(folder / str(number), b"%d" % number * 1000, sync=False)
     first = files.map(folder / "0")
@@ -184,7 +184,7 @@ def test_copies_are_bounded_by_bytes(
 )
 def test_folders_as_they_are_named(text: str, folder: str) -> None:
     """A data directory is a path or a URI, and an object path has the URI that you passed."""
-    assert data_folder(text) == Path(folder)
+    assert parse_data_directory(text) == Path(folder)
     assert not text.startswith("s3://") or uri(Path(folder)) == text
 
 
@@ -196,7 +196,7 @@ def test_other_places_are_refused(text: str) -> None:
     with pytest.raises(
         argparse.ArgumentTypeError, match=r"is not on a supported file system.* s3://BUCKET"
     ):
-        data_folder(text)
+        parse_data_directory(text)
 
 
 def _no_bucket(_: ObjectStore, patch: pytest.MonkeyPatch) -> Path:
@@ -254,5 +254,5 @@ def test_what_is_wrong_is_told_in_one_line(
     """A problem of the object store is reported in one line with a solution."""
     folder = place(object_store, monkeypatch)
     with pytest.raises(ObjectStoreFailed, match=told) as raised:
-        FilesByPlace().reach(folder)
+        FilesByPath().reach(folder)
     assert "\n" not in str(raised.value)

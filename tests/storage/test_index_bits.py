@@ -19,7 +19,7 @@ import pytest
 
 from oriel.storage import SessionRange, StoreNotReady, WindowRange
 from oriel.storage.errors import IndexDamaged
-from oriel.storage.index import IndexFolder, IndexReader, damage
+from oriel.storage.index import IndexDirectory, IndexReader, damage
 from oriel.storage.index.check import find_damage
 from oriel.storage.index.checksums import check, with_checksum
 from oriel.testing.store_models import Put, put
@@ -34,7 +34,7 @@ _ERROR = "error"
 _KEYS = [f"key {number}" for number in range(12)]
 
 
-def answers(folder: IndexFolder, *, is_session: bool) -> dict[str, object]:
+def answers(folder: IndexDirectory, *, is_session: bool) -> dict[str, object]:
     """Return the result of each read of every key, or ``_ERROR`` if the read fails."""
     reader = IndexReader(folder)
     reads: dict[str, Callable[[Any], object]] = {"keys": lambda s: s.keys("", 1000)}
@@ -59,9 +59,9 @@ def answers(folder: IndexFolder, *, is_session: bool) -> dict[str, object]:
     return said
 
 
-def make_index(path: Path, window: Any) -> IndexFolder:
+def make_index(path: Path, window: Any) -> IndexDirectory:
     """Create an index of about 30 pages. Sessions have different lengths."""
-    folder = IndexFolder(path / "index" / "store")
+    folder = IndexDirectory(path / "index" / "store")
     if window == SESSION:
         puts: Iterable[Put] = [
             Put(key, start, start + length, b'{"key":"%b","start":%d}' % (key.encode(), start))
@@ -74,9 +74,9 @@ def make_index(path: Path, window: Any) -> IndexFolder:
     return folder
 
 
-def flipped(folder: IndexFolder, to: Path, bit: int) -> IndexFolder:
+def flipped(folder: IndexDirectory, to: Path, bit: int) -> IndexDirectory:
     """Return a copy of an index with one flipped bit."""
-    copy = IndexFolder(to / "index" / "store")
+    copy = IndexDirectory(to / "index" / "store")
     shutil.rmtree(to, ignore_errors=True)
     shutil.copytree(folder.path, copy.path)
     generation = copy.current()

@@ -19,7 +19,7 @@ from oriel.storage.index import (
     comparison,
     damage,
     index_differences,
-    outcome_of_look,
+    raise_findings,
     start_comparison,
 )
 from oriel.storage.index.lengths import length_keys
@@ -122,7 +122,7 @@ def test_an_intact_index_stays_while_batches_are_committed(scrubbed: Scrubbed) -
         scrubbed.table.commit([{"key": "b", "start": n} for n in range(50)])
         scrubbed.catch_up()
         batches += 1
-    outcome_of_look(generation, compared.returncode, *compared.communicate(), is_comparison=True)
+    raise_findings(generation, compared.returncode, *compared.communicate(), is_comparison=True)
     assert batches > 1
 
 
@@ -231,7 +231,7 @@ def test_a_tailer_that_is_killed_leaves_no_comparison(scrubbed: Scrubbed) -> Non
 def test_a_crash_of_a_comparison_is_no_finding(tmp_path: Path) -> None:
     """A crashed comparison does not mark the index, because the table can be the cause."""
     with pytest.raises(StoreNotReady, match="cannot be compared with its table"):
-        outcome_of_look(tmp_path / "generation", -signal.SIGSEGV, "", "", is_comparison=True)
+        raise_findings(tmp_path / "generation", -signal.SIGSEGV, "", "", is_comparison=True)
 
 
 @pytest.fixture(params=[SLIDING, TUMBLING, SESSION, NONE], ids=lambda one: str(one.kind))

@@ -13,13 +13,13 @@ import pytest
 from oriel.storage import StoreNotReady
 from oriel.storage.errors import IndexDamaged
 from oriel.storage.index import (
-    IndexFolder,
+    IndexDirectory,
     IndexReader,
     IndexRows,
     IndexState,
     IndexWriter,
-    check_in_own_process,
     damage,
+    verify_in_subprocess,
 )
 from oriel.storage.index.check import find_damage
 from oriel.storage.index.generation import storage_error
@@ -32,14 +32,14 @@ _PAGE_BYTES = 4096
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> IndexFolder:
+def folder(tmp_path: Path) -> IndexDirectory:
     """Return a closed index with 5,000 windows."""
-    index = IndexFolder(tmp_path / "index" / "store")
+    index = IndexDirectory(tmp_path / "index" / "store")
     write_index(index, [put(f"key {i % 50}", i) for i in range(5_000)], None, SLIDING)
     return index
 
 
-def _data_file(folder: IndexFolder) -> Path:
+def _data_file(folder: IndexDirectory) -> Path:
     generation = folder.current()
     assert generation is not None
     return generation / "data.mdb"
@@ -73,7 +73,7 @@ _VISIBLE_IN_THE_HEADER = {
 
 
 @pytest.mark.parametrize("kind", _VISIBLE_IN_THE_HEADER)
-def test_a_reader_refuses_a_cut_off_file_and_leaves_word(folder: IndexFolder, kind: str) -> None:
+def test_a_reader_refuses_a_cut_off_file_and_leaves_word(folder: IndexDirectory, kind: str) -> None:
     """A reader of a damaged file raises IndexDamaged and marks the index for the tailer."""
     _VISIBLE_IN_THE_HEADER[kind](_data_file(folder))
     reader = IndexReader(folder)
@@ -85,14 +85,14 @@ def test_a_reader_refuses_a_cut_off_file_and_leaves_word(folder: IndexFolder, ki
 
 
 @pytest.mark.parametrize("kind", _VISIBLE_IN_THE_HEADER)
-def test_a_writer_refuses_it_too(folder: IndexFolder, kind: str) -> None:
+def test_a_writer_refuses_it_too(folder: IndexDirectory, kind: str) -> None:
     """A writer rejects a damaged file, also an empty one, which LMDB would accept as new."""
     _VISIBLE_IN_THE_HEADER[kind](_data_file(folder))
     with pytest.raises(IndexDamaged):
         IndexWriter(_data_file(folder).parent).state()
 
 
-def test_a_file_cut_off_under_an_open_reader_is_noticed(folder: IndexFolder) -> None:
+def test_a_file_cut_off_under_an_open_reader_is_noticed(folder: IndexDirectory) -> None:
     """Each snapshot checks the file size first, so that no page after the end is read."""
     reader = IndexReader(folder)
     with reader.snapshot() as snapshot:
@@ -104,7 +104,7 @@ def test_a_file_cut_off_under_an_open_reader_is_noticed(folder: IndexFolder) -> 
     assert damage(_data_file(folder).parent) is not None
 
 
-def test_a_file_cut_off_under_an_open_writer_is_noticed(folder: IndexFolder) -> None:
+def test_a_file_cut_off_under_an_open_writer_is_noticed(folder: IndexDirectory) -> None:
     """The writer's size check finds a truncated or deleted file."""
     writer = IndexWriter(_data_file(folder).parent)
     writer.check_size()
@@ -117,7 +117,7 @@ def test_a_file_cut_off_under_an_open_writer_is_noticed(folder: IndexFolder) -> 
     writer.close()
 
 
-def test_an_index_of_an_older_format_is_built_anew(folder: IndexFolder) -> None:
+def test_an_index_of_an_older_format_is_built_anew(folder: IndexDirectory) -> None:
     """Readers report an index that lacks a database, and mark it for a rebuild."""
     generation = _data_file(folder).parent
     with lmdb.open(str(generation), max_dbs=3) as env, env.begin(write=True) as txn:
@@ -127,30 +127,30 @@ def test_an_index_of_an_older_format_is_built_anew(folder: IndexFolder) -> None:
     assert damage(generation) is not None
 
 
-def test_an_intact_index_passes_the_check(folder: IndexFolder) -> None:
+def test_an_intact_index_passes_the_check(folder: IndexDirectory) -> None:
     """The check finds no damage in an intact index."""
     generation = _data_file(folder).parent
     assert find_damage(generation) is None
-    check_in_own_process(generation)
+    verify_in_subprocess(generation)
 
 
 @pytest.mark.parametrize("page", range(12, 60, 7))
-def test_the_check_finds_garbled_pages(folder: IndexFolder, page: int) -> None:
+def test_the_check_finds_garbled_pages(folder: IndexDirectory, page: int) -> None:
     """The check finds a page of random bytes anywhere in the file."""
     _garble(page * _PAGE_BYTES, _PAGE_BYTES)(_data_file(folder))
     assert find_damage(_data_file(folder).parent) is not None
 
 
-def test_the_check_finds_a_value_that_is_no_json(folder: IndexFolder) -> None:
+def test_the_check_finds_a_value_that_is_no_json(folder: IndexDirectory) -> None:
     """The check finds a value that is not JSON, although the structure of the file is valid."""
     path = _data_file(folder)
     path.write_bytes(path.read_bytes().replace(b'{"key":"key 7"', b'?"key":"key 7"'))
     assert find_damage(path.parent) is not None
     with pytest.raises(IndexDamaged):
-        check_in_own_process(path.parent)
+        verify_in_subprocess(path.parent)
 
 
-def test_a_revision_that_changed_is_damage(folder: IndexFolder) -> None:
+def test_a_revision_that_changed_is_damage(folder: IndexDirectory) -> None:
     """A changed revision in the `ahead` database is damage for the check and for the writer."""
     generation = _data_file(folder).parent
     rows = IndexRows([b"key"], [b"{}"], np.zeros(1, np.bool_), np.full(1, 7), Extent())
@@ -170,7 +170,7 @@ def test_a_revision_that_changed_is_damage(folder: IndexFolder) -> None:
     writer.close()
 
 
-def test_the_check_is_a_command(folder: IndexFolder) -> None:
+def test_the_check_is_a_command(folder: IndexDirectory) -> None:
     """The check as a command prints the damage and exits with 1."""
     path = _data_file(folder)
     _truncate_to(5 * _PAGE_BYTES)(path)
@@ -195,7 +195,7 @@ _KILLED = "import os; os.kill(os.getpid(), {number})"
     ids=["killed", "no memory", "bus error", "crash", "found"],
 )
 def test_a_check_that_could_not_be_made_is_no_damage(
-    folder: IndexFolder, monkeypatch: pytest.MonkeyPatch, script: str, error: type[StoreNotReady]
+    folder: IndexDirectory, monkeypatch: pytest.MonkeyPatch, script: str, error: type[StoreNotReady]
 ) -> None:
     """Only a finding or a crash by a read shows damage. A killed check does not."""
     run = subprocess.run
@@ -205,7 +205,7 @@ def test_a_check_that_could_not_be_made_is_no_damage(
 
     monkeypatch.setattr("oriel.storage.index.check.subprocess.run", run_script)
     with pytest.raises(StoreNotReady) as raised:
-        check_in_own_process(_data_file(folder).parent)
+        verify_in_subprocess(_data_file(folder).parent)
     assert raised.type is error
 
 
@@ -248,7 +248,7 @@ def test_errors_of_the_file_are_damage(error: lmdb.Error, tmp_path: Path) -> Non
     assert type(storage_error(error, tmp_path / "generation")) is IndexDamaged
 
 
-def test_an_lmdb_error_inside_a_snapshot_becomes_damage(folder: IndexFolder) -> None:
+def test_an_lmdb_error_inside_a_snapshot_becomes_damage(folder: IndexDirectory) -> None:
     """An LMDB error in a snapshot becomes IndexDamaged and marks the index."""
     reader = IndexReader(folder)
 
@@ -266,10 +266,10 @@ def test_an_lmdb_error_inside_a_snapshot_becomes_damage(folder: IndexFolder) -> 
 def test_no_index_is_not_ready(tmp_path: Path) -> None:
     """A reader raises StoreNotReady before the index is built."""
     with pytest.raises(StoreNotReady, match="being built"):
-        IndexReader(IndexFolder(tmp_path / "store")).snapshot()
+        IndexReader(IndexDirectory(tmp_path / "store")).snapshot()
 
 
-def test_a_deleted_index_answers_until_its_successor_is_there(folder: IndexFolder) -> None:
+def test_a_deleted_index_answers_until_its_successor_is_there(folder: IndexDirectory) -> None:
     """A reader serves a deleted index until the next generation is published."""
     reader = IndexReader(folder)
     with reader.snapshot() as snapshot:

@@ -11,18 +11,18 @@ import pytest
 
 from oriel.storage import StorageError
 from oriel.storage.delta import DeltaLog
-from oriel.storage.index import IndexFolder, IndexReader, IndexWriter
+from oriel.storage.index import IndexDirectory, IndexReader, IndexWriter
 from oriel.storage.index import folder as marks
 from oriel.storage.tailer.store import StoreTailer
 from tests.storage.store_tables import StoreTable, make_definition
 
 #: Every file operation of building and publishing, in their order.
 _EFFECTS = [
-    "oriel.storage.tailer.store.IndexFolder.new_generation",
+    "oriel.storage.tailer.store.IndexDirectory.new_generation",
     "oriel.storage.index.writer.IndexWriter.append",
     "oriel.storage.index.writer.IndexWriter.apply",
     "oriel.storage.index.writer.IndexWriter.sync",
-    "oriel.storage.tailer.store.IndexFolder.publish",
+    "oriel.storage.tailer.store.IndexDirectory.publish",
     "oriel.storage.index.folder.sync_file",
     "oriel.storage.index.folder.sync_folder",
     "oriel.storage.index.folder.replace_file",
@@ -34,7 +34,7 @@ def tailer(tmp_path: Path) -> Iterator[StoreTailer]:
     """Return a tailer with a published index of a table with one batch."""
     table = StoreTable(tmp_path, make_definition())
     table.commit([{"key": "a", "start": 1}])
-    store_tailer = StoreTailer(DeltaLog(table.path), IndexFolder(tmp_path / "index" / "store"))
+    store_tailer = StoreTailer(DeltaLog(table.path), IndexDirectory(tmp_path / "index" / "store"))
     store_tailer.step()
     yield store_tailer
     store_tailer.close()
@@ -79,7 +79,7 @@ def test_a_failing_publication_after_the_pointer_is_no_loss(
     """If the old generation cannot be deleted, the new generation is still served."""
     before = tailer.folder.current()
     with monkeypatch.context() as patched:
-        patched.setattr("oriel.storage.index.folder.IndexFolder.remove_others", _disk_full)
+        patched.setattr("oriel.storage.index.folder.IndexDirectory.remove_others", _disk_full)
         with pytest.raises(OSError, match="No space"):
             tailer._rebuild("the test says so")
     assert tailer.folder.current() != before
@@ -91,7 +91,7 @@ def test_a_version_that_cannot_be_written_is_written_later(
 ) -> None:
     """On a full disk, no part of a version is applied, and the index is not damaged."""
     table = StoreTable(tmp_path, make_definition())
-    tailer = StoreTailer(DeltaLog(table.path), IndexFolder(tmp_path / "index" / "store"))
+    tailer = StoreTailer(DeltaLog(table.path), IndexDirectory(tmp_path / "index" / "store"))
     tailer.step()
     table.commit([{"key": "a", "start": 1}])
 
@@ -151,10 +151,10 @@ def test_marks_on_a_generation_that_is_gone_are_no_error(tmp_path: Path) -> None
     """Marking a deleted generation is not an error, because it can be replaced before the mark."""
     effects: list[Callable[[Path], object]] = [
         lambda path: marks.mark_damaged(path, "x"),
-        lambda path: marks.mark_suspect(path, "x"),
-        marks.clear_suspicion,
+        lambda path: marks.request_verification(path, "x"),
+        marks.clear_verification_request,
     ]
     for effect in effects:
         effect(tmp_path / "gone")
     assert marks.damage(tmp_path / "gone") is None
-    assert not marks.is_suspect(tmp_path / "gone")
+    assert not marks.is_verification_requested(tmp_path / "gone")

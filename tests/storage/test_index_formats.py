@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from oriel.storage import DataLayout
-from oriel.storage.index import IndexFolder
+from oriel.storage.index import IndexDirectory
 from oriel.storage.layout import INDEX_FORMAT
 from oriel.storage.tailer.formats import SILENT_SECONDS, remove_other_formats
-from oriel.storage.tailer.lock import take_lock
+from oriel.storage.tailer.lock import acquire_lock
 from tests.storage.store_tables import SLIDING
 from tests.storage.written_index import write_index
 
@@ -26,7 +26,7 @@ def layout(tmp_path: Path) -> DataLayout:
     made = DataLayout(tmp_path)
     for folder in (made.index("store"), made.index_formats / "_format-99" / "store",
                    made.index_formats / "store"):  # fmt: skip
-        write_index(IndexFolder(folder), [], None, SLIDING)
+        write_index(IndexDirectory(folder), [], None, SLIDING)
     (made.index_formats / "_tailer.json").write_text("{}")
     (made.index_formats / "_format-99" / "_tailer.json").write_text("{}")
     return made
@@ -35,7 +35,7 @@ def layout(tmp_path: Path) -> DataLayout:
 def test_the_format_stands_in_the_folders_name(layout: DataLayout) -> None:
     """The index directory and the lock file have the index format in their names."""
     assert layout.indexes.name == f"_format-{INDEX_FORMAT}"
-    lock = take_lock(layout.root, wait=False)
+    lock = acquire_lock(layout.root, wait=False)
     assert lock is not None
     os.close(lock)
     assert str(INDEX_FORMAT) in next(layout.root.glob(".tailer*")).name
@@ -56,7 +56,7 @@ def test_other_formats_go_when_they_are_given_up(layout: DataLayout) -> None:
         _age(path, SILENT_SECONDS + 60)
     removed = remove_other_formats(layout)
     assert {path.name for path in removed} == {"_format-99", "store"}
-    assert IndexFolder(layout.index("store")).current() is not None
+    assert IndexDirectory(layout.index("store")).current() is not None
     assert [path for path in removed if path.exists()] == []
     assert remove_other_formats(layout) == []
 

@@ -13,7 +13,7 @@ import lmdb
 import pytest
 
 from oriel.storage import DataLayout, StoreNotReady
-from oriel.storage.index import IndexFolder, IndexWriter
+from oriel.storage.index import IndexDirectory, IndexWriter
 from oriel.storage.tailer import StatusFile, StoreStatus, failures, status
 from oriel.storage.tailer.failures import problem_of
 from tests.storage.store_tables import StoreTable, make_definition
@@ -28,7 +28,7 @@ def _full(*_: object, **__: object) -> Any:
 
 def test_the_lock_file_has_all_its_blocks(tmp_path: Path) -> None:
     """The lock file has all its blocks. LMDB maps it, so a missing block would cause SIGBUS."""
-    writer = IndexWriter(IndexFolder(tmp_path).new_generation())
+    writer = IndexWriter(IndexDirectory(tmp_path).new_generation())
     lock_file = (writer.generation / "lock.mdb").stat()
     writer.close()
     assert lock_file.st_blocks * 512 >= lock_file.st_size > 0
@@ -39,7 +39,7 @@ def test_no_room_for_the_lock_file_is_an_error(
 ) -> None:
     """If the lock file cannot be allocated, opening raises StoreNotReady, which allows a retry."""
     monkeypatch.setattr(os, "posix_fallocate", _full)
-    generation = IndexFolder(tmp_path).new_generation()
+    generation = IndexDirectory(tmp_path).new_generation()
     with pytest.raises(StoreNotReady) as raised:
         IndexWriter(generation)
     assert problem_of(raised.value, tmp_path).startswith(f"disk full: {tmp_path} ")

@@ -14,7 +14,7 @@ import pytest
 from oriel.storage import StoreNotReady
 from oriel.storage.delta import DeltaLog
 from oriel.storage.errors import IndexDamaged
-from oriel.storage.index import IndexFolder, IndexReader, IndexWriter, damage
+from oriel.storage.index import IndexDirectory, IndexReader, IndexWriter, damage
 from oriel.storage.index.generation import storage_error
 from oriel.storage.index.reading import reader as readers
 from oriel.storage.tailer.store import StoreTailer
@@ -48,7 +48,7 @@ def descriptors_left(count: int) -> Iterator[None]:
 @pytest.mark.parametrize("left", range(6))
 def test_few_descriptors_are_no_damage(tmp_path: Path, left: int) -> None:
     """A reader without descriptors raises StoreNotReady and does not mark the index."""
-    folder = IndexFolder(tmp_path / "store")
+    folder = IndexDirectory(tmp_path / "store")
     write_index(folder, [put("a", 1)], None, SLIDING)
     generation = folder.current()
     assert generation is not None
@@ -95,7 +95,7 @@ def test_errors_of_the_system_say_nothing_about_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     """System errors, in LMDB or in our code, raise StoreNotReady with the system's message."""
-    folder = IndexFolder(tmp_path / "store")
+    folder = IndexDirectory(tmp_path / "store")
     write_index(folder, [put("a", 1)], None, SLIDING)
     generation = folder.current()
     assert generation is not None
@@ -152,7 +152,7 @@ def test_a_map_grows_for_its_writer_and_for_readers(
 def test_few_indexes_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The least recently used index is closed, and an open snapshot stays readable."""
     monkeypatch.setattr(readers, "open_indexes_max", lambda: 3)
-    folders = [IndexFolder(tmp_path / f"store{n}") for n in range(8)]
+    folders = [IndexDirectory(tmp_path / f"store{n}") for n in range(8)]
     for number, folder in enumerate(folders):
         write_index(folder, [put("a", number)], None, SLIDING)
     opened = [IndexReader(folder) for folder in folders]

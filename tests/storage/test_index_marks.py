@@ -9,7 +9,7 @@ import pytest
 
 from oriel.app.routes.health import store_problem
 from oriel.storage import StoreNotReady
-from oriel.storage.index import IndexReader, damage, was_reading
+from oriel.storage.index import IndexReader, damage, ended_in_read
 from oriel.storage.tailer import StoreStatus, TailerStatus
 from tests.storage.followed import check_in_this_process
 from tests.storage.test_index_trust import _ROWS, AtRest, store
@@ -69,10 +69,10 @@ def test_a_replaced_file_of_an_index_harms_nothing(
     damage_file((store.folder.path if name == "CURRENT" else generation) / name)
     if is_running:
         # As after a pause without changes, because a process opens an LMDB file only once.
-        store.tailer._rest()
+        store.tailer._close_idle()
     else:
         store.restart()
-    was_reading(generation, 1)
+    ended_in_read(generation, 1)
     store_problem(store.layout, "store", _FOLLOWING)
     reader = IndexReader(store.folder)
     with suppress(StoreNotReady), reader.snapshot() as snapshot:

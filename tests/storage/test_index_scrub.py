@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from oriel.storage.errors import IndexDamaged, StoreNotReady
-from oriel.storage.index import IndexReader, damage, outcome_of_look, start_look, withdraw
-from oriel.storage.tailer.pool import Watched
+from oriel.storage.index import IndexReader, damage, raise_findings, start_verification, withdraw
+from oriel.storage.tailer.pool import PooledStore
 from oriel.storage.tailer.scrub import EVERY_SECONDS, Scrub
 from tests.storage.test_index_trust import AtRest
 from tests.storage.waiting import wait_for
@@ -25,7 +25,7 @@ class Scrubbed(AtRest):
         self.catch_up()
         self.seconds = self.wall_seconds = 0.0
         self.scrub = Scrub(lambda: self.seconds, lambda: self.wall_seconds)
-        self.stores = {"store": Watched(self.tailer)}
+        self.stores = {"store": PooledStore(self.tailer)}
         self.scrub.step(self.stores)
 
     def is_looking(self) -> bool:
@@ -94,13 +94,13 @@ def test_looks_use_a_bounded_share(scrubbed: Scrubbed) -> None:
 def test_a_look_is_no_damage_where_a_writer_commits(scrubbed: Scrubbed) -> None:
     """A verification reads one version, and new versions during it are not damage."""
     generation = scrubbed.generation()
-    look = start_look(generation)
+    look = start_verification(generation)
     start = 1_000
     while look.poll() is None:
         scrubbed.table.commit([{"key": "b", "start": start + n} for n in range(50)])
         scrubbed.catch_up()
         start += 50
-    outcome_of_look(generation, look.returncode, *look.communicate())
+    raise_findings(generation, look.returncode, *look.communicate())
     assert start > 1_000
 
 
@@ -119,7 +119,7 @@ def test_readers_that_have_a_withdrawn_index_open_stop(scrubbed: Scrubbed) -> No
 
 def test_a_look_that_was_killed_is_no_damage(scrubbed: Scrubbed) -> None:
     """A verification that the system kills does not mark the index, and is repeated later."""
-    look = start_look(scrubbed.generation())
+    look = start_verification(scrubbed.generation())
     os.kill(look.pid, 9)
     with pytest.raises(StoreNotReady, match="cannot be checked"):
-        outcome_of_look(scrubbed.generation(), look.wait(), *look.communicate())
+        raise_findings(scrubbed.generation(), look.wait(), *look.communicate())

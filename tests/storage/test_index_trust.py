@@ -14,18 +14,18 @@ from oriel.storage import DataLayout, StoreNotReady
 from oriel.storage.delta import DeltaLog
 from oriel.storage.errors import IndexDamaged
 from oriel.storage.index import (
-    IndexFolder,
+    IndexDirectory,
     IndexReader,
     IndexWriter,
+    are_reads_blocked,
     damage,
-    is_suspect,
-    is_unverified,
-    note_crash,
+    ended_in_read,
+    is_verification_requested,
+    record_crash,
     trust,
-    was_reading,
 )
 from oriel.storage.tailer import require_verifications
-from oriel.storage.tailer.lock import take_lock
+from oriel.storage.tailer.lock import acquire_lock
 from oriel.storage.tailer.store import StoreTailer
 from tests.storage.followed import Followed, check_in_this_process
 from tests.storage.store_tables import Row
@@ -44,7 +44,7 @@ class AtRest(Followed):
     def __init__(self, data: Path) -> None:
         super().__init__(data)
         self.layout = DataLayout(data)
-        self.folder = IndexFolder(self.layout.index("store"))
+        self.folder = IndexDirectory(self.layout.index("store"))
         self.restart()
         self.table.commit(_ROWS)
         self.catch_up()
@@ -92,7 +92,7 @@ def test_readers_wait_until_a_sound_index_is_verified(
     store: AtRest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A closed index is verified by its digest, without reading each record."""
-    monkeypatch.setattr(trust, "check_in_own_process", _no_look)
+    monkeypatch.setattr(trust, "verify_in_subprocess", _no_look)
     generation = store.generation()
     store.restart()
     store.assert_readers_wait()
@@ -104,13 +104,13 @@ def test_readers_wait_until_a_sound_index_is_verified(
 
 def test_readers_of_a_running_service_do_not_wait_for_another(store: AtRest) -> None:
     """A second service does not require a verification while the first one has the lock."""
-    lock = take_lock(store.data, wait=False)
+    lock = acquire_lock(store.data, wait=False)
     assert lock is not None
     require_verifications(store.layout)
     os.close(lock)
-    assert not is_unverified(store.generation())
+    assert not are_reads_blocked(store.generation())
     require_verifications(store.layout)
-    assert is_unverified(store.generation())
+    assert are_reads_blocked(store.generation())
 
 
 def _flip(bit: int) -> Callable[[Path], None]:
@@ -183,7 +183,7 @@ def test_a_large_index_whose_writer_was_killed_is_served_meanwhile(
 ) -> None:
     """A large index of a killed writer is served at once, and the scrub verifies it first."""
     monkeypatch.setattr(trust, "SMALL_BYTES", 0)
-    monkeypatch.setattr(trust, "check_in_own_process", _no_look)
+    monkeypatch.setattr(trust, "verify_in_subprocess", _no_look)
     store.kill()
     store.restart()
     store.catch_up()
@@ -195,7 +195,7 @@ def test_a_restarted_tailer_makes_no_reader_wait(
     store: AtRest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a kill of the tailer alone, readers do not wait, because the index stays sound."""
-    monkeypatch.setattr(trust, "check_in_own_process", _no_look)
+    monkeypatch.setattr(trust, "verify_in_subprocess", _no_look)
     store.kill()
     store.tailer = StoreTailer(DeltaLog(store.table.path), store.folder)
     store.catch_up()
@@ -214,7 +214,7 @@ def test_an_index_of_before_a_crash_of_the_machine_is_looked_through(store: AtRe
     assert store.generation() == generation
 
 
-def _die_while_reading(folder: IndexFolder) -> int:
+def _die_while_reading(folder: IndexDirectory) -> int:
     """Crash a subprocess in a read transaction, and return its process id."""
     child = os.fork()
     if child == 0:
@@ -234,8 +234,8 @@ def test_a_crash_is_put_down_to_the_index_that_was_read(store: AtRest, *, is_fre
     if is_freed:
         writer = IndexWriter(generation)
         writer.close()
-    assert was_reading(generation, process)
-    assert not was_reading(generation, process + 1)
+    assert ended_in_read(generation, process)
+    assert not ended_in_read(generation, process + 1)
 
 
 def test_the_first_crash_asks_for_a_look_the_second_for_a_rebuild(
@@ -245,15 +245,15 @@ def test_the_first_crash_asks_for_a_look_the_second_for_a_rebuild(
     generation = store.generation()
     store.restart()
     store.catch_up()
-    note_crash(generation, "worker 0")
-    assert is_suspect(generation)
+    record_crash(generation, "worker 0")
+    assert is_verification_requested(generation)
     store.assert_readers_wait()
-    monkeypatch.setattr("oriel.storage.tailer.store.check_in_own_process", lambda _: None)
+    monkeypatch.setattr("oriel.storage.tailer.store.verify_in_subprocess", lambda _: None)
     store.catch_up()
     assert store.generation() == generation
-    assert not is_unverified(generation)
-    monkeypatch.setattr("oriel.storage.tailer.store.check_in_own_process", _no_look)
-    note_crash(generation, "worker 1")
+    assert not are_reads_blocked(generation)
+    monkeypatch.setattr("oriel.storage.tailer.store.verify_in_subprocess", _no_look)
+    record_crash(generation, "worker 1")
     assert damage(generation) is not None
     store.catch_up()
     assert store.generation() != generation
@@ -272,7 +272,7 @@ def test_an_index_without_its_table_is_verified_too(store: AtRest, *, is_damaged
     rounds = Rounds(store.data)
     rounds.round()
     try:
-        wait_for(False, lambda: is_unverified(generation), "the mark")
+        wait_for(False, lambda: are_reads_blocked(generation), "the mark")
         assert (damage(generation) is not None) is is_damaged
     finally:
         rounds.tailer.end()
@@ -280,7 +280,7 @@ def test_an_index_without_its_table_is_verified_too(store: AtRest, *, is_damaged
 
 def test_the_index_of_another_store_is_not_read(store: AtRest, tmp_path: Path) -> None:
     """If index directories are swapped, a reader names the store that owns the index."""
-    other = IndexFolder(tmp_path / "other")
+    other = IndexDirectory(tmp_path / "other")
     shutil.copytree(store.folder.path, other.path)
 
     def read() -> Any:

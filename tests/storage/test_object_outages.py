@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from oriel.storage import DataLayout, ObjectStoreFailed
-from oriel.storage.files import FilesByPlace, object_requests, use_files, waiting_for
+from oriel.storage.files import FilesByPath, object_requests, use_files, waiting_for
 from oriel.storage.tailer.process import Tailer
 from oriel.storage.tailer.status import StatusFile
 from tests.object_store import BUCKET, ObjectStore
@@ -28,7 +28,7 @@ def gate(object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> Iterator
     """Return an open gate to the object store, which is the endpoint of this process."""
     monkeypatch.setattr(object_requests, "_outages", {})
     # The current files would keep the endpoint of their first request.
-    with gate_to(object_store.environment["AWS_ENDPOINT_URL"]) as gate, use_files(FilesByPlace()):
+    with gate_to(object_store.environment["AWS_ENDPOINT_URL"]) as gate, use_files(FilesByPath()):
         monkeypatch.setenv("AWS_ENDPOINT_URL", gate.address)
         yield gate
 
@@ -37,7 +37,7 @@ def _fill(sink: pa.NativeFile) -> None:
     sink.write(b"written")
 
 
-_EFFECTS: dict[str, Callable[[FilesByPlace, Path], object]] = {
+_EFFECTS: dict[str, Callable[[FilesByPath, Path], object]] = {
     "read": lambda files, folder: files.read(folder / "f"),
     "open": lambda files, folder: files.open(folder / "f").read(),
     "map": lambda files, folder: files.map(folder / "f").read(),
@@ -56,14 +56,14 @@ def test_every_effect_outlives_a_restart_of_the_store(
     gate: Gate, object_store: ObjectStore, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Each operation waits until the store responds, and two lines report the outage."""
-    files = FilesByPlace()
+    files = FilesByPath()
     folders = {name: object_store.data(f"restart-{name}") for name in _EFFECTS}
     for folder in folders.values():
         files.create(folder / "f", b"content", sync=True)
     gate.close()
     with ThreadPoolExecutor(len(_EFFECTS)) as pool:
         doing = {
-            name: pool.submit(effect, FilesByPlace(), folders[name])
+            name: pool.submit(effect, FilesByPath(), folders[name])
             for name, effect in _EFFECTS.items()
         }
         wait_until(
@@ -104,10 +104,10 @@ def test_a_store_that_never_responds_is_named(
     monkeypatch.setattr(object_requests, "SILENT_SECONDS", 0.3)
     monkeypatch.setattr(object_requests, "RETRY_SECONDS", 1.0)
     path = object_store.data("silent") / "f"
-    FilesByPlace().create(path, b"content", sync=True)
+    FilesByPath().create(path, b"content", sync=True)
     gate.fall_silent()
     with pytest.raises(ObjectStoreFailed, match=rf"at {gate.address} cannot be used for s3://"):
-        FilesByPlace().read(path)
+        FilesByPath().read(path)
     (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith(
         f"object store {gate.address}: no response to the request to read s3://{BUCKET}/silent/f ("
@@ -117,10 +117,10 @@ def test_a_store_that_never_responds_is_named(
     monkeypatch.setattr(object_requests, "FIRST_RETRY_SECONDS", 0.2)
     monkeypatch.setattr(object_requests, "RETRY_SECONDS", WAIT_SECONDS)
     with pytest.raises(ObjectStoreFailed, match=rf"at {gate.address} cannot be used for s3://"):
-        FilesByPlace().reach(path.parent)
+        FilesByPath().reach(path.parent)
     assert capfd.readouterr().err == ""
     gate.open()
-    assert FilesByPlace().read(path) == b"content"
+    assert FilesByPath().read(path) == b"content"
     assert waiting_for() is None
 
 
@@ -160,8 +160,8 @@ def test_a_slow_read_is_not_cut(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     }
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert FilesByPlace().read(Path("s3:/bucket/read")) == 60 * b"x"
-    assert FilesByPlace().map(Path("s3:/bucket/mapped")).read() == 60 * b"x"
+    assert FilesByPath().read(Path("s3:/bucket/read")) == 60 * b"x"
+    assert FilesByPath().map(Path("s3:/bucket/mapped")).read() == 60 * b"x"
     server.shutdown()
 
 

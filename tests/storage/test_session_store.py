@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from oriel.storage import ScanRange, SessionRange, WindowRange
 from oriel.storage.contracts import UNBOUNDED
-from oriel.storage.index import IndexFolder, IndexReader, SessionSnapshot
+from oriel.storage.index import IndexDirectory, IndexReader, SessionSnapshot
 from oriel.testing.scan_conformance import LONG_KEYS
 from oriel.testing.session_store_conformance import (
     MakeSessionStore,
@@ -82,7 +82,7 @@ def test_index_and_model_agree(
     model = ModelSessionStore(puts, retention_ms)
     key, earliest_ms, latest_ms, limit, _, _, bytes_max, records_max = session_range
     with TemporaryDirectory() as name:
-        folder = IndexFolder(Path(name) / "store")
+        folder = IndexDirectory(Path(name) / "store")
         write_index(folder, puts, retention_ms, SESSION)
         reader = IndexReader(folder)
         with reader.snapshot() as index:

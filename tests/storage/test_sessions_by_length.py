@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from oriel.storage import SessionRange
-from oriel.storage.index import IndexFolder, IndexReader, SessionSnapshot, checksums
+from oriel.storage.index import IndexDirectory, IndexReader, SessionSnapshot, checksums
 from oriel.storage.index.lengths import length_key, length_keys, longest_ms
 from oriel.storage.key_codec import record_key
 from oriel.storage.key_types import TEXT
@@ -46,7 +46,7 @@ class Reads:
         checksums.check_values(values)
 
 
-def _found(folder: IndexFolder, session_range: SessionRange) -> list[list[bytes]]:
+def _found(folder: IndexDirectory, session_range: SessionRange) -> list[list[bytes]]:
     reader = IndexReader(folder)
     with reader.snapshot() as snapshot:
         assert isinstance(snapshot, SessionSnapshot)
@@ -67,7 +67,7 @@ def test_a_giant_session_makes_no_search_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, giants: list[Put]
 ) -> None:
     """A search reads few records although another session is very long, in either direction."""
-    folder = IndexFolder(tmp_path / "store")
+    folder = IndexDirectory(tmp_path / "store")
     puts = [*_short("a"), *giants]
     write_index(folder, puts, None, SESSION)
     middle = 10 * (_SESSIONS // 2)

@@ -4,8 +4,8 @@ from functools import partial
 from pathlib import Path
 
 from oriel.storage import DataLayout, StoreNotReady
-from oriel.storage.index import IndexFolder, IndexReader
-from oriel.storage.tailer.lock import take_lock
+from oriel.storage.index import IndexDirectory, IndexReader
+from oriel.storage.tailer.lock import acquire_lock
 from oriel.storage.tailer.process import Tailer
 from tests.storage.store_tables import StoreTable, make_definition
 from tests.storage.waiting import wait_for
@@ -21,7 +21,7 @@ def test_each_machine_follows_linked_tables_into_an_index_of_its_own(tmp_path: P
     for folder in folders:
         folder.mkdir()
         (folder / "tables").symlink_to(mount / "tables")
-        assert take_lock(folder, wait=False) is not None, "another tailer serves the folder"
+        assert acquire_lock(folder, wait=False) is not None, "another tailer serves the folder"
     tailers = [Tailer(folder) for folder in folders]
     try:
         for tailer, folder in zip(tailers, folders, strict=True):
@@ -34,7 +34,7 @@ def test_each_machine_follows_linked_tables_into_an_index_of_its_own(tmp_path: P
 
 
 def _version(data: Path) -> int | None:
-    reader = IndexReader(IndexFolder(DataLayout(data).index("store")))
+    reader = IndexReader(IndexDirectory(DataLayout(data).index("store")))
     try:
         with reader.snapshot() as snapshot:
             return snapshot.state.version

@@ -13,8 +13,8 @@ from oriel.storage import COMMIT_INFO_KEY
 from oriel.storage.delta import (
     DeltaLog,
     Limits,
-    TableUpkeep,
-    UpkeepSettings,
+    MaintenanceSettings,
+    TableMaintenance,
     cleanup,
     open_table,
     write_file,
@@ -41,7 +41,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cleanup, "_LISTING_MS", 0)
 
 
-def upkeep_of(table: CompactedTable, kept_ms: int) -> TableUpkeep:
+def upkeep_of(table: CompactedTable, kept_ms: int) -> TableMaintenance:
     """Return maintenance that keeps entries and removed files for this time."""
     return table.upkeep(log_retention_ms=kept_ms, deleted_file_retention_ms=kept_ms)
 
@@ -65,7 +65,7 @@ def checkpoints(table: CompactedTable) -> list[int]:
     return sorted(int(path.name[:20]) for path in log.glob("*.checkpoint.parquet"))
 
 
-def finish(upkeep: TableUpkeep, batch: int, passes: int = 1) -> None:
+def finish(upkeep: TableMaintenance, batch: int, passes: int = 1) -> None:
     """Step until nothing is due, this number of times."""
     for _ in range(passes):
         while upkeep.step({"": batch}):
@@ -172,7 +172,7 @@ def test_entries_of_a_log_of_very_many_go_early(
 ) -> None:
     """Above twice the limit, entries before the newest checkpoint are deleted early."""
     monkeypatch.setattr(cleanup, "_ENTRIES_MAX", entries_max)
-    monkeypatch.setattr(cleanup, "_CROWDED_MS", -1)
+    monkeypatch.setattr(cleanup, "_LARGE_LOG_RETENTION_MS", -1)
     table = grown(tmp_path, 31)
     finish(table.upkeep(limits=Limits(small_files=100)), 30)
     assert entries(table)[0] == first
@@ -236,9 +236,11 @@ def test_dead_letters_are_merged_as_they_are(tmp_path: Path) -> None:
     for path in (mine, other):
         os.utime(tmp_path / path, (1, 1))
     limits = Limits(small_files=4, piece_rows=10)
-    upkeep = TableUpkeep(
+    upkeep = TableMaintenance(
         tmp_path,
-        UpkeepSettings(sync=False, limits=limits, log_retention_ms=1, deleted_file_retention_ms=1),
+        MaintenanceSettings(
+            sync=False, limits=limits, log_retention_ms=1, deleted_file_retention_ms=1
+        ),
     )
     for _ in range(2):
         while upkeep.step({"s": 12}):

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from oriel.storage import DataLayout
-from oriel.storage.index import IndexFolder, IndexReader
+from oriel.storage.index import IndexDirectory, IndexReader
 from oriel.storage.tailer import StatusFile, TailerStatus
 from oriel.storage.tailer.process import Tailer
-from oriel.storage.tailer.tables import GONE_SECONDS
+from oriel.storage.tailer.tables import DELETE_AFTER_SECONDS
 from tests.storage.store_tables import StoreTable, make_definition
 from tests.storage.waiting import wait_for
 
@@ -44,7 +44,7 @@ class Rounds:
         self.tailer.end()
         found = []
         for store in stores:
-            reader = IndexReader(IndexFolder(self.layout.index(store)))
+            reader = IndexReader(IndexDirectory(self.layout.index(store)))
             with reader.snapshot() as snapshot:
                 found.append(snapshot.state.version)
             reader.close()
@@ -79,10 +79,10 @@ def rounds(tmp_path: Path, tables: dict[str, StoreTable]) -> Iterator[Rounds]:
 def test_all_tables_away_and_back(rounds: Rounds, tables: dict[str, StoreTable]) -> None:
     """While the tables directory is unavailable, no index is deleted, and later all continue."""
     folder = rounds.layout.tables
-    generations = {IndexFolder(rounds.layout.index(name)).current() for name in tables}
+    generations = {IndexDirectory(rounds.layout.index(name)).current() for name in tables}
     away = folder.rename(folder.with_name("elsewhere"))
     for _ in range(3):
-        status = rounds.round(GONE_SECONDS)
+        status = rounds.round(DELETE_AFTER_SECONDS)
         assert "cannot be read" in (status.problem or "")
         assert {one.state for one in status.stores.values()} == {"away"}
     away.rename(folder)
@@ -90,7 +90,7 @@ def test_all_tables_away_and_back(rounds: Rounds, tables: dict[str, StoreTable])
     rounds.wait_for("one", "following")
     assert rounds.round().problem is None
     wait_for(2, lambda: rounds.round().stores["one"].version, "the version")
-    assert {IndexFolder(rounds.layout.index(name)).current() for name in tables} == generations
+    assert {IndexDirectory(rounds.layout.index(name)).current() for name in tables} == generations
     assert rounds.versions("one", "two") == [2, 1]
 
 
@@ -104,7 +104,7 @@ def test_an_empty_folder_in_the_place_of_the_tables(rounds: Rounds, *, restart: 
     if restart:
         rounds.restart()
     for _ in range(3):
-        status = rounds.round(GONE_SECONDS)
+        status = rounds.round(DELETE_AFTER_SECONDS)
         assert "Check that its file system is mounted" in (status.problem or "")
     assert rounds.versions("one", "two") == [1, 1]
 
@@ -117,12 +117,12 @@ def test_an_index_goes_when_its_table_stays_away(rounds: Rounds) -> None:
     status = rounds.round()
     assert status.problem is None
     assert "Its index still serves requests" in (status.stores["two"].problem or "")
-    rounds.round(GONE_SECONDS - 1)
+    rounds.round(DELETE_AFTER_SECONDS - 1)
     elsewhere.rename(table)
     rounds.round()
     table.rename(elsewhere)
     rounds.round()
-    status = rounds.round(GONE_SECONDS - 1)
+    status = rounds.round(DELETE_AFTER_SECONDS - 1)
     assert (status.stores["one"].state != "away", status.stores["two"].state) == (True, "away")
     assert rounds.layout.index("two").exists()
     assert "two" not in rounds.round(1.0).stores
@@ -137,7 +137,7 @@ def test_the_last_table_that_is_deleted_takes_its_index_along(rounds: Rounds) ->
     for name in ("one", "two"):
         shutil.rmtree(rounds.layout.table(name))
     rounds.round()
-    rounds.round(GONE_SECONDS)
+    rounds.round(DELETE_AFTER_SECONDS)
     assert not rounds.layout.index("one").exists()
     assert StatusFile(rounds.layout).read().stores == {}
 
@@ -157,7 +157,7 @@ def test_a_table_that_can_not_be_looked_at_is_not_gone(
     with monkeypatch.context() as patched:
         patched.setattr(Path, "stat", refuse)
         for _ in range(2):
-            assert rounds.round(GONE_SECONDS).stores["two"].state != "away"
+            assert rounds.round(DELETE_AFTER_SECONDS).stores["two"].state != "away"
         rounds.wait_for("two", "failed")
         assert "Permission denied" in (rounds.round().stores["two"].problem or "")
     assert rounds.layout.index("two").exists()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from oriel.storage import DataLayout, StoreNotReady
-from oriel.storage.index import IndexFolder, IndexReader
+from oriel.storage.index import IndexDirectory, IndexReader
 from oriel.storage.tailer import StatusFile, StoreStatus, lock, stores_with_tables
 from oriel.storage.tailer.process import ANOTHER_TAILER
 from tests.storage.store_tables import StoreTable, make_definition
@@ -25,7 +25,7 @@ class Reading:
     """Reads one store's index while the tailer, another process, writes it."""
 
     def __init__(self, data: Path, store: str = "store") -> None:
-        self.reader = IndexReader(IndexFolder(DataLayout(data).index(store)))
+        self.reader = IndexReader(IndexDirectory(DataLayout(data).index(store)))
 
     def version(self) -> int:
         """Return the version of the index, or -1 without an index."""
@@ -196,7 +196,7 @@ def test_killed_at_any_instant_it_goes_on_where_it_was(
     versions = 0
     for _ in range(_KILLS // 2):
         if chooser.random() < 0.2:
-            IndexFolder(DataLayout(tmp_path).index("store")).remove()
+            IndexDirectory(DataLayout(tmp_path).index("store")).remove()
             reading.reader.close()
         process = start()
         for _ in range(chooser.randrange(2, 6)):

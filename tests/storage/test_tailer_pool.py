@@ -137,7 +137,7 @@ def test_a_store_that_is_behind_or_held_is_told(tmp_path: Path) -> None:
     tailer, store = Tailer(tmp_path, stale_seconds=60), FakeStore()
 
     def told(*, is_held: bool = False) -> StoreStatus:
-        return tailer._store_status(store, is_held=is_held)  # type: ignore[arg-type]
+        return tailer._store_status(store, is_blocked=is_held)  # type: ignore[arg-type]
 
     assert told() == store.status
     for behind_s, state in ((30, "following"), (90, "stale"), (-90, "following")):

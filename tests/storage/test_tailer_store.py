@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from oriel.storage import StoreNotReady
 from oriel.storage.delta import DeltaLog
 from oriel.storage.errors import CorruptLog
-from oriel.storage.index import IndexFolder, mark_suspect
+from oriel.storage.index import IndexDirectory, request_verification
 from oriel.storage.index.folder import mark_damaged
 from oriel.storage.tailer.store import StoreTailer
 from tests.storage.followed import Followed, check_in_this_process
@@ -255,7 +255,7 @@ def test_a_damaged_index_is_built_anew(followed: Followed, mishap: str) -> None:
     else:
         content = data_file.read_bytes()
         data_file.write_bytes(content.replace(b'{"key"', b'?"key"'))
-        mark_suspect(damaged, "worker 0 crashed")
+        request_verification(damaged, "worker 0 crashed")
     followed.catch_up()
     assert followed.generation() != damaged
     assert not damaged.exists()
@@ -268,7 +268,7 @@ def test_a_suspect_index_that_is_intact_stays(followed: Followed) -> None:
     followed.table.commit([A1])
     followed.catch_up()
     generation = followed.generation()
-    mark_suspect(generation, "worker 0 crashed")
+    request_verification(generation, "worker 0 crashed")
     followed.catch_up()
     assert followed.generation() == generation
     assert not (generation / "SUSPECT").exists()
@@ -305,7 +305,9 @@ def test_expired_windows_are_deleted_in_the_background(tmp_path: Path) -> None:
 
 def test_no_table_yet_is_not_ready(tmp_path: Path) -> None:
     """Without a table, a step raises StoreNotReady."""
-    tailer = StoreTailer(DeltaLog(tmp_path / "tables" / "store"), IndexFolder(tmp_path / "index"))
+    tailer = StoreTailer(
+        DeltaLog(tmp_path / "tables" / "store"), IndexDirectory(tmp_path / "index")
+    )
     with pytest.raises(StoreNotReady):
         tailer.step()
 

@@ -15,7 +15,7 @@ from oriel.storage import ScanRange, SessionRange, StoreKind, WindowRange
 from oriel.storage.contracts import UNBOUNDED, ReadOnlyStore
 from oriel.storage.delta import DeltaLog
 from oriel.storage.errors import CorruptLog
-from oriel.storage.index import IndexFolder, IndexReader, IndexState
+from oriel.storage.index import IndexDirectory, IndexReader, IndexState
 from oriel.storage.table_store import ChangeRange, ReadBudget, changes
 from oriel.testing import (
     MakeTypedStore,
@@ -169,7 +169,7 @@ def test_index_and_model_agree_on_sessions_of_typed_keys(
     key_type, puts, key, scan_range = reads
     model = ModelSessionStore(puts, retention_ms, key_type=key_type)
     with TemporaryDirectory() as name:
-        folder = IndexFolder(Path(name) / "store")
+        folder = IndexDirectory(Path(name) / "store")
         write_index(folder, puts, retention_ms, SESSION, key_type)
         reader = IndexReader(folder)
         with reader.snapshot() as index:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oriel.storage.index.rows import json_texts, window_json
+from oriel.storage.index.rows import json_strings, window_json
 
 _LONGS = st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1))
 _DOUBLES = st.one_of(st.none(), st.floats())
@@ -18,7 +18,7 @@ _BOOLEANS = st.one_of(st.none(), st.booleans())
 
 
 def _read(column_type: Any, values: list[Any]) -> list[Any]:
-    return [json.loads(text) for text in json_texts(pa.array(values, column_type)).to_pylist()]
+    return [json.loads(text) for text in json_strings(pa.array(values, column_type)).to_pylist()]
 
 
 def _finite(value: float | None) -> float | None:
@@ -45,7 +45,7 @@ def test_doubles_read_back_equal_and_odd_ones_are_null(values: list[float | None
 )
 def test_doubles_are_as_short_as_can_be(value: float, text: str) -> None:
     """A double has the shortest digits that read back equal, and whole ones keep a point."""
-    assert json_texts(pa.array([value])).to_pylist() == [text]
+    assert json_strings(pa.array([value])).to_pylist() == [text]
 
 
 @given(st.lists(_TEXTS))
@@ -91,7 +91,7 @@ def test_lists_of_each_type(column_type: Any, items: Any, data: st.DataObject) -
 def test_a_slice_of_a_list_column_has_its_own_items() -> None:
     """A slice of a list column, whose offsets do not start at 0, has its own items."""
     column = pa.array([[1], None, [2, 3], []], pa.list_(pa.int64())).slice(1)
-    assert json_texts(column).to_pylist() == ["null", "[2,3]", "[]"]
+    assert json_strings(column).to_pylist() == ["null", "[2,3]", "[]"]
 
 
 def test_a_window_is_one_flat_object_in_column_order() -> None:
@@ -110,4 +110,4 @@ def test_a_window_is_one_flat_object_in_column_order() -> None:
 def test_other_types_are_refused() -> None:
     """A type that no store has raises an error with its name."""
     with pytest.raises(TypeError, match="date32"):
-        json_texts(pa.array([], pa.date32()))
+        json_strings(pa.array([], pa.date32()))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from oriel.storage import ScanRange, StoreKind, WindowRange, WindowSpec
 from oriel.storage.contracts import UNBOUNDED
-from oriel.storage.index import IndexFolder, IndexReader
+from oriel.storage.index import IndexDirectory, IndexReader
 from oriel.testing.scan_conformance import LONG_KEYS
 from oriel.testing.store_models import ModelWindowStore, Put, put
 from oriel.testing.window_store_conformance import MakeStore, WindowStoreConformance
@@ -84,7 +84,7 @@ def test_index_and_model_agree(
     """Every read of a random store returns the pages of the model."""
     model = ModelWindowStore(puts, retention_ms)
     with TemporaryDirectory() as name:
-        folder = IndexFolder(Path(name) / "store")
+        folder = IndexDirectory(Path(name) / "store")
         write_index(folder, puts, retention_ms, SLIDING)
         reader = IndexReader(folder)
         with reader.snapshot() as index:
@@ -114,7 +114,7 @@ def test_current_ends_at_the_newest_record_of_windows_that_records_made(
         puts = windows_of(records, window)
         model = ModelWindowStore(puts, retention_ms, window)
         with TemporaryDirectory() as name:
-            folder = IndexFolder(Path(name) / "store")
+            folder = IndexDirectory(Path(name) / "store")
             write_index(folder, puts, retention_ms, window)
             reader = IndexReader(folder)
             with reader.snapshot() as index:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from oriel.storage import WindowSpec
-from oriel.storage.index import IndexFolder, IndexReader, IndexRows, IndexState, IndexWriter
+from oriel.storage.index import IndexDirectory, IndexReader, IndexRows, IndexState, IndexWriter
 from oriel.storage.index.state import Extent
 from oriel.storage.key_codec import record_key
 from oriel.storage.key_types import key_type
@@ -17,7 +17,7 @@ from tests.storage.store_tables import make_definition
 
 
 def write_index(
-    folder: IndexFolder,
+    folder: IndexDirectory,
     puts: Iterable[Put],
     retention_ms: int | None,
     window: WindowSpec,
@@ -47,7 +47,7 @@ def written_stores(data: Path, window: WindowSpec) -> Iterator[Callable[..., Any
     def make(
         puts: Iterable[Put], retention_ms: int | None = None, *, key_type: str = "text"
     ) -> Any:
-        folder = IndexFolder(data / "index" / "store")
+        folder = IndexDirectory(data / "index" / "store")
         write_index(folder, list(puts), retention_ms, window, key_type)
         opened.append(IndexReader(folder))
         return opened[-1].snapshot()

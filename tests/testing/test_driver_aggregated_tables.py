@@ -120,7 +120,7 @@ def test_rows_of_windows_are_grouped_as_a_table_by_key_and_window() -> None:
 
 @pytest.mark.java
 def test_elements_and_changes_have_places_of_their_own() -> None:
-    """If one record causes several updates, each of them is emitted and grouped."""
+    """If one record causes several updates, each update is emitted and grouped."""
     builder = StreamsBuilder()
     lines = builder.stream("lines", "line STRING")
     words = lines.flat_map_values(word="split(line, ' ')").group_by("word").count()

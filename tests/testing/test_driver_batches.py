@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from oriel import StreamsBuilder, count
-from oriel.pipeline.errors import RecordsMiscounted
+from oriel.pipeline.errors import RecordCountMismatch
 from oriel.pipeline.testing import store_driver
 from oriel.testing import Counters, KeyValue, Record, TopologyTestDriver
 
@@ -19,11 +19,11 @@ def test_a_batch_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> 
 
     def fail(*_: Any) -> None:
         message = "lost"
-        raise RecordsMiscounted(message)
+        raise RecordCountMismatch(message)
 
     with monkeypatch.context() as patch:
         patch.setattr(store_driver, "prepared_batch", fail)
-        with pytest.raises(RecordsMiscounted, match="lost"):
+        with pytest.raises(RecordCountMismatch, match="lost"):
             driver.pipe_input("t", [Record("a", {"v": 2}, 6), Record(None, {"v": 3}, 7)])
     assert driver.counters("s") == Counters(input=1, applied=1, late=0, dropped=0, filtered=0)
     assert driver.dead_letters("s") == []

@@ -30,7 +30,7 @@ def record(value: int | None, time_ms: int, key: str = "k") -> Record:
 @pytest.mark.java
 @pytest.mark.slow
 def test_the_newest_value_is_that_of_the_newest_record() -> None:
-    """A ``reduce`` and a table keep the newest record, whichever branch it took."""
+    """A ``reduce`` and a table keep the newest record, whichever its branch."""
 
     def define(builder: StreamsBuilder) -> None:
         ways = branched(builder.stream("t", SCHEMA))
@@ -91,7 +91,7 @@ def test_a_silent_branch_holds_no_window_open_and_one_clock_says_what_is_late() 
     driver.pipe_input("t", record(-1, 1003))
     starts = [row.window_start_ms for row in driver.window_store("s").all()]
     assert starts == [0, 1000]
-    # A record that takes no merged branch does not advance the stream time, like a filtered one.
+    # A record outside of the merged branches does not advance the stream time, like a filtered one.
     assert driver.counters("s") == Counters(5, applied=3, late=1, dropped=0, filtered=1)
 
 

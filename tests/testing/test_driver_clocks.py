@@ -107,7 +107,7 @@ def test_a_cogroup_of_functions() -> None:
 
 
 def test_partitions_have_clocks_of_their_own() -> None:
-    """The stream time of one partition does not make another's records late (semantics.md#1-1)."""
+    """A record is late only by its own partition's stream time (semantics.md#1-1)."""
     driver = times_driver(tumbling(10, 0))
     driver.pipe_input("t", [], partition=1)
     pipe(driver, "100")

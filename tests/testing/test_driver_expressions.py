@@ -63,7 +63,7 @@ def test_a_filter_counts_and_moves_no_clock(spark: SparkSession) -> None:
 
 
 def test_map_values_and_group_by_of_several(spark: SparkSession) -> None:
-    """Keys can have several parts and computed columns. A null part makes the key null."""
+    """Keys can have several parts and computed columns. With a null part, the key is null."""
     driver = driver_of(
         lambda b: (
             b.stream("t", SCHEMA)

@@ -80,7 +80,7 @@ def test_what_has_no_value_has_no_elements() -> None:
 
 @pytest.mark.java
 def test_a_record_has_one_dead_letter_for_its_bad_elements() -> None:
-    """A record has one dead letter for all its invalid flattened records, and each of them counts.
+    """A record has one dead letter for all its invalid flattened records, and all count.
 
     The dead letter has the offset, key and bytes of the record.
     """

@@ -35,7 +35,7 @@ NO_ELEMENTS: tuple[Any, ...] = ([], None)
 
 
 def packed(logs: Logs, random: Random) -> tuple[Logs, Logs]:
-    """Return flattened records, and the records that contain none or one to four of them.
+    """Return flattened records, and the records that contain up to four each.
 
     The flattened records have the time of their record. A null value becomes columns of null.
     """

@@ -184,7 +184,11 @@ def beside(kind: str) -> TopologyTestDriver:
     ("kind", "value", "counted"),
     [
         ("sessions", "x", Counters(9, applied=8, late=1, dropped=0, filtered=0, late_results=4)),
-        ("folds", "bad", Counters(9, applied=8, late=0, dropped=1, filtered=0, dropped_results=4)),
+        (
+            "folds",
+            "bad",
+            Counters(9, applied=8, late=0, dropped=1, filtered=0, dropped_results=4),
+        ),
     ],
 )
 def test_records_beside_a_join_are_counted_as_records(

@@ -145,7 +145,7 @@ def test_final_rows_are_written_to_a_topic_and_steps_stand_in_front() -> None:
     )
     busy.to_stream().to("busy-rows")
     topology = builder.build()
-    assert topology.waves == (("busy",), ("to(busy-rows)",))
+    assert topology.levels == (("busy",), ("to(busy-rows)",))
     with TopologyTestDriver(topology) as driver:
         driver.pipe_input("t", [Record("a", {"v": 1}, time) for time in (0, 1, 6, 10, 12, 14, 30)])
         written = driver.create_output_topic("busy-rows").read_records()
@@ -169,7 +169,7 @@ def test_what_has_no_final_rows_is_refused_with_the_way_out() -> None:
 def test_a_topology_with_layers_is_told_and_drawn() -> None:
     """The description and the diagram show for each store the topics or stores that it reads."""
     topology = layers("key")
-    assert topology.waves == (("inner",), ("outer",))
+    assert topology.levels == (("inner",), ("outer",))
     assert "Input: store('inner').to_stream().select_key(key).group_by_key()" in topology.describe()
     assert '    store0 -->|"select_key(key)"| store1' in topology.to_mermaid()
     assert topology.topics == ("t",)

@@ -97,7 +97,7 @@ def test_a_table_looked_up_and_a_table_s_updates() -> None:
 
 
 def test_a_stream_has_late_records_and_those_without_a_key() -> None:
-    """A reader also returns late records and null keys, as there is no window or grouping."""
+    """A reader also returns late records and null keys, without windows and groupings."""
     driver, reader = Streams().reading(lambda s: s.left)
     driver.pipe_input("left", [record(100, a=1), record(1, a=2), record(101, None, a=3)])
     assert reader.read_records() == [record(100, a=1), record(1, a=2), record(101, None, a=3)]

@@ -178,7 +178,7 @@ def test_rows_of_grouped_tables_are_told() -> None:
 
 
 def layered(span: Span) -> Topology:
-    """Return a topology with updates of windows, and an aggregation of these updates."""
+    """Return a topology with updates of windows, and an aggregation over the updates."""
     builder = StreamsBuilder()
     grouped: Any = builder.stream("t", "v BIGINT").group_by_key()
     if span.size_ms is not None:

@@ -50,7 +50,7 @@ def joined(grace_ms: int | None = None, history_ms: int = 100, how: str = "join"
 def test_a_record_finds_the_row_of_its_time() -> None:
     """A record joins the row of its own time (KIP-914).
 
-    There is none before the first version and after a tombstone.
+    Before the first version and after a tombstone, the row does not exist.
     """
     driver = joined(how="left_join")
     driver.pipe_input("prices", [price(10, 10), price(30, 30), price(20, 20), price(None, 40)])

@@ -20,7 +20,7 @@ from tests.testing.driver_runs import SCHEMA, hopping, sessions, sliding, tumbli
 
 #: The end of the year 9999.
 YEAR_9999 = 253_402_300_799_999
-#: Wall clock of these tests, and how far ahead of it a record can be.
+#: Wall clock in the tests, and how far ahead of it a record can be.
 NOW, AHEAD = 1000, 100
 
 Define = Callable[[StreamsBuilder], object]

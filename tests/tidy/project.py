@@ -1,4 +1,4 @@
-"""What the tidy tests look at: the project's files, and its modules parsed."""
+"""The project's files and its parsed modules, for the tidy tests."""
 
 import ast
 import gc
@@ -16,7 +16,7 @@ from oriel.__main__ import main
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: Folders of code, in the order in which arrows may point.
+#: Directories of code, in the order of allowed imports.
 PRODUCT = ("storage", "pipeline", "app", "client")
 
 _NOT_OURS = {".git", ".venv", ".oriel", ".pytest_cache", ".mypy_cache", ".ruff_cache",
@@ -35,27 +35,27 @@ class Module:
 
     @property
     def name(self) -> str:
-        """The path below the root, as people write it."""
+        """Return the path relative to the root."""
         return self.path.relative_to(ROOT).as_posix()
 
     @property
     def is_test(self) -> bool:
-        """Whether pytest collects it."""
+        """Return whether pytest collects it."""
         return self.path.name.startswith("test_")
 
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
-        """All that its tree is made of: walked once for all tests."""
+        """Return all nodes of its tree, which all tests share."""
         return tuple(ast.walk(self.tree))
 
     def functions(self) -> Iterator[Function]:
-        """Yield every function, methods and nested ones included."""
+        """Yield every function, including methods and nested functions."""
         for node in self.nodes:
             if isinstance(node, Function):
                 yield node
 
     def imported(self) -> Iterator[tuple[str, int]]:
-        """Yield the dotted name and the line of every import, wherever it stands."""
+        """Yield the dotted name and the line of every import in the module."""
         for node in self.nodes:
             if isinstance(node, ast.Import):
                 for alias in node.names:
@@ -66,7 +66,7 @@ class Module:
 
 @cache
 def files() -> tuple[Path, ...]:
-    """Return every file of the project, without what tools leave behind."""
+    """Return every file of the project, without files that tools create."""
     return tuple(sorted(_walk(ROOT)))
 
 
@@ -74,8 +74,8 @@ def files() -> tuple[Path, ...]:
 def modules() -> tuple[Module, ...]:
     """Return every Python file, parsed.
 
-    The trees are a million objects that stay: looking through them again and again for garbage
-    takes four times as long as making them.
+    The trees are a million permanent objects. Garbage collection would check them repeatedly, and
+    need four times as long as creating them.
     """
     found = []
     gc.disable()
@@ -106,7 +106,7 @@ def texts() -> Iterator[tuple[str, str]]:
 
 @cache
 def options_of(command: str) -> frozenset[str]:
-    """Return the options that ``oriel COMMAND --help`` lists: those with two dashes."""
+    """Return the long options that ``oriel COMMAND --help`` lists."""
     with redirect_stdout(io.StringIO()) as told, pytest.raises(SystemExit) as ended:
         main([*command.split(), "--help"])
     assert ended.value.code == 0
@@ -114,7 +114,7 @@ def options_of(command: str) -> frozenset[str]:
 
 
 def offenders(found: list[str]) -> str:
-    """Format places that break a rule, for the assert's message."""
+    """Return the places that break a rule, formatted for the assert's message."""
     return "\n  " + "\n  ".join(found)
 
 

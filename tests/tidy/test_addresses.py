@@ -1,10 +1,10 @@
-"""What this machine is called, and where it gets packages, stays out of the files."""
+"""The files do not contain the name of this machine or its package registries."""
 
 import re
 
 from tests.tidy.project import offenders, texts
 
-#: Written apart, so that this file does not hold them.
+#: In parts, so that this file does not contain the names.
 REGISTRIES = [
     ".".join(parts)
     for parts in (
@@ -22,13 +22,13 @@ _MACHINE_PATH = re.compile(r"(?<![\w.~}])/(?:root|work|home|Users)/\w")
 
 
 def test_no_registry_is_named() -> None:
-    """Where packages come from is the machine's business (pip's and apt's settings)."""
+    """The settings of pip and apt on the machine define the registries, so no file names one."""
     found = [f"{name}: {host}" for name, text in texts() for host in REGISTRIES if host in text]
     assert not found, f"name packages, not their registries:{offenders(found)}"
 
 
 def test_no_path_of_one_machine() -> None:
-    """Paths are relative to the project or given by the user."""
+    """Paths are relative to the project, or the user names them."""
     found = [
         f"{name}: {place.group()}..."
         for name, text in texts()

@@ -25,7 +25,7 @@ def test_assertions_show_the_failing_item() -> None:
 
 
 def _conditions(test: ast.expr) -> Iterator[ast.expr]:
-    """Yield the parts of a condition whose truth decides it."""
+    """Yield the parts of a condition that decide its truth."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             yield from _conditions(operand)
@@ -41,7 +41,7 @@ def _conditions(test: ast.expr) -> Iterator[ast.expr]:
 
 
 def _is_reduced(condition: ast.expr) -> bool:
-    """Whether this is all(...), any(...), or these of numpy or of an array."""
+    """Return whether this is all(...) or any(...), also as a function or method of numpy."""
     match condition:
         case ast.Call(func=ast.Name(id=name)):
             return name in _BOTH

@@ -1,4 +1,4 @@
-"""The alarms work: each rule finds a fault that is planted for it."""
+"""The rules detect violations: each finds a planted one."""
 
 import ast
 import subprocess
@@ -19,7 +19,7 @@ def _plant(monkeypatch: pytest.MonkeyPatch, folder: str, code: str) -> None:
     module = project.Module(
         project.ROOT / folder / "planted.py", ast.parse(code), len(code.splitlines())
     )
-    # The others are looked at by the rules' own tests.
+    # The rules' own tests check the other modules.
     for place in (test_assertions, test_forbidden_calls):
         monkeypatch.setattr(place, "modules", lambda: [module])
     for place in (test_forbidden_calls, test_waits):
@@ -48,7 +48,7 @@ def test_a_broad_handler_is_found(monkeypatch: pytest.MonkeyPatch, code: str) ->
     ["import time", "from time import time", "x = datetime.now()", "np.random.default_rng(3)"],
 )
 def test_a_clock_in_the_engine_is_found(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    """A clock or chance in the engine fails the rule."""
+    """A wall clock or randomness in the engine fails the rule."""
     _plant(monkeypatch, "pipeline/windows", code)
     with pytest.raises(AssertionError, match="planted"):
         test_forbidden_calls.test_the_window_engine_has_no_clock()
@@ -63,7 +63,7 @@ def test_a_clock_in_the_engine_is_found(monkeypatch: pytest.MonkeyPatch, code: s
     ],
 )
 def test_unseeded_randomness_is_found(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    """Randomness that cannot be run again fails the rule."""
+    """Randomness without a seed fails the rule."""
     _plant(monkeypatch, "tests", code)
     with pytest.raises(AssertionError, match="planted"):
         test_forbidden_calls.test_randomness_is_seeded()
@@ -91,7 +91,7 @@ def test_an_assertion_that_hides_the_failing_item_is_found(
 
 
 def test_an_assertion_that_shows_the_failing_item_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Comparisons of what all() and any() return as rows, or in a list, pass the rule."""
+    """Comparisons with the results of all() and any(), as rows or in a list, pass the rule."""
     code = "assert store.all() == []\nassert [x for x in xs if not any(x)] == []"
     _plant(monkeypatch, "tests", code)
     test_assertions.test_assertions_show_the_failing_item()
@@ -118,7 +118,7 @@ def test_a_pause_is_found(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
 
 
 def test_a_wait_for_a_condition_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wait without a timeout, or with a long one, and a look at the clock pass the rule."""
+    """A wait without a timeout or with a long one passes the rule, and so does reading the time."""
     code = "event.wait()\nprocess.wait(60)\nprocess.wait(0)\nstarted = time.monotonic()"
     _plant(monkeypatch, "tests", code)
     test_waits.test_tests_wait_for_conditions()
@@ -150,8 +150,8 @@ def test_an_address_and_a_path_are_found(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_an_exclusion_without_a_reason_is_found(
     monkeypatch: pytest.MonkeyPatch, comment: str
 ) -> None:
-    """Code that coverage leaves out without a reason fails the rule."""
-    # The comment is in two parts, so that this file does not hold it.
+    """Code that coverage excludes without a reason fails the rule."""
+    # The comment is in two parts, so that this file does not contain it.
     code = f"work()  # pragma: no {comment}\n"
     monkeypatch.setattr(test_forbidden_calls, "texts", lambda: [("storage/planted.py", code)])
     with pytest.raises(AssertionError, match="planted"):

@@ -1,4 +1,4 @@
-"""Style and types: what ruff and mypy say of the whole project."""
+"""Style and types: the results of ruff and mypy for the whole project."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ _CHECKS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("check", _CHECKS)
 def test_a_check_finds_nothing(check: str) -> None:
-    """The whole project passes it; what it found is in the message."""
+    """The whole project passes the check, and the message has its findings."""
     done = subprocess.run(
         [sys.executable, "-P", "-m", *_CHECKS[check]],
         cwd=ROOT, capture_output=True, text=True, check=False, timeout=600,

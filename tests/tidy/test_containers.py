@@ -1,4 +1,4 @@
-"""The container files agree with the project: no engine is needed to see that."""
+"""The container files agree with the project, which these tests check without an engine."""
 
 import re
 import shutil
@@ -23,19 +23,19 @@ PROJECT_TEXT = (
     .replace("$name", "shop")
 )
 PROJECT: dict[str, Any] = yaml.safe_load(PROJECT_TEXT)["services"]
-#: Service of ours -> the command that its image starts.
+#: Service of the project -> the command that its image starts.
 OURS = {"producer": "demo", "pipeline": "run", "api": "serve"}
 
 
 def _stages() -> dict[str, str]:
-    """Return each stage's own instructions."""
+    """Return the instructions of each stage."""
     parts = re.split(r"^FROM \S+ AS (\S+)$", DOCKERFILE, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 @pytest.mark.parametrize(("service", "command"), OURS.items())
 def test_a_service_starts_its_command_with_options_that_exist(service: str, command: str) -> None:
-    """What compose passes to our commands is what they understand."""
+    """The commands accept the options that compose passes."""
     assert f'"-m", "oriel", "{command}"]' in _stages()[SERVICES[service]["build"]["target"]]
     command_line = SERVICES[service]["command"]
     used = {part.split("=")[0] for part in command_line if part.startswith("--")}
@@ -46,7 +46,7 @@ def test_a_service_starts_its_command_with_options_that_exist(service: str, comm
 def test_the_check_of_the_pipeline_is_a_command_with_options_that_exist(
     services: dict[str, Any],
 ) -> None:
-    """It checks the pipeline that this container runs, and not earlier ones of the volume."""
+    """The check is of the pipeline in this container, not of earlier ones in the volume."""
     pipeline = services["pipeline"]
     check = pipeline["healthcheck"]["test"]
     assert check[:6] == ["CMD", "python", "-P", "-m", "oriel", "status"]
@@ -59,7 +59,10 @@ def test_the_check_of_the_pipeline_is_a_command_with_options_that_exist(
 
 @pytest.mark.parametrize("services", [SERVICES, PROJECT], ids=["stack", "project"])
 def test_only_the_cheap_check_of_the_pipeline_starts_python(services: dict[str, Any]) -> None:
-    """A check costs its start each time: 20 ms for Python, and 2 s for a client of Kafka."""
+    """Each check starts a program, so only the cheap one uses Python.
+
+    Python needs 20 ms and a Kafka client 2 s.
+    """
     checks = {name: one["healthcheck"] for name, one in services.items() if "healthcheck" in one}
     programs = {name: check["test"][1].rpartition("/")[2] for name, check in checks.items()}
     assert programs.pop("pipeline") == "python"
@@ -79,14 +82,14 @@ def test_the_logs_of_every_container_are_rotated(services: dict[str, Any]) -> No
 
 
 def test_the_broker_and_prometheus_do_not_fill_the_disk() -> None:
-    """Their volumes have a limit of size."""
+    """The volumes of both have a size limit."""
     broker = (ROOT / "stack" / "broker.properties").read_text()
     assert re.search(r"^log.retention.bytes=\d{9,}$", broker, re.MULTILINE)
     assert "--storage.tsdb.retention.size=1GB" in SERVICES["prometheus"]["command"]
 
 
 def test_version_1_of_compose_reads_the_files() -> None:
-    """It rejects a name in the file, and both versions read it from ``.env``."""
+    """Version 1 rejects a name in the file, and both versions read it from ``.env``."""
     assert "name" not in COMPOSE
     assert "name" not in yaml.safe_load(PROJECT_TEXT)
     assert "COMPOSE_PROJECT_NAME=oriel" in (ROOT / ".env").read_text().splitlines()
@@ -99,7 +102,7 @@ def test_services_can_restart_with_the_machine() -> None:
 
 
 def test_a_change_of_packages_keeps_the_connector() -> None:
-    """The layer with the user's packages comes after the slow one, which leaves no cache."""
+    """The layer with the user's packages is after the slow one, which leaves no cache."""
     pipeline = _stages()["pipeline"]
     connector = pipeline.index("kafka_settings")
     assert connector < pipeline.index("COPY stack/project/requirements.txt")
@@ -108,7 +111,7 @@ def test_a_change_of_packages_keeps_the_connector() -> None:
 
 @pytest.mark.parametrize("target", ["api", "pipeline", "producer", "project"])
 def test_files_of_an_image_are_readable_whatever_the_umask(target: str) -> None:
-    """A clone that was made with umask 077 has files that only their owner can read."""
+    """A clone with umask 077 has files that only their owner can read."""
     project = (ROOT / "src/oriel/project/template/Dockerfile.template").read_text()
     stage = {**_stages(), "project": project}[target]
     copies = [match.start() for match in re.finditer(r"^COPY (?!--from)", stage, re.MULTILINE)]
@@ -117,7 +120,7 @@ def test_files_of_an_image_are_readable_whatever_the_umask(target: str) -> None:
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_every_service_tells_whether_it_is_well(service: str) -> None:
-    """A service that stays has a health check; one that ends is waited for."""
+    """A permanent service has a health check, and another service waits for each temporary one."""
     if SERVICES[service]["restart"] == "no":
         waiting = [other.get("depends_on", {}).get(service) for other in SERVICES.values()]
         assert {"condition": "service_completed_successfully"} in waiting
@@ -126,7 +129,7 @@ def test_every_service_tells_whether_it_is_well(service: str) -> None:
 
 
 def test_dependencies_and_volumes_are_there() -> None:
-    """Nothing waits for, or mounts, what the file does not define or the checkout lacks."""
+    """Services depend on and mount only what the file defines or the checkout contains."""
     for service in SERVICES.values():
         assert set(service.get("depends_on", {})) <= set(SERVICES)
         for mount in service.get("volumes", []):
@@ -136,8 +139,8 @@ def test_dependencies_and_volumes_are_there() -> None:
 
 
 def test_the_file_fits_the_specification() -> None:
-    """Compose's own rules, as an implementation of them knows them."""
-    # It has no variables and merges yet: they are put in, as Compose does before it looks.
+    """An implementation of Compose's specification accepts the file."""
+    # This implementation has no variables and merges, so they are replaced first, like in Compose.
     plain = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", COMPOSE_TEXT)
     parsed = PyCompose.from_yaml(yaml.safe_dump(yaml.safe_load(plain)))
     parsed.validate()
@@ -146,7 +149,10 @@ def test_the_file_fits_the_specification() -> None:
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_service_may_do_no_more_than_it_needs(service: str) -> None:
-    """It can't change its image, gain rights or take all memory; only this machine reaches it."""
+    """A service cannot change its image, gain rights or use all memory.
+
+    Only this machine can reach its ports.
+    """
     options = SERVICES[service]
     assert options["read_only"] is True
     assert options["cap_drop"] == ["ALL"]
@@ -167,7 +173,7 @@ def test_images_are_pinned() -> None:
 
 @pytest.mark.parametrize("path", ["Dockerfile", "src/oriel/project/template/Dockerfile.template"])
 def test_a_linter_finds_nothing_in_a_dockerfile(path: str) -> None:
-    """What it is told to ignore stands in the file, with the reason."""
+    """Each rule that the linter ignores is in the file, with the reason."""
     told = subprocess.run(
         [shutil.which("hadolint") or sys.prefix + "/bin/hadolint", ROOT / path],
         capture_output=True, text=True, check=False, timeout=60,
@@ -177,7 +183,7 @@ def test_a_linter_finds_nothing_in_a_dockerfile(path: str) -> None:
 
 @pytest.mark.parametrize("target", ["api", "pipeline", "producer"])
 def test_images_do_not_run_as_root(target: str) -> None:
-    """The last user of an image is an ordinary one, by the number that all images share."""
+    """The last user of an image is not root, and has the number that all images share."""
     users = re.findall(r"^USER (\S+)$", _stages()[target], flags=re.MULTILINE)
     assert users[-1:] == re.findall(r"useradd --uid (\d+)", DOCKERFILE)
 
@@ -190,7 +196,7 @@ def test_images_install_hashed_packages_only() -> None:
 
 
 def test_images_copy_what_is_there() -> None:
-    """Each file that an image copies exists, and the builder is sent it."""
+    """Each file that an image copies exists, and the builder receives it."""
     sent = {
         line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line[:1] == "!"
     }
@@ -201,16 +207,17 @@ def test_images_copy_what_is_there() -> None:
 
 
 def test_the_api_image_has_no_java() -> None:
-    """The service's image holds neither Java nor the pipeline."""
+    """The service's image contains neither Java nor the pipeline."""
     assert "jdk" not in _stages()["api"]
     assert "pipeline" not in _stages()["api"]
 
 
 def test_prometheus_reads_its_configuration_and_rules() -> None:
-    """As its own tool says."""
+    """Prometheus' own tool accepts the configuration and the rules."""
     promtool = shutil.which("promtool")
     if promtool is None:
-        # .ci/run installs it. `oriel test` does not: with the package comes a whole Prometheus.
+        # .ci/run installs it. `oriel test` does not, because the package contains all of
+        # Prometheus.
         pytest.skip("promtool not found (Debian: it is in the package prometheus)")
     for check in (["config", "prometheus.yml"], ["rules", "alerts.yml"]):
         told = subprocess.run(
@@ -221,7 +228,7 @@ def test_prometheus_reads_its_configuration_and_rules() -> None:
 
 
 def test_grafana_finds_prometheus_and_the_dashboards() -> None:
-    """The provisioned source is that service's address, the folder the one that is mounted."""
+    """The provisioned source has that service's address, and the directory is mounted."""
     provisioning = ROOT / "monitoring" / "grafana" / "provisioning"
     (source,) = yaml.safe_load((provisioning / "datasources" / "prometheus.yml").read_text())[
         "datasources"

@@ -1,4 +1,4 @@
-"""The locks: pinned, hashed, without addresses, and agreeing with pyproject.toml."""
+"""The locks: pinned, hashed, without addresses, and consistent with pyproject.toml."""
 
 import re
 import sys
@@ -41,7 +41,7 @@ def _wanted(group: str) -> set[str]:
 
 @pytest.mark.parametrize("lock", LOCKS)
 def test_every_line_is_a_pin_or_a_hash(lock: str) -> None:
-    """Pip's --require-hashes accepts the lock, and it names no address."""
+    """Pip's --require-hashes accepts the lock, and the lock has no addresses."""
     odd = [
         line
         for line in (ROOT / lock).read_text().splitlines()
@@ -78,7 +78,7 @@ def test_products_and_images_get_what_was_tested(lock: str) -> None:
 
 
 def test_the_product_imports_only_packages_of_the_runtime() -> None:
-    """Each import of the commands, the demo and the examples is in what `./oriel` installs."""
+    """`./oriel` installs each import of the commands, the demo and the examples."""
     installed = {re.sub(r"[-_.]+", "-", name) for name, _ in _pins(RUNTIME)}
     distributions = packages_distributions()
     product = modules_of("app", "client", "demo", "examples", "pipeline", "src/oriel", "storage")

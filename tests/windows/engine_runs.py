@@ -20,9 +20,9 @@ from oriel.pipeline.windows import (
     NEVER_CLOSED_MS,
     EmitStrategy,
     EngineResult,
-    Fold,
-    StreamClock,
+    StreamTimes,
     Times,
+    UserFunctions,
     WindowEngine,
     Windows,
     close_time_ms,
@@ -91,7 +91,9 @@ class Setup:
     """What is run."""
 
     windows: Windows
-    aggregates: Mapping[str, w.Aggregate] | Fold = field(default_factory=lambda: AGGREGATES)
+    aggregates: Mapping[str, w.Aggregate] | UserFunctions = field(
+        default_factory=lambda: AGGREGATES
+    )
     values: pa.Schema = VALUES
     emit_final_only: bool = False
     #: Two records at a time share an offset, as join results do. Their lineage distinguishes them.
@@ -113,7 +115,7 @@ class Setup:
     @property
     def inputs(self) -> int:
         """How many streams a cogroup has."""
-        return len(self.aggregates.aggregators) if isinstance(self.aggregates, Fold) else 1
+        return len(self.aggregates.aggregators) if isinstance(self.aggregates, UserFunctions) else 1
 
 
 @dataclass
@@ -143,7 +145,7 @@ def run_engine(
     """
     engine = setup.engine()
     delay = setup.windows.close_delay_ms
-    clock = StreamClock(dict.fromkeys(logs, -1))
+    clock = StreamTimes(dict.fromkeys(logs, -1))
     state, close = engine.empty_state(), NEVER_CLOSED_MS
     position = dict.fromkeys(logs, 0)
     random = None if seed is None else Random(seed)
@@ -164,7 +166,7 @@ def run_engine(
         _check_state(state, engine)
         if restart:
             state = _saved_and_loaded(state)
-            clock = StreamClock(dict(clock.stream_time_ms))
+            clock = StreamTimes(dict(clock.stream_time_ms))
             engine = setup.engine()
     assert position == {p: len(log) for p, log in logs.items()}, "the cuts must cover the logs"
     run.state_rows = len(state)
@@ -360,7 +362,7 @@ def _taken(logs: Logs, position: dict[int, int], cut: Cut) -> list[tuple[int, in
     return rows
 
 
-def _stamped(rows: Sequence[tuple[int, int, Record]], setup: Setup, clock: StreamClock) -> pa.Table:
+def _stamped(rows: Sequence[tuple[int, int, Record]], setup: Setup, clock: StreamTimes) -> pa.Table:
     partition = np.array([p for p, _, _ in rows], dtype=np.int32)
     times = np.array([time for _, _, (_, time, _) in rows], dtype=np.int64)
     columns = {

@@ -21,7 +21,7 @@ import pytest
 
 from oriel import SessionWindows, TimeWindows
 from oriel.pipeline import windows as w
-from oriel.pipeline.windows import Fold, Windows
+from oriel.pipeline.windows import UserFunctions, Windows
 from tests.campaigns import cases
 from tests.java import QUICK
 from tests.locks import only_one
@@ -85,7 +85,7 @@ AGGREGATES: Mapping[str, w.Aggregate] = {
     "all": w.collect_list("v"),
 }
 #: The peer's own aggregation, as our users write one.
-CALLS = Fold(lambda: "0", (_with_place,), _with_calls, {"calls": pa.string()}, "the peer")
+CALLS = UserFunctions(lambda: "0", (_with_place,), _with_calls, {"calls": pa.string()}, "the peer")
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ def class_path(target: Path) -> str:
 
 
 def our_run(
-    case: Case, seed: int, aggregates: Mapping[str, w.Aggregate] | Fold = AGGREGATES
+    case: Case, seed: int, aggregates: Mapping[str, w.Aggregate] | UserFunctions = AGGREGATES
 ) -> Run:
     """Run our engine on a random cut of the log, leaving out what Kafka too takes for no record."""
     takes_nulls = case.windows.rule.takes_null_values

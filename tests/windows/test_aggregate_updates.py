@@ -13,9 +13,9 @@ from oriel import min as min_of
 from oriel import sum as sum_of
 from oriel.pipeline.windows import (
     AggregateUpdatesEngine,
-    Fold,
     NoWindows,
     Times,
+    UserFunctions,
     updates_engine_for,
 )
 from tests.campaigns import seeds
@@ -56,7 +56,7 @@ def joined(_key: str, left: str, right: str) -> str:
     return left + right
 
 
-FOLD = Fold(lambda: "", (told,), joined, {"text": pa.string()}, "aggregate")
+FOLD = UserFunctions(lambda: "", (told,), joined, {"text": pa.string()}, "aggregate")
 
 
 def fold_engine(span: Span) -> AggregateUpdatesEngine:

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from oriel.pipeline.windows import NEVER_CLOSED_MS, StreamClock, close_time_ms
+from oriel.pipeline.windows import NEVER_CLOSED_MS, StreamTimes, close_time_ms
 
 
 def test_the_clock_of_a_partition_only_moves_forward() -> None:
     """A record sees the max of its own partition, itself included; others don't count."""
-    clock = StreamClock({0: -1, 1: 50})
+    clock = StreamTimes({0: -1, 1: 50})
     partition = np.array([0, 1, 0, 1, 0], dtype=np.int32)
     times = np.array([7, 10, 3, 60, 9], dtype=np.int64)
     assert clock.advance(partition, times).tolist() == [7, 50, 7, 60, 9]

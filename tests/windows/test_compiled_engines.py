@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oriel import SessionWindows, SlidingWindows, TimeWindows
-from oriel.pipeline.windows import Fold, IllegalArgument, NoWindows, Windows
+from oriel.pipeline.windows import IllegalArgument, NoWindows, UserFunctions, Windows
 from tests.models.tables import Record
 from tests.windows.engine_runs import Setup, run_engine, whole
 from tests.windows.random_functions import (
@@ -71,7 +71,7 @@ def test_compiled_functions_change_no_row(
         # Sliding windows and tables have no records without a value.
         if value is not None or kind not in {"none", "sliding"}:
             logs[partition].append((key, time, value))
-    fold = Fold(module.initializer, (module.aggregator,), module.merger, TYPES, "step")
+    fold = UserFunctions(module.initializer, (module.aggregator,), module.merger, TYPES, "step")
     compiled = Setup(WINDOWS[kind], fold, VALUES, emit_final_only=is_final_only and kind != "none")
     called = replace(
         compiled, aggregates=replace(fold, aggregators=(uncompiled(module.aggregator),))

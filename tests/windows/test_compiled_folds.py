@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oriel.pipeline.windows.functions import Fold, NotPlain, Rejected, compiled_fold
+from oriel.pipeline.windows.functions import NotPlain, Rejected, UserFunctions, compile_functions
 from tests.windows.random_functions import (
     TYPES,
     VALUES,
@@ -42,7 +42,7 @@ def bits(value: Any) -> Any:
     return type(value), struct.pack("<d", value) if is_number else repr(value)
 
 
-def called(fold: Fold, run: Run) -> Any:
+def called(fold: UserFunctions, run: Run) -> Any:
     """What the functions return for a run, or None if one raises or removes the row."""
     aggregate, values = run
     try:
@@ -55,9 +55,9 @@ def called(fold: Fold, run: Run) -> Any:
     return aggregate
 
 
-def check(fold: Fold, runs: list[Run], values: pa.Schema = VALUES) -> None:
+def check(fold: UserFunctions, runs: list[Run], values: pa.Schema = VALUES) -> None:
     """Compare the compiled loop with calls."""
-    compiled = compiled_fold(fold, values)
+    compiled = compile_functions(fold, values)
     held = [aggregate for aggregate, _ in runs if aggregate is not None]
     start, number = [], 0
     for aggregate, _ in runs:
@@ -87,9 +87,9 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def fold_of(
     aggregator: Any, initializer: Any = lambda: {"n": 0, "x": -0.0, "t": "", "f": None}
-) -> Fold:
+) -> UserFunctions:
     """Return an aggregation with the columns ``TYPES``."""
-    return Fold(initializer, (aggregator,), None, TYPES, "step")
+    return UserFunctions(initializer, (aggregator,), None, TYPES, "step")
 
 
 @settings(max_examples=settings().max_examples * 4)
@@ -106,7 +106,7 @@ def test_random_functions_have_the_same_results(
 def test_a_reduce_stores_the_first_value_without_a_call(runs: list[Run]) -> None:
     """The columns of the value are those of the aggregate, in the wide types."""
     types = {"v": pa.float64(), "i": pa.int64(), "j": pa.int64(), "s": pa.string(), "b": pa.bool_()}
-    reducer = Fold(None, (greater,), None, types, "step", bare=False)
+    reducer = UserFunctions(None, (greater,), None, types, "step", unwraps_single_column=False)
     check(reducer, [(None, values) for _, values in runs])
 
 
@@ -169,7 +169,9 @@ def test_functions_of_one_column_have_the_same_results(
         f"def aggregator(key, value, total):\n    {body}\n",
         directory,
     )
-    fold = Fold(module.initializer, (module.aggregator,), None, {"result": column_type}, "step")
+    fold = UserFunctions(
+        module.initializer, (module.aggregator,), None, {"result": column_type}, "step"
+    )
     check(fold, [(None, values) for _, values in runs])
 
 
@@ -215,7 +217,7 @@ def test_other_functions_are_not_compiled(directory: Path, name: str) -> None:
         f"def aggregator(key, value, aggregate):\n    {REFUSED[name]}\n"
     )
     with pytest.raises(NotPlain, match=r"line \d+ of|instead of|generator|calls itself"):
-        compiled_fold(fold_of(module_of(source, directory).aggregator), VALUES)
+        compile_functions(fold_of(module_of(source, directory).aggregator), VALUES)
 
 
 def test_functions_with_other_parameters_are_not_compiled(directory: Path) -> None:
@@ -234,7 +236,7 @@ def test_functions_with_other_parameters_are_not_compiled(directory: Path) -> No
     )
     for name in ("defaults", "star", "partly", "sourceless", "called", "method"):
         with pytest.raises(NotPlain, match=r"is not a function|has default values|the source of"):
-            compiled_fold(fold_of(getattr(module, name)), VALUES)
+            compile_functions(fold_of(getattr(module, name)), VALUES)
 
 
 def test_lambdas_on_one_line_are_not_mixed_up(directory: Path) -> None:
@@ -247,8 +249,8 @@ def test_lambdas_on_one_line_are_not_mixed_up(directory: Path) -> None:
     )
     names = {"plus": 7, "minus": -7, "one": 1, "two": 2}
     for name, expected in names.items():
-        fold = Fold(int, (getattr(module, name),), None, {"n": pa.int64()}, "step")
-        compiled = compiled_fold(fold, VALUES)
+        fold = UserFunctions(int, (getattr(module, name),), None, {"n": pa.int64()}, "step")
+        compiled = compile_functions(fold, VALUES)
         values = pa.Table.from_pylist([{"i": 7}], schema=VALUES)
         none = pa.table({"n": pa.array([], pa.int64())})
         folded = compiled.folded(values, np.array([1]), pa.array(["k"]), none, np.array([-1]))
@@ -259,9 +261,9 @@ def test_a_changed_source_is_not_compiled(directory: Path) -> None:
     """After the import, the file can have another function at the same place."""
     module = module_of("def f(key, value, total):\n    return total + 1\n", directory)
     Path(str(module.__file__)).write_text("def f(key, value, total):\n    return total + 2\n")
-    fold = Fold(int, (module.f,), None, {"n": pa.int64()}, "step")
+    fold = UserFunctions(int, (module.f,), None, {"n": pa.int64()}, "step")
     with pytest.raises(NotPlain, match="changed after the import"):
-        compiled_fold(fold, VALUES)
+        compile_functions(fold, VALUES)
 
 
 def test_a_compiled_constant_that_changes_is_noticed(directory: Path) -> None:
@@ -278,7 +280,9 @@ def test_a_compiled_constant_that_changes_is_noticed(directory: Path) -> None:
         directory,
     )
     types = {"x": pa.float64()}
-    compiled = compiled_fold(Fold(float, (module.aggregator,), None, types, "s"), VALUES)
+    compiled = compile_functions(
+        UserFunctions(float, (module.aggregator,), None, types, "s"), VALUES
+    )
     assert compiled.is_valid()
     vars(module)["STEP"] = 1
     assert not compiled.is_valid()
@@ -286,7 +290,7 @@ def test_a_compiled_constant_that_changes_is_noticed(directory: Path) -> None:
     assert compiled.is_valid()
     vars(module)["max"] = min
     assert not compiled.is_valid()
-    compiled = compiled_fold(Fold(float, (module.own,), None, types, "s"), VALUES)
+    compiled = compile_functions(UserFunctions(float, (module.own,), None, types, "s"), VALUES)
     assert compiled.is_valid()
     module.change()
     assert not compiled.is_valid()
@@ -301,6 +305,6 @@ def test_columns_that_can_change_in_place_are_not_compiled() -> None:
         return total + (1 if value["l"] is None else 2)
 
     with pytest.raises(NotPlain, match="'l' of the value is of the type list"):
-        compiled_fold(Fold(int, (counted,), None, {"n": pa.int64()}, "s"), values)
+        compile_functions(UserFunctions(int, (counted,), None, {"n": pa.int64()}, "s"), values)
     with pytest.raises(NotPlain, match="'n' of the aggregate is of the type list"):
-        compiled_fold(Fold(list, (counted,), None, {"n": lists}, "s"), VALUES)
+        compile_functions(UserFunctions(list, (counted,), None, {"n": lists}, "s"), VALUES)

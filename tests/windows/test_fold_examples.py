@@ -7,7 +7,14 @@ import pyarrow as pa
 import pytest
 
 from oriel import SessionWindows, SlidingWindows, TimeWindows
-from oriel.pipeline.windows import EmitStrategy, Fold, NoWindows, Times, Windows, engine_for
+from oriel.pipeline.windows import (
+    EmitStrategy,
+    NoWindows,
+    Times,
+    UserFunctions,
+    Windows,
+    engine_for,
+)
 from tests.models.tables import Record
 from tests.windows.engine_runs import Setup, one_by_one, run_engine
 
@@ -30,7 +37,7 @@ def side_by_side(_: str, left: str, right: str) -> str:
     return f"{left}+{right}"
 
 
-CONCAT = Fold(
+CONCAT = UserFunctions(
     lambda: "0",
     (text,),
     side_by_side,
@@ -98,7 +105,9 @@ def test_a_reduce_takes_the_first_value_as_it_is() -> None:
         calls.append((old, value["s"]))
         return f"{old}+{value['s']}"
 
-    fold = Fold(None, (reducer,), side_by_side, types={"s": pa.string()}, step="store 's', reduce")
+    fold = UserFunctions(
+        None, (reducer,), side_by_side, types={"s": pa.string()}, step="store 's', reduce"
+    )
     *_, last = folded(Setup(sessions(10, 100), fold, WORDS), "b@20 a@0 c@10")
     assert [t for t, _, deleted in last if not deleted] == ["a+b+c"]
     assert calls == [("a+b", "c")]
@@ -182,7 +191,9 @@ TWO_STREAMS = replace(CONCAT, aggregators=(longest_two, longest_two), merger=Non
 
 
 def left_out(
-    batches: list[list[tuple[int, int, int, str]]], fold: Fold, emit: EmitStrategy = ON_UPDATE
+    batches: list[list[tuple[int, int, int, str]]],
+    fold: UserFunctions,
+    emit: EmitStrategy = ON_UPDATE,
 ) -> list[list[tuple[int, str]]]:
     """What each batch of (partition, offset, time, text) tells: (offset, detail)."""
     windows = SlidingWindows.of_time_difference_and_grace(10, 100)
@@ -281,7 +292,7 @@ def test_a_reducer_is_not_called_for_a_first_value() -> None:
             raise ValueError(message)
         return f"{old}{value['s']}"
 
-    fold = Fold(None, (reducer,), None, types={"s": pa.string()}, step="store 's', reduce")
+    fold = UserFunctions(None, (reducer,), None, types={"s": pa.string()}, step="store 's', reduce")
     assert left_out([[(0, 0, 20, "a")], []], fold) == [[], []]
     assert calls == []
     (told,) = left_out([[(0, 0, 20, "a"), (0, 1, 20, "a")]], fold)
@@ -303,13 +314,13 @@ def test_a_function_that_changes_its_aggregate_and_raises_changes_no_row(bare: b
             raise ValueError(message)
         return all_values if bare else {"all": values}
 
-    fold = Fold(
+    fold = UserFunctions(
         (list if bare else lambda: {"all": []}),
         (append,),
         None,
         types={"all": pa.list_(pa.string())},
         step="store 's', aggregate",
-        bare=bare,
+        unwraps_single_column=bare,
     )
     engine = engine_for(tumbling(10, 100), fold, WORDS)
     rows = [

@@ -11,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oriel import SessionWindows, SlidingWindows, TimeWindows
-from oriel.pipeline.windows import EngineResult, Fold, NoWindows, Times, WindowEngine, Windows
+from oriel.pipeline.windows import (
+    EngineResult,
+    NoWindows,
+    Times,
+    UserFunctions,
+    WindowEngine,
+    Windows,
+)
 from oriel.pipeline.windows.definitions.errors import said
 from tests.campaigns import cases
 from tests.models.sessions import folded_sessions
@@ -83,10 +90,10 @@ class Kind:
     functions: Functions
     types: dict[str, pa.DataType]
 
-    def fold(self) -> Fold:
+    def fold(self) -> UserFunctions:
         """The engine's side of it."""
         f = self.functions
-        return Fold(f.initializer, f.aggregators, f.merger, types=self.types, step=STEP)
+        return UserFunctions(f.initializer, f.aggregators, f.merger, types=self.types, step=STEP)
 
 
 TEXT = {"text": pa.string()}

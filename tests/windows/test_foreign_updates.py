@@ -17,10 +17,10 @@ from oriel.pipeline.windows import (
     SUBSCRIBER,
     ForeignUpdatesEngine,
     IllegalArgument,
+    InputRows,
     JoinEngine,
     Lineage,
     ResponseUpdatesEngine,
-    SideRows,
     SubscriptionUpdatesEngine,
     Times,
 )
@@ -42,8 +42,8 @@ from tests.windows.test_table_join_properties import CARRIED
 CLOCKS = (0, 0)
 LEFT_KEYS, RIGHT_KEYS = ("a", "b", "c", "ä/ \0"), ("x", "y", "a")
 VALUES = pa.schema([("l", pa.string())]), pa.schema([("r", pa.string())])
-MESSAGES = SideRows(Lineage(1), have_effect=True)
-RESPONSES = SideRows(Lineage(2, logs=2), have_effect=True)
+MESSAGES = InputRows(Lineage(1), have_apply_order=True)
+RESPONSES = InputRows(Lineage(2, logs=2), have_apply_order=True)
 
 #: One batch of the model: side and record of each.
 Arrivals = Sequence[tuple[int, Arrived]]
@@ -55,7 +55,7 @@ class Chain:
     def __init__(self, how: Any, *, filters_right: bool = False, restarts: bool = False) -> None:
         """Begin without rows; ``restarts``: states are written and read after each batch."""
         self.restarts = restarts
-        records = SideRows()
+        records = InputRows()
         self.subscriptions = SubscriptionUpdatesEngine(CARRIED)
         self.responses = ResponseUpdatesEngine(
             VALUES[RIGHT], CARRIED, (MESSAGES, records), is_filtered=filters_right
@@ -254,7 +254,7 @@ def test_names_are_checked() -> None:
     """A name that is taken is refused."""
     with pytest.raises(IllegalArgument, match=r"column .offset. exists twice"):
         ResponseUpdatesEngine(
-            pa.schema([("offset", pa.string())]), None, (MESSAGES, SideRows()), is_filtered=False
+            pa.schema([("offset", pa.string())]), None, (MESSAGES, InputRows()), is_filtered=False
         )
 
 

@@ -18,7 +18,7 @@ from tests.windows.test_time_window_properties import FIRST_SEED, check_case, ti
 @cases(10, 25)
 def test_rows_are_spread_as_they_are_copied(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """Windows get the same rows step by step as by copies, which the other tests check."""
-    monkeypatch.setattr(declarative, "_COPIES", 0)
+    monkeypatch.setattr(declarative, "_MAX_COPIES", 0)
     marks: set[str] = set()
     for seed in range(FIRST_SEED + 1_003, FIRST_SEED + 1_003 + number):
         marks |= check_case(time_case(seed))

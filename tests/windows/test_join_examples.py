@@ -14,16 +14,16 @@ from oriel.pipeline.windows import (
     LEFT,
     MAX_TIMESTAMP_MS,
     RIGHT,
+    InputRows,
     JoinResult,
     Lineage,
-    SideRows,
     StreamJoinEngine,
+    StreamTableJoinEngine,
     TableJoin,
-    TableLookupEngine,
     TableRowsEngine,
     Times,
 )
-from oriel.pipeline.windows.joins.lookups import LookupHow
+from oriel.pipeline.windows.joins.lookups import StreamTableHow
 from oriel.pipeline.windows.joins.sides import RECORDS, How
 from tests.windows.lineages import indexes_of, lineage
 
@@ -240,11 +240,11 @@ def test_unknown_joins_and_common_names_are_refused() -> None:
     with pytest.raises(IllegalArgument, match="one of inner, left, outer, not 'right'"):
         StreamJoinEngine(windows, "right", LEFT_VALUES, RIGHT_VALUES)  # type: ignore[arg-type]
     with pytest.raises(IllegalArgument, match="one of inner, left, not 'outer'"):
-        TableLookupEngine("outer", LEFT_VALUES, RIGHT_VALUES)  # type: ignore[arg-type]
+        StreamTableJoinEngine("outer", LEFT_VALUES, RIGHT_VALUES)  # type: ignore[arg-type]
     with pytest.raises(IllegalArgument, match="'l' exists twice"):
         StreamJoinEngine(windows, "left", LEFT_VALUES, LEFT_VALUES)
     with pytest.raises(IllegalArgument, match="'side' exists twice"):
-        TableLookupEngine("left", LEFT_VALUES, pa.schema([("side", pa.int64())]))
+        StreamTableJoinEngine("left", LEFT_VALUES, pa.schema([("side", pa.int64())]))
     with pytest.raises(IllegalArgument, match="'offset' exists twice"):
         TableRowsEngine(TableJoin("left", 0, 1), (LEFT_VALUES, pa.schema([("offset", pa.int64())])))
 
@@ -299,9 +299,11 @@ def test_left_and_outer_joins_of_tables_have_rows_of_one_side() -> None:
     ]
 
 
-def lookup(how: LookupHow, stream: Sequence[str], table: Sequence[tuple[str, int]]) -> JoinResult:
+def lookup(
+    how: StreamTableHow, stream: Sequence[str], table: Sequence[tuple[str, int]]
+) -> JoinResult:
     """Join stream records at 10 with table records, all of one batch."""
-    engine = TableLookupEngine(how, LEFT_VALUES, RIGHT_VALUES)
+    engine = StreamTableJoinEngine(how, LEFT_VALUES, RIGHT_VALUES)
     records = [
         {"key": key, "timestamp_ms": 10, "partition": 1, "offset": i, "stream_time_ms": 12}
         for i, key in enumerate(stream)
@@ -343,23 +345,23 @@ def test_the_stream_table_example_of_the_semantics() -> None:
     ("rows", "newest_last"),
     [
         # As the stage in front may bring them: of one record's elements in any order,
-        (SideRows(Lineage(1)), [{"__lineage": lineage(n)} for n in range(3)]),
+        (InputRows(Lineage(1)), [{"__lineage": lineage(n)} for n in range(3)]),
         # of triples by the third record,
-        (SideRows(Lineage(4)), [{"__lineage": lineage(0, 7, 0, n)} for n in range(3)]),
+        (InputRows(Lineage(4)), [{"__lineage": lineage(0, 7, 0, n)} for n in range(3)]),
         # of joined tables by table, whose partitions say nothing of each other.
         (
-            SideRows(Lineage(1, logs=2), have_effect=True),
+            InputRows(Lineage(1, logs=2), have_apply_order=True),
             [{"__effect": 24 + n, "__lineage": lineage(n), "partition": 1 - n} for n in range(2)],
         ),
     ],
     ids=["elements", "triples", "tables"],
 )
 def test_the_last_update_of_an_aggregation_is_looked_up(
-    rows: SideRows, newest_last: list[dict[str, Any]]
+    rows: InputRows, newest_last: list[dict[str, Any]]
 ) -> None:
     """In the order in which the records in front take effect, however they arrive."""
-    both = (RECORDS, replace(rows, tell_rows=True))
-    engine = TableLookupEngine("left", LEFT_VALUES, RIGHT_VALUES, rows=both)
+    both = (RECORDS, replace(rows, are_table_updates=True))
+    engine = StreamTableJoinEngine("left", LEFT_VALUES, RIGHT_VALUES, rows=both)
     place = {"key": "A", "timestamp_ms": 9, "partition": 0, "offset": 4, "stream_time_ms": 12}
     updates = [
         place | {"side": RIGHT, "null_value": False, "r": str(n)} | order

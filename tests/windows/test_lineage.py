@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from oriel import SessionWindows, TimeWindows
-from oriel.pipeline.windows import LINEAGE, Lineage, extended_by, merged_lineage, takes_away
+from oriel.pipeline.windows import LINEAGE, Lineage, are_retractions, extended_by, merged_lineage
 from oriel.pipeline.windows.records import (
     arrival_keys,
     encoded,
@@ -118,6 +118,6 @@ def test_the_results_of_a_join_have_the_record_of_the_right_row() -> None:
 def test_the_old_and_the_new_row_of_an_update_differ_in_the_last_index() -> None:
     """All other indexes are those of the update."""
     changes = rows_of([lineage(0), lineage(1), lineage(2, 0), lineage(3, 1)])
-    assert takes_away(changes).tolist() == [True, False, True, False]
+    assert are_retractions(changes).tolist() == [True, False, True, False]
     first, *_ = update_keys(changes)
     assert first.tolist() == [0, 0, 2, 3]

@@ -13,8 +13,8 @@ import pytest
 from oriel import SessionWindows, SlidingWindows
 from oriel.pipeline.windows import (
     AggregateUpdatesEngine,
-    Fold,
     Times,
+    UserFunctions,
     engine_for,
     updates_engine_for,
 )
@@ -233,7 +233,7 @@ def test_a_record_on_which_a_function_raises_is_in_no_sliding_window() -> None:
             raise ValueError(message)
         return f"{text}{value['v']}"
 
-    fold = Fold(lambda: "", (short,), None, {"text": pa.string()}, "aggregate")
+    fold = UserFunctions(lambda: "", (short,), None, {"text": pa.string()}, "aggregate")
     windows = SlidingWindows.of_time_difference_and_grace(10, 100)
     log = [Entry("a", value, time) for value, time in enumerate((20, 25, 27, 32, 12), 1)]
     for cuts in ([5], [1, 2, 3, 4, 5], [3, 5]):

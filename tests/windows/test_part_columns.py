@@ -8,7 +8,7 @@ import pytest
 
 from oriel.pipeline import windows as w
 from oriel.pipeline.windows import IllegalArgument, Ranges
-from oriel.pipeline.windows.aggregates import PartColumns, Pieces, of_pieces
+from oriel.pipeline.windows.aggregates import PartialAggregates, Pieces, aggregates_of_pieces
 from oriel.pipeline.windows.arrays import Floats
 from oriel.pipeline.windows.records import LINEAGE
 from tests.windows.lineages import lineage
@@ -16,7 +16,7 @@ from tests.windows.lineages import lineage
 _VALUES = pa.schema([("v", pa.float64())])
 
 
-def _merged(columns: PartColumns, values: list[float], sizes: list[int]) -> pa.Table:
+def _merged(columns: PartialAggregates, values: list[float], sizes: list[int]) -> pa.Table:
     """Merge one state row a value, so many to a range; ``carried`` is the row's number."""
     length = len(values)
     rows = columns.of(
@@ -48,7 +48,7 @@ def _merged(columns: PartColumns, values: list[float], sizes: list[int]) -> pa.T
 )
 def test_rows_of_a_range_become_one(aggregate: w.Aggregate, expected: list[object]) -> None:
     """Alone or with others, in their places; the time is the greatest, the rest the first's."""
-    columns = PartColumns({"result": aggregate}, _VALUES, [pa.field("carried", pa.int64())])
+    columns = PartialAggregates({"result": aggregate}, _VALUES, [pa.field("carried", pa.int64())])
     rows = _merged(columns, [5.0, 1.0, 4.0, 2.0, 4.0, 9.0, 0.0], [1, 2, 1, 3])
     assert columns.results(rows)["result"].to_pylist() == expected
     assert rows["timestamp_ms"].to_pylist() == [6, 5, 3, 2]
@@ -64,7 +64,7 @@ def test_a_row_that_is_alone_is_not_merged() -> None:
         return np.maximum(left, right)
 
     most = w.mergeable("most", "v", lift=lambda v: v, merge=merge, result=lambda states: states)
-    columns = PartColumns({"result": most}, _VALUES)
+    columns = PartialAggregates({"result": most}, _VALUES)
     merged_states.clear()
     rows = _merged(columns, [float(n) for n in range(100)], [*[1] * 98, 2])
     assert columns.results(rows)["result"].to_pylist() == [*range(98), 99]
@@ -93,10 +93,10 @@ def test_changes_of_a_table_add_up_to_the_rows_that_stay(
         # 0 is an old row, 1 is a new row.
         LINEAGE.name: pa.array([lineage(n) for n in (1, 1, 0, 1, 0, 1, 0, 1)], LINEAGE.type),
     })  # fmt: skip
-    columns = PartColumns({"result": make("v").of_changes()}, schema)
+    columns = PartialAggregates({"result": make("v").of_changes()}, schema)
     whole = columns.of(changes, Ranges.side_by_side(np.array([8])))
     steps = columns.merged(columns.of_each(changes), Ranges.side_by_side(np.array([8])))
-    plain = PartColumns({"result": make("v")}, schema)
+    plain = PartialAggregates({"result": make("v")}, schema)
     rows = changes.take([5, 7])
     expected = plain.results(plain.of(rows, Ranges.side_by_side(np.array([2]))))
     assert rows["v"].to_pylist() == stayed
@@ -136,7 +136,7 @@ def test_join_results_of_one_record_are_in_the_order_of_their_lineage(
     aggregate: w.Aggregate, expected: object
 ) -> None:
     """The results of one record have one source offset, so the other records decide."""
-    columns = PartColumns({"result": aggregate.with_lineage()}, _VALUES)
+    columns = PartialAggregates({"result": aggregate.with_lineage()}, _VALUES)
     rows = columns.of_each(
         pa.table({
             "v": [1.0, 2.0, 3.0],
@@ -156,9 +156,9 @@ def test_two_aggregates_with_one_name_and_other_functions_are_refused() -> None:
         w.mergeable("most", "v", lift=lambda v: v, merge=merge, result=lambda states: states)
         for merge in (np.maximum, np.minimum)
     )
-    assert PartColumns({"a": one, "b": one}, _VALUES).fields
+    assert PartialAggregates({"a": one, "b": one}, _VALUES).fields
     with pytest.raises(IllegalArgument, match=r"two different aggregates have the name most\(v\)"):
-        PartColumns({"a": one, "b": other}, _VALUES)
+        PartialAggregates({"a": one, "b": other}, _VALUES)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_a_window_in_pieces_has_the_aggregates_of_its_members(
     def pieces(window: list[int], row: list[int], sizes: list[int]) -> Pieces:
         return Pieces(np.array(window), np.array(row), Ranges.side_by_side(np.array(sizes)))
 
-    found = of_pieces(
+    found = aggregates_of_pieces(
         aggregates,
         rows,
         [pieces([0, 1], [0, 1, 1], [2, 1]), pieces([1], [2], [1])],

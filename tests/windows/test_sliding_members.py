@@ -67,7 +67,7 @@ def test_every_aggregate_is_that_of_the_listed_members(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Windows taken apart into pieces have the bits of windows whose members are listed."""
-    monkeypatch.setattr(members_module, "LISTED", 1_000)
+    monkeypatch.setattr(members_module, "LISTED_RECORDS", 1_000)
     windows = SlidingWindows.of_time_difference_with_no_grace(60)
     records = _records(400, disorder_ms=50, difference_ms=60, seed=seed, keys=3)
     engine = engine_for(windows, _ALL, VALUES)
@@ -121,7 +121,7 @@ def test_pieces_hold_each_member_once(seed: int, monkeypatch: pytest.MonkeyPatch
             found[window] += rows.tolist()
             runs[window] += 1
     assert runs.max() <= 2 * int(holed.in_bounds.sizes.max()).bit_length()
-    monkeypatch.setattr(members_module, "LISTED", 5_000)
+    monkeypatch.setattr(members_module, "LISTED_RECORDS", 5_000)
     listed = [
         pieces.row[low:high].tolist()
         for pieces in holed.listed()

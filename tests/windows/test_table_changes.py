@@ -12,7 +12,7 @@ from oriel import IllegalArgument
 from oriel.pipeline.windows import LEFT, RIGHT, TableChangesEngine, TableJoin, Times
 from oriel.pipeline.windows.arrays import Ranges
 from oriel.pipeline.windows.exact import (
-    merged_codes,
+    merged_sums,
     net_square_codes,
     net_sum_codes,
     rounded,
@@ -175,7 +175,7 @@ def test_net_sums_are_the_sums_of_what_is_left() -> None:
         signs = np.array([sign for _, sign in changes], dtype=np.int64)
         two = Ranges(np.array([0, at]), np.array([at, len(changes)]))
         codes = net_sum_codes(numbers, signs, two)
-        merged = merged_codes(codes, Ranges(np.array([0]), np.array([2])))
+        merged = merged_sums(codes, Ranges(np.array([0]), np.array([2])))
         whole = sum_codes(np.array(kept), Ranges(np.array([0]), np.array([len(kept)])))
         assert merged.to_pylist() == whole.to_pylist(), f"seed {seed}"
         assert np.array_equal(rounded(merged), rounded(whole), equal_nan=True)

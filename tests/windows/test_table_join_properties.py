@@ -12,12 +12,12 @@ from oriel.pipeline.windows import (
     FOREVER_MS,
     LEFT,
     RIGHT,
+    StreamTableJoinEngine,
     TableJoin,
-    TableLookupEngine,
     TableRowsEngine,
     Times,
 )
-from oriel.pipeline.windows.joins.lookups import LookupHow
+from oriel.pipeline.windows.joins.lookups import StreamTableHow
 from oriel.pipeline.windows.joins.sides import How
 from tests.campaigns import cases
 from tests.models.joins import Logs, Row, arrivals, counting, joined_tables, newest
@@ -133,8 +133,8 @@ def run_lookups(case: Case, cuts: Sequence[Cut], *, restart: bool = False) -> in
 
     Each batch must give what the model's table has at its end. Returns how many were filtered.
     """
-    how: LookupHow = "inner" if case.how == "inner" else "left"
-    engine = TableLookupEngine(how, LEFT_VALUES, RIGHT_VALUES, CARRIED)
+    how: StreamTableHow = "inner" if case.how == "inner" else "left"
+    engine = StreamTableJoinEngine(how, LEFT_VALUES, RIGHT_VALUES, CARRIED)
     state = engine.empty_state()
     filtered = 0
     for batch in batches(case.sides, cuts):
@@ -154,7 +154,7 @@ def run_lookups(case: Case, cuts: Sequence[Cut], *, restart: bool = False) -> in
     return filtered
 
 
-def _lookups(batch: Batch, how: LookupHow) -> tuple[list[dict[str, Any]], int]:
+def _lookups(batch: Batch, how: StreamTableHow) -> tuple[list[dict[str, Any]], int]:
     table = {key: record.value for key, record in counting(batch.so_far[RIGHT]).items()}
     rows = [
         {

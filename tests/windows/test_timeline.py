@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from oriel.pipeline.windows import MAX_TIMESTAMP_MS
 from oriel.pipeline.windows.arrays import (
     Timeline,
-    heads,
     lexsort,
     pair_order,
-    places_in_runs,
+    positions_in_runs,
+    run_ends,
+    run_starts,
     running_max,
-    tails,
 )
 
 _PAIRS = st.lists(
@@ -76,11 +76,11 @@ def test_the_greatest_value_so_far_of_each_run(rows: list[tuple[bool, int]]) -> 
 def test_runs_of_equal_rows_begin_and_end(rows: list[tuple[int, int]]) -> None:
     """And each row has its place in its run."""
     first, second = (np.array([row[i] for row in rows], dtype=np.int64) for i in range(2))
-    head = heads(first, second)
+    head = run_starts(first, second)
     begins = [n == 0 or row != rows[n - 1] for n, row in enumerate(rows)]
     assert head.tolist() == begins
-    assert tails(head).tolist() == [*begins[1:], True][: len(rows)]
+    assert run_ends(head).tolist() == [*begins[1:], True][: len(rows)]
     places: list[int] = []
     for is_head in begins:
         places.append(0 if is_head else places[-1] + 1)
-    assert places_in_runs(head).tolist() == places
+    assert positions_in_runs(head).tolist() == places

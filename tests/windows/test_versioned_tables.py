@@ -23,7 +23,7 @@ from oriel.pipeline.windows import (
     VersionedLookupEngine,
     VersionedRecordsEngine,
 )
-from oriel.pipeline.windows.joins.lookups import LookupHow
+from oriel.pipeline.windows.joins.lookups import StreamTableHow
 from tests.campaigns import cases
 from tests.models.joins import Arrived, Logs, arrivals
 from tests.windows.join_batches import (
@@ -48,7 +48,7 @@ class Case:
     """One random case, named by its seed."""
 
     seed: int
-    how: LookupHow
+    how: StreamTableHow
     history: int
     grace: int
     sides: Sides
@@ -57,7 +57,7 @@ class Case:
 def random_case(seed: int) -> Case:
     """Make the case of ``seed``."""
     random = Random(seed)
-    how: LookupHow = random.choice(("inner", "left"))
+    how: StreamTableHow = random.choice(("inner", "left"))
     history, grace = random.choice((0, 2, 10, 40)), random.choice((0, 1, 5, 30))
     sides = (random_logs(random, "l", 0.1), random_logs(random, "r", 0.25))
     return Case(seed, how, history, grace, sides)

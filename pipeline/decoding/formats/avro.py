@@ -30,14 +30,14 @@ from fastavro.schema import (
 
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.decoding.block_bytes import BlockBytes
-from oriel.pipeline.decoding.faults import Faults, WrongType
+from oriel.pipeline.decoding.faults import RowErrors, WrongType
 from oriel.pipeline.decoding.formats.registry import SchemaRegistry
 from oriel.pipeline.decoding.values import as_float, struct_rows
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import AvroSerde
 
 #: Errors of fastavro for bytes that are not a record of the schema.
-_NO_RECORD = (
+_READ_ERRORS = (
     EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, MemoryError, struct_error,
 )  # fmt: skip
 
@@ -48,10 +48,10 @@ REGISTRY_HEADER_BYTES = 1 + _ID_BYTES
 _MARKER = b"\xc3\x01"
 
 #: A detail contains a value with one of the types below, and only the type of other values.
-_SHOWN_TYPES = (bool, int, float, str)
+_DETAIL_TYPES = (bool, int, float, str)
 
 #: Type of a column -> Avro types with values that are not converted.
-_FITTING = {
+_UNCONVERTED_TYPES = {
     pa.bool_(): {"boolean"},
     pa.int32(): {"int"},
     pa.int64(): {"int", "long"},
@@ -115,51 +115,51 @@ class AvroReader:
             )
             raise InvalidTopology(message)
 
-    def read(self, values: pa.BinaryArray, faults: Faults) -> pa.StructArray:
+    def read(self, values: pa.BinaryArray, row_errors: RowErrors) -> pa.StructArray:
         rows: list[dict[str, Any] | None] = [None] * len(values)
-        for schemas, header_bytes, numbers in self._by_schema(values, faults):
+        for schemas, header_bytes, indexes in self._by_schema(values, row_errors):
             schema = writer_schema(schemas)
             if isinstance(schema, str):
-                for number in numbers.tolist():
-                    faults.set_one(number, Reason.UNKNOWN_SCHEMA, schema)
+                for index in indexes.tolist():
+                    row_errors.set_one(index, Reason.UNKNOWN_SCHEMA, schema)
                 continue
             is_plain = _fits(schema.expanded, self.row_type)
-            of_schema = values.take(pa.array(numbers)).to_pylist()
-            for number, value in zip(numbers.tolist(), of_schema, strict=True):
+            schema_values = values.take(pa.array(indexes)).to_pylist()
+            for index, value in zip(indexes.tolist(), schema_values, strict=True):
                 row = _record(value[header_bytes:], schema.parsed)
                 if row is None:
-                    faults.set_one(number, Reason.NOT_AVRO)
+                    row_errors.set_one(index, Reason.NOT_AVRO)
                     continue
                 try:
-                    rows[number] = row if is_plain else _converted(row, self.row_type)
+                    rows[index] = row if is_plain else _converted(row, self.row_type)
                 except WrongType as error:
-                    faults.set_one(number, Reason.WRONG_TYPE, error.detail)
-        return struct_rows(rows, self.row_type, faults)
+                    row_errors.set_one(index, Reason.WRONG_TYPE, error.detail)
+        return struct_rows(rows, self.row_type, row_errors)
 
     def _by_schema(
-        self, values: pa.BinaryArray, faults: Faults
+        self, values: pa.BinaryArray, row_errors: RowErrors
     ) -> Iterator[tuple[tuple[str, ...], int, np.ndarray]]:
         """Yield each schema, the length of its values' header, and the indexes of its values."""
-        some = np.asarray(values.is_valid()) & ~faults.bad
+        is_present = np.asarray(values.is_valid()) & ~row_errors.invalid
         if self.serde.header == "none":
-            yield (str(self.serde.schema),), 0, np.flatnonzero(some)
+            yield (str(self.serde.schema),), 0, np.flatnonzero(is_present)
         elif self.serde.header == "single-object":
             header = _MARKER + _fingerprint(str(self.serde.schema))
             begins = pc.starts_with(values, header)
-            fits = some & np.asarray(pc.fill_null(begins, False))  # noqa: FBT003
-            faults.set(some & ~fits, Reason.NOT_AVRO)
+            fits = is_present & np.asarray(pc.fill_null(begins, False))  # noqa: FBT003
+            row_errors.set(is_present & ~fits, Reason.NOT_AVRO)
             yield (str(self.serde.schema),), len(header), np.flatnonzero(fits)
         else:
             assert self.registry is not None
             ids, has_header = schema_ids(values)
-            faults.set(some & ~has_header, Reason.NOT_AVRO)
-            for schema_id in np.unique(ids[some & has_header]).tolist():
-                named = some & has_header & (ids == schema_id)
+            row_errors.set(is_present & ~has_header, Reason.NOT_AVRO)
+            for schema_id in np.unique(ids[is_present & has_header]).tolist():
+                has_id = is_present & has_header & (ids == schema_id)
                 schemas = self.registry.avro_schemas(schema_id)
                 if schemas is None:
-                    faults.set(named, Reason.UNKNOWN_SCHEMA)
+                    row_errors.set(has_id, Reason.UNKNOWN_SCHEMA)
                 else:
-                    yield schemas, REGISTRY_HEADER_BYTES, np.flatnonzero(named)
+                    yield schemas, REGISTRY_HEADER_BYTES, np.flatnonzero(has_id)
 
 
 def schema_ids(values: pa.BinaryArray) -> tuple[np.ndarray, np.ndarray]:
@@ -177,12 +177,12 @@ def schema_ids(values: pa.BinaryArray) -> tuple[np.ndarray, np.ndarray]:
 @lru_cache(maxsize=1024)
 def writer_schema(schemas: tuple[str, ...]) -> WriterSchema | str:
     """Return the last of ``schemas``, which can reference the others, or an error message."""
-    named: dict[str, Any] = {}
+    has_id: dict[str, Any] = {}
     expanded_names: dict[str, Any] = {}
     try:
         for text in schemas:
             plain = _without_logical_types(json.loads(text))
-            parsed = fastavro.parse_schema(plain, named_schemas=named)
+            parsed = fastavro.parse_schema(plain, named_schemas=has_id)
             expanded = fastavro.parse_schema(plain, named_schemas=expanded_names, expand=True)
     except (SchemaParseException, UnknownType, ValueError, KeyError, TypeError) as error:
         return f"{type(error).__name__}: {error}"
@@ -190,7 +190,7 @@ def writer_schema(schemas: tuple[str, ...]) -> WriterSchema | str:
         return "it is nested too deeply"
     if not isinstance(expanded, dict) or expanded["type"] != "record":
         return "it is not the schema of a record"
-    return _fault(expanded, ()) or WriterSchema(parsed, expanded)
+    return _unbounded(expanded, ()) or WriterSchema(parsed, expanded)
 
 
 @lru_cache(maxsize=64)
@@ -212,7 +212,7 @@ def _without_logical_types(schema: Any) -> Any:
     return schema
 
 
-def _fault(schema: Any, around: tuple[str, ...]) -> str | None:
+def _unbounded(schema: Any, enclosing_records: tuple[str, ...]) -> str | None:
     """Return why a few bytes of this schema could exhaust the process, or None.
 
     A record that contains itself has no limit of depth. An array whose items can have zero bytes
@@ -220,18 +220,18 @@ def _fault(schema: Any, around: tuple[str, ...]) -> str | None:
     """
     node = _node(schema)
     kind = node["type"]
-    if kind in around:
+    if kind in enclosing_records:
         return f"{kind} contains itself without end"
-    if kind == "array" and _may_be_empty(node["items"]):
+    if kind == "array" and _can_be_empty(node["items"]):
         return "it has an array whose items can have zero bytes"
-    inner = (*around, node["name"]) if kind == "record" else around
-    return next(filter(None, (_fault(each, inner) for each in _children(node))), None)
+    inner = (*enclosing_records, node["name"]) if kind == "record" else enclosing_records
+    return next(filter(None, (_unbounded(each, inner) for each in _children(node))), None)
 
 
-def _may_be_empty(schema: Any) -> bool:
+def _can_be_empty(schema: Any) -> bool:
     node = _node(schema)
     if node["type"] == "record":
-        return all(map(_may_be_empty, _children(node)))
+        return all(map(_can_be_empty, _children(node)))
     return bool(node["type"] == "null" or (node["type"] == "fixed" and node["size"] == 0))
 
 
@@ -266,7 +266,7 @@ def _fits(written: Any, column_type: pa.DataType) -> bool:
         )
     if pa.types.is_list(column_type) and kind == "array":
         return _fits(node["items"], column_type.value_type)
-    return kind in _FITTING.get(column_type, set())
+    return kind in _UNCONVERTED_TYPES.get(column_type, set())
 
 
 def _record(value: bytes, schema: Any) -> Any:
@@ -274,7 +274,7 @@ def _record(value: bytes, schema: Any) -> Any:
     stream = BytesIO(value)
     try:
         record = fastavro.schemaless_reader(stream, schema, None)
-    except _NO_RECORD:
+    except _READ_ERRORS:
         return None
     return record if stream.tell() == len(value) else None
 
@@ -317,5 +317,5 @@ def _scalar(value: Any, column_type: pa.DataType) -> Any:
         or (kind is bool and types.is_boolean(column_type))
     )
     if not fits:
-        raise WrongType(column_type, repr(value) if kind in _SHOWN_TYPES else f"a {kind.__name__}")
+        raise WrongType(column_type, repr(value) if kind in _DETAIL_TYPES else f"a {kind.__name__}")
     return value

@@ -19,7 +19,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.decoding.faults import Faults, WrongType
+from oriel.pipeline.decoding.faults import RowErrors, WrongType
 from oriel.pipeline.decoding.values import as_float, struct_rows
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import ProtobufSerde
@@ -63,23 +63,23 @@ class ProtobufReader:
         """
         self._row_getter()
 
-    def read(self, values: pa.BinaryArray, faults: Faults) -> pa.StructArray:
+    def read(self, values: pa.BinaryArray, row_errors: RowErrors) -> pa.StructArray:
         message_class, get_row = _message_class(self.serde), self._row_getter()
         header = _header(message_class.DESCRIPTOR) if self.serde.header == "registry" else None
         rows: list[dict[str, Any] | None] = []
-        fault = np.zeros(len(values), np.bool_)
-        for number, value in enumerate(values.to_pylist()):
+        is_invalid = np.zeros(len(values), np.bool_)
+        for index, value in enumerate(values.to_pylist()):
             row = None
             if value is not None:
                 try:
                     row = get_row(message_class.FromString(_body(value, header)))
                 except DecodeError:
-                    fault[number] = True
+                    is_invalid[index] = True
                 except WrongType as error:
-                    faults.set_one(number, Reason.WRONG_TYPE, error.detail)
+                    row_errors.set_one(index, Reason.WRONG_TYPE, error.detail)
             rows.append(row)
-        faults.set(fault, Reason.NOT_PROTOBUF)
-        return struct_rows(rows, self.row_type, faults)
+        row_errors.set(is_invalid, Reason.NOT_PROTOBUF)
+        return struct_rows(rows, self.row_type, row_errors)
 
     def _row_getter(self) -> Getter:
         descriptor = _message_class(self.serde).DESCRIPTOR
@@ -158,8 +158,8 @@ def _converter(field: FieldDescriptor, column_type: pa.DataType, path: str) -> G
     if field.message_type is not None and types.is_struct(column_type):
         return _row_getter(field.message_type, column_type, f"{path}.")
     if field.enum_type is not None and types.is_string(column_type):
-        names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
-        return lambda number: names.get(number, str(number))
+        names = {index: value.name for index, value in field.enum_type.values_by_number.items()}
+        return lambda index: names.get(index, str(index))
     fits = (
         (types.is_string(column_type) and field.type == _Field.TYPE_STRING)
         or (types.is_boolean(column_type) and kind == _Field.CPPTYPE_BOOL)
@@ -192,18 +192,18 @@ def _misfit(field: FieldDescriptor, path: str) -> InvalidTopology:
 
 def _header(descriptor: Descriptor) -> tuple[bytes, ...]:
     """Return the possible bytes of the message's indexes, which follow the schema's id."""
-    places: list[int] = []
+    indexes: list[int] = []
     while descriptor is not None:
         outer = descriptor.containing_type
-        beside = outer.nested_types if outer else descriptor.file.message_types_by_name.values()
-        places.insert(0, [each.full_name for each in beside].index(descriptor.full_name))
+        siblings = outer.nested_types if outer else descriptor.file.message_types_by_name.values()
+        indexes.insert(0, [each.full_name for each in siblings].index(descriptor.full_name))
         descriptor = outer
-    whole = b"".join(_zigzag(number) for number in (len(places), *places))
-    return (b"\x00", whole) if places == [0] else (whole,)
+    encoded = b"".join(_zigzag(index) for index in (len(indexes), *indexes))
+    return (b"\x00", encoded) if indexes == [0] else (encoded,)
 
 
-def _zigzag(number: int) -> bytes:
-    rest, written = number << 1, bytearray()
+def _zigzag(index: int) -> bytes:
+    rest, written = index << 1, bytearray()
     while rest > 0x7F:
         written.append(rest & 0x7F | 0x80)
         rest >>= 7
@@ -217,9 +217,9 @@ def _body(value: bytes, headers: tuple[bytes, ...] | None) -> bytes:
     """
     if headers is None:
         return value
-    behind = value[_ID_END:]
+    rest = value[_ID_END:]
     for header in headers:
-        if value[:1] == b"\x00" and len(value) >= _ID_END and behind.startswith(header):
-            return behind[len(header) :]
+        if value[:1] == b"\x00" and len(value) >= _ID_END and rest.startswith(header):
+            return rest[len(header) :]
     message = "the header of a schema registry is missing, or belongs to another message"
     raise DecodeError(message)

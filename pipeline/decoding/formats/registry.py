@@ -88,19 +88,19 @@ class SchemaRegistry:
             except urllib.error.HTTPError as error:
                 if error.code == 404:
                     return None
-                fault = f"status {error.code}"
+                failure = f"status {error.code}"
                 if error.code < 500 and error.code != 429:
-                    raise self._unavailable(fault) from error
+                    raise self._unavailable(failure) from error
             except (OSError, ValueError, HTTPException) as error:
                 reason = error.reason if isinstance(error, urllib.error.URLError) else error
-                fault = f"{reason}"
+                failure = f"{reason}"
             if time.monotonic() + _PAUSE_SECONDS > end:
-                raise self._unavailable(fault)
+                raise self._unavailable(failure)
             time.sleep(_PAUSE_SECONDS)
 
-    def _unavailable(self, fault: str) -> RegistryUnavailable:
+    def _unavailable(self, failure: str) -> RegistryUnavailable:
         return RegistryUnavailable(
-            f"the schema registry {self.url} returned no schema ({' '.join(fault.split())}). "
+            f"the schema registry {self.url} returned no schema ({' '.join(failure.split())}). "
             "Nothing of the batch is committed. Start again when the registry responds"
         )
 
@@ -114,8 +114,8 @@ def _avro_schemas(registry: SchemaRegistry, path: str) -> tuple[str, ...] | None
     schemas: dict[str, None] = {}
     for reference in found.get("references") or []:
         subject, version = quote(str(reference.get("subject")), safe=""), reference.get("version")
-        referred = _avro_schemas(registry, f"/subjects/{subject}/versions/{version}")
-        if referred is None:
+        referenced = _avro_schemas(registry, f"/subjects/{subject}/versions/{version}")
+        if referenced is None:
             return None
-        schemas.update(dict.fromkeys(referred))
+        schemas.update(dict.fromkeys(referenced))
     return _SCHEMAS.setdefault((registry, path), (*schemas, str(found["schema"])))

@@ -26,13 +26,13 @@ from oriel.pipeline.decoding.faults import WrongType, out_of_range
 MAX_DEPTH = 998
 MAX_DIGITS = 1000
 MAX_NAME_LENGTH = 50_000
-MAX_TEXT_LENGTH = 20_000_000
+MAX_STRING_LENGTH = 20_000_000
 
 #: A line with at most this many brackets cannot be deeper than the stack of the scanner allows.
 _FEW_BRACKETS = 100
 
 #: The characters of a number with a fraction or an exponent that do not count as digits.
-_NOT_COUNTED = re.compile(r"^-?0(?=\.[0-9]+$|[eE])|[-+.eE]")
+_NOT_DIGITS = re.compile(r"^-?0(?=\.[0-9]+$|[eE])|[-+.eE]")
 #: A string, or a bracket outside of strings. A string without an end extends to the line's end.
 _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|([\[\]{}])', re.DOTALL)
 #: JSON's escape of a surrogate pair. ``_SURROGATE`` is the escape of either half.
@@ -48,7 +48,7 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]", re.ASCII)
 Reader = Callable[[Any], Any]
 
 #: Replaces a record's key that is not a string.
-_NOT_TEXT = object()
+_NOT_A_STRING = object()
 
 
 class _Integer(str):
@@ -69,17 +69,17 @@ class _Object(list[tuple[str, Any]]):
     __slots__ = ()
 
 
-def decode_line(line: bytes, row_type: pa.StructType, text_field: str | None = None) -> Any:
+def decode_line(line: bytes, row_type: pa.StructType, string_field: str | None = None) -> Any:
     """Return one line as a dict with the fields of ``row_type``.
 
     If a field is repeated, the last value counts, but each value must have the type of the column.
-    Two checks apply only to the last value: ``text_field`` must be a string, and a number must be
+    Two checks apply only to the last value: ``string_field`` must be a string, and a number must be
     in the range of a FLOAT or DOUBLE column. Other STRING columns accept each value as JSON text.
 
     Args:
         line: The bytes of the line.
         row_type: The type of the line.
-        text_field: The field that must be a string. Default: no field.
+        string_field: The field that must be a string. Default: no field.
 
     Returns:
         A dict, or None for JSON's null. For an invalid line, a ``Reason``, or a ``WrongType`` that
@@ -91,23 +91,23 @@ def decode_line(line: bytes, row_type: pa.StructType, text_field: str | None = N
         return Reason.NOT_UTF8
     depth = _depth(text)
     try:
-        with _stack_for(depth):
-            token = _SCANNER.decode(text) if depth <= MAX_DEPTH else _refuse(text)
-            row = None if token is None else _row_reader(row_type, text_field)(token)
+        with _recursion_limit(depth):
+            token = _SCANNER.decode(text) if depth <= MAX_DEPTH else _reject(text)
+            row = None if token is None else _row_reader(row_type, string_field)(token)
     except WrongType as error:
         return error
     except ValueError:
         return Reason.NOT_JSON
     if _has_lone_surrogate(text):
         return Reason.NOT_JSON
-    if text_field is not None and isinstance(row, dict) and row[text_field] is _NOT_TEXT:
+    if string_field is not None and isinstance(row, dict) and row[string_field] is _NOT_A_STRING:
         wrong = WrongType(pa.string(), "a value that is not a string")
-        wrong.path.append(text_field)
+        wrong.path.append(string_field)
         return wrong
     return row
 
 
-def _refuse(text: str) -> NoReturn:
+def _reject(text: str) -> NoReturn:
     message = f"not JSON: {text[:20]}"
     raise ValueError(message)
 
@@ -115,20 +115,20 @@ def _refuse(text: str) -> NoReturn:
 def _pairs(pairs: list[tuple[str, Any]]) -> _Object:
     for name, _ in pairs:
         if len(name) > MAX_NAME_LENGTH // 2 and _java_length(name) > MAX_NAME_LENGTH:
-            _refuse(name)
+            _reject(name)
     return _Object(pairs)
 
 
 def _integer(digits: str) -> _Integer:
     if len(digits) > MAX_DIGITS and len(digits.lstrip("-")) > MAX_DIGITS:
-        _refuse(digits)
+        _reject(digits)
     return _Integer(digits)
 
 
 def _decimal(digits: str) -> _Decimal:
     # Jackson does not count a leading zero, unless a fraction and an exponent follow.
-    if len(digits) > MAX_DIGITS and len(_NOT_COUNTED.sub("", digits)) > MAX_DIGITS:
-        _refuse(digits)
+    if len(digits) > MAX_DIGITS and len(_NOT_DIGITS.sub("", digits)) > MAX_DIGITS:
+        _reject(digits)
     return _Decimal(digits)
 
 
@@ -136,7 +136,7 @@ _SCANNER = json.JSONDecoder(
     object_pairs_hook=_pairs,
     parse_int=_integer,
     parse_float=_decimal,
-    parse_constant=_refuse,
+    parse_constant=_reject,
 )
 
 
@@ -153,7 +153,7 @@ def _depth(text: str) -> int:
 
 
 @contextmanager
-def _stack_for(depth: int) -> Iterator[None]:
+def _recursion_limit(depth: int) -> Iterator[None]:
     """Raise the recursion limit for the scanner and the readers of a deeply nested text."""
     limit = sys.getrecursionlimit()
     if depth:
@@ -174,20 +174,20 @@ def _has_lone_surrogate(text: str) -> bool:
 
 
 @cache
-def _row_reader(row_type: pa.StructType, text_field: str | None) -> Reader:
+def _row_reader(row_type: pa.StructType, string_field: str | None) -> Reader:
     """Return the reader of objects as dicts of ``row_type``.
 
     The reader raises WrongType if a type is wrong. If a number is out of range, it returns a
     WrongType, because the field can be repeated and Spark checks only the last value.
     """
     readers = {field.name: _reader(field.type) for field in row_type}
-    if text_field is not None:
-        readers[text_field] = _read_only_text
+    if string_field is not None:
+        readers[string_field] = _read_required_string
     names = dict.fromkeys(readers)
 
     def read(token: Any) -> dict[str, Any] | WrongType:
         if type(token) is not _Object:
-            raise _wrong(row_type, token)
+            raise _wrong_type(row_type, token)
         row: dict[str, Any] = dict(names)
         name = ""
         try:
@@ -206,7 +206,7 @@ def _row_reader(row_type: pa.StructType, text_field: str | None) -> Reader:
     return read
 
 
-def _wrong(column_type: pa.DataType, token: Any) -> WrongType:
+def _wrong_type(column_type: pa.DataType, token: Any) -> WrongType:
     return WrongType(column_type, _shown(token))
 
 
@@ -219,8 +219,8 @@ def _shown(token: Any) -> str:
     return str(token) if isinstance(token, _Integer | _Decimal) else json.dumps(token)
 
 
-def _read_only_text(token: Any) -> Any:
-    return _checked_text(token) if type(token) is str else _NOT_TEXT
+def _read_required_string(token: Any) -> Any:
+    return _checked_string(token) if type(token) is str else _NOT_A_STRING
 
 
 def _reader(column_type: pa.DataType) -> Reader:
@@ -234,20 +234,20 @@ def _reader(column_type: pa.DataType) -> Reader:
     if types.is_integer(column_type):
         return _integer_reader(column_type)
     return {
-        pa.string(): _read_text,
+        pa.string(): _read_string,
         pa.bool_(): _read_boolean,
         pa.float32(): _read_float,
         pa.float64(): _read_double,
     }[column_type]
 
 
-def _read_text(token: Any) -> str:
-    return _checked_text(token) if type(token) is str else _json_text(token)
+def _read_string(token: Any) -> str:
+    return _checked_string(token) if type(token) is str else _json_text(token)
 
 
-def _checked_text(text: str) -> str:
-    if len(text) > MAX_TEXT_LENGTH // 2 and _java_length(text) > MAX_TEXT_LENGTH:
-        wanted = f"a string of at most {MAX_TEXT_LENGTH} characters"
+def _checked_string(text: str) -> str:
+    if len(text) > MAX_STRING_LENGTH // 2 and _java_length(text) > MAX_STRING_LENGTH:
+        wanted = f"a string of at most {MAX_STRING_LENGTH} characters"
         raise WrongType(wanted, "a longer string")
     return text
 
@@ -258,7 +258,7 @@ def _java_length(text: str) -> int:
 
 def _read_boolean(token: Any) -> bool:
     if type(token) is not bool:
-        raise _wrong(pa.bool_(), token)
+        raise _wrong_type(pa.bool_(), token)
     return token
 
 
@@ -268,7 +268,7 @@ def _integer_reader(column_type: pa.DataType) -> Reader:
 
     def read(token: Any) -> int:
         if type(token) is not _Integer or (number := _whole_number(token)) not in fitting:
-            raise _wrong(column_type, token)
+            raise _wrong_type(column_type, token)
         return number
 
     return read
@@ -299,7 +299,7 @@ def _as_double(token: Any, column_type: pa.DataType) -> float:
     if type(token) is _Integer:
         return float(token) + 0.0
     if type(token) is not _Decimal:
-        raise _wrong(column_type, token)
+        raise _wrong_type(column_type, token)
     return float(token)
 
 
@@ -312,7 +312,7 @@ def _map_reader(column_type: pa.MapType) -> Reader:
 
     def read(token: Any) -> list[tuple[str, Any]] | WrongType:
         if type(token) is not _Object or not pa.types.is_string(column_type.key_type):
-            raise _wrong(column_type, token)
+            raise _wrong_type(column_type, token)
         pairs = [(name, None if item is None else read_item(item)) for name, item in token]
         return next((item for _, item in pairs if type(item) is WrongType), pairs)
 
@@ -324,7 +324,7 @@ def _list_reader(column_type: pa.ListType) -> Reader:
 
     def read(token: Any) -> list[Any] | WrongType:
         if type(token) is not list:
-            raise _wrong(column_type, token)
+            raise _wrong_type(column_type, token)
         items = [None if item is None else read_item(item) for item in token]
         return next((item for item in items if type(item) is WrongType), items)
 
@@ -343,7 +343,7 @@ def _json_text(token: Any) -> str:
     if type(token) is _Decimal:
         return _java_double(float(token))
     if type(token) is str:
-        _checked_text(token)
+        _checked_string(token)
     text = _ESCAPE.sub(_jackson_escape, json.dumps(token, ensure_ascii=False))
     return _ASTRAL.sub(_surrogate_pair, text)
 
@@ -352,8 +352,8 @@ def _jackson_escape(escape: re.Match[str]) -> str:
     return escape[0] if len(escape[1]) == 1 else f"\\u{escape[1][1:].upper()}"
 
 
-def _surrogate_pair(letter: re.Match[str]) -> str:
-    high, low = struct.unpack(">2H", letter[0].encode("utf-16-be"))
+def _surrogate_pair(character: re.Match[str]) -> str:
+    high, low = struct.unpack(">2H", character[0].encode("utf-16-be"))
     return f"\\u{high:04X}\\u{low:04X}"
 
 

@@ -15,10 +15,10 @@ _SCALAR = rf"{_TEXT}|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|f
 _LEVELS = 4
 
 #: An object after another object. A valid line has this only within a string.
-_DOUBLED = r"\}\s*\{"
+_SECOND_OBJECT = r"\}\s*\{"
 
 #: Kind of a column -> a pattern of the characters with which its values cannot begin.
-_NO_BEGINNING = {
+_INVALID_FIRST_CHARACTER = {
     "text": r'[^"\sn]',
     "number": r"[^-0-9\sn]",
     "boolean": r"[^tf\sn]",
@@ -26,7 +26,7 @@ _NO_BEGINNING = {
     "list": r"[^[\sn]",
 }
 #: Bits of an integer column -> a number with this many digits can be out of range.
-_MANY_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
+_OUT_OF_RANGE_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 
 
 def _plain() -> str:
@@ -46,7 +46,7 @@ PLAIN = _plain()
 
 
 @cache
-def misfits(row_type: pa.StructType) -> str:
+def misfit_pattern(row_type: pa.StructType) -> str:
     """Return a pattern of lines with a second object, or with a value that does not fit its column.
 
     The pattern finds the fields of ``row_type`` only by their names. So it leaves out a name that
@@ -63,13 +63,14 @@ def misfits(row_type: pa.StructType) -> str:
             inner = column_type.value_type if pa.types.is_list(column_type) else column_type
             if pa.types.is_integer(inner):
                 by_bits.setdefault(inner.bit_width, []).append(re.escape(name))
-    patterns = [_DOUBLED]
+    patterns = [_SECOND_OBJECT]
     patterns += [
-        rf'"(?:{"|".join(some)})"\s*:\s*{_NO_BEGINNING[kind]}' for kind, some in by_kind.items()
+        rf'"(?:{"|".join(some)})"\s*:\s*{_INVALID_FIRST_CHARACTER[kind]}'
+        for kind, some in by_kind.items()
     ]
     patterns += [
         # In a list also, after the characters that can precede a number.
-        rf'"(?:{"|".join(some)})"\s*:[[,\snul0-9-]*(?:[.eE]|[0-9]{{{_MANY_DIGITS[bits]},}})'
+        rf'"(?:{"|".join(some)})"\s*:[[,\snul0-9-]*(?:[.eE]|[0-9]{{{_OUT_OF_RANGE_DIGITS[bits]},}})'
         for bits, some in by_bits.items()
     ]
     return "|".join(patterns)

@@ -17,7 +17,7 @@ from oriel.pipeline.decoding.json_lines.lines import MAX_DEPTH, MAX_DIGITS, MAX_
 from oriel.pipeline.windows import Flags, Ints
 
 _BLANKS = np.isin(np.arange(256), list(b" \t\r\n"))
-_OF_NUMBERS = np.isin(np.arange(256), list(b"0123456789+-.eE"))
+_NUMBER_CHARACTERS = np.isin(np.arange(256), list(b"0123456789+-.eE"))
 #: Characters that can precede a value.
 _BEFORE_VALUE = np.isin(np.arange(256), list(b":,[- \t\r\n"))
 #: Characters that can follow a value.
@@ -36,14 +36,14 @@ def suspicious_lines(lines: pa.BinaryArray, *, has_floats: bool) -> Flags:
         has_floats: True if the schema has a FLOAT or DOUBLE column.
     """
     found = BlockBytes(lines)
-    suspicious = ~_is_in_braces(found) | _is_not_utf8(found) | _may_pass_limits(found)
+    suspicious = ~_is_in_braces(found) | _is_not_utf8(found) | _can_exceed_limits(found)
     data = found.data
-    odd = [np.flatnonzero(data == 0), _values(data, b"NaN"), _values(data, b"Inf")]
+    positions = [np.flatnonzero(data == 0), _values(data, b"NaN"), _values(data, b"Inf")]
     if has_floats:
         # Spark reads the integer -0 as 0.0, and Arrow reads it as -0.0.
         zeros = _values(data, b"-0")
-        odd.append(zeros[_AFTER_VALUE[data[zeros + 2]]])
-    suspicious[found.lines_of(np.concatenate(odd))] = True
+        positions.append(zeros[_AFTER_VALUE[data[zeros + 2]]])
+    suspicious[found.line_indexes(np.concatenate(positions))] = True
     return suspicious
 
 
@@ -59,61 +59,61 @@ def _is_in_braces(found: BlockBytes) -> Flags:
     np.minimum(first, len(found.data) - 1, out=first)
     np.maximum(last, 0, out=last)
     for _ in range(_FEW_BLANKS):
-        ahead, behind = _BLANKS[found.data[first]], _BLANKS[found.data[last]]
-        if not (ahead.any() or behind.any()):
+        blank_before, blank_after = _BLANKS[found.data[first]], _BLANKS[found.data[last]]
+        if not (blank_before.any() or blank_after.any()):
             break
-        first += ahead & (first < last)
-        last -= behind & (first < last)
+        first += blank_before & (first < last)
+        last -= blank_after & (first < last)
     braces = (found.data[first] == ord("{")) & (found.data[last] == ord("}"))
-    fine: Flags = braces & (found.ends > found.starts)
-    return fine
+    in_braces: Flags = braces & (found.ends > found.starts)
+    return in_braces
 
 
 def _is_not_utf8(found: BlockBytes) -> Flags:
-    fault = np.zeros(len(found.starts), np.bool_)
+    invalid = np.zeros(len(found.starts), np.bool_)
     if not len(found.data) or found.data.max() < 128:
-        return fault
+        return invalid
     try:
         found.lines.cast(pa.string())
     except pa.ArrowInvalid:
-        for number in np.unique(found.lines_of(np.flatnonzero(found.data >= 128))).tolist():
+        for index in np.unique(found.line_indexes(np.flatnonzero(found.data >= 128))).tolist():
             try:
-                found.lines[number].as_py().decode()
+                found.lines[index].as_py().decode()
             except UnicodeDecodeError:
-                fault[number] = True
-    return fault
+                invalid[index] = True
+    return invalid
 
 
-def _may_pass_limits(found: BlockBytes) -> Flags:
+def _can_exceed_limits(found: BlockBytes) -> Flags:
     """Return whether each line can exceed a limit: the depth, or the length of a number or name."""
     length = found.ends - found.starts
     long = length >= min(MAX_DEPTH, MAX_DIGITS)
     if not long.any():
         return np.zeros(len(length), np.bool_)
     # In ASCII, { is [ with one more bit set.
-    brackets = found.lines_of(np.flatnonzero((found.data | 0x20) == ord("{")))
+    brackets = found.line_indexes(np.flatnonzero((found.data | 0x20) == ord("{")))
     depth = np.bincount(brackets, minlength=len(length))
-    beyond: Flags = (depth > MAX_DEPTH) | (length > MAX_NAME_LENGTH)
+    exceeds: Flags = (depth > MAX_DEPTH) | (length > MAX_NAME_LENGTH)
     for first, last in _long_numbers(found):
-        beyond[first : last + 1] = True
-    beyond &= long
-    return beyond
+        exceeds[first : last + 1] = True
+    exceeds &= long
+    return exceeds
 
 
 def _long_numbers(found: BlockBytes) -> list[tuple[int, int]]:
     """Return the first and last line of each part that can be a number with excessive digits."""
-    others = np.flatnonzero(~_OF_NUMBERS[found.data[::_STEP]])
+    others = np.flatnonzero(~_NUMBER_CHARACTERS[found.data[::_STEP]])
     ends = np.concatenate(([-1], others, [-(-len(found.data) // _STEP)]))
-    stretches = np.flatnonzero(np.diff(ends) > MAX_DIGITS // _STEP)
-    first = found.lines_of((ends[stretches] + 1) * _STEP)
-    last = found.lines_of((ends[stretches + 1] - 1) * _STEP)
+    ranges = np.flatnonzero(np.diff(ends) > MAX_DIGITS // _STEP)
+    first = found.line_indexes((ends[ranges] + 1) * _STEP)
+    last = found.line_indexes((ends[ranges + 1] - 1) * _STEP)
     return list(zip(first.tolist(), last.tolist(), strict=True))
 
 
 def _values(data: npt.NDArray[np.uint8], literal: bytes) -> Ints:
     """Return the positions where ``literal`` can begin a value. Some can be within a string."""
     at = np.flatnonzero(data[: -len(literal)] == literal[0])
-    for place, letter in enumerate(literal[1:], 1):
-        at = at[data[at + place] == letter]
+    for offset, byte in enumerate(literal[1:], 1):
+        at = at[data[at + offset] == byte]
     found: Ints = at[_BEFORE_VALUE[data[at - 1]]]
     return found

@@ -101,7 +101,8 @@ class Consumed(OtherWords):
             InvalidTopology: An argument has an undocumented value.
         """
         if not isinstance(key_serde, Serde) or key_serde.name not in KEY_SERDES:
-            message = f"Consumed: key_serde must be one of {_listed(KEY_SERDES)}, not {key_serde}"
+            names = _comma_separated(KEY_SERDES)
+            message = f"Consumed: key_serde must be one of {names}, not {key_serde}"
             if isinstance(key_serde, str) and key_serde in KEY_SERDES:
                 message = f"Consumed: write key_serde=Serdes.{key_serde}(), not {key_serde!r}"
             raise InvalidTopology(message)
@@ -115,7 +116,7 @@ class Consumed(OtherWords):
         if not is_field and timestamp not in {"message", "ingestion"}:
             message = (
                 "Consumed: timestamp must be 'message', 'ingestion' or FieldTimestamp(column, "
-                f"unit) with a unit of {_listed(_UNITS)}, not {timestamp!r}"
+                f"unit) with a unit of {_comma_separated(_UNITS)}, not {timestamp!r}"
             )
             raise InvalidTopology(message)
         is_dict = isinstance(headers, Mapping) and all(
@@ -222,5 +223,5 @@ def _check_field(step: str, columns: pa.Schema, timestamp: FieldTimestamp) -> No
         raise InvalidTopology(message)
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def _comma_separated(names: tuple[str, ...]) -> str:
     return ", ".join(names)

@@ -122,6 +122,6 @@ class _Parser:
         if actual != token:
             self._refuse(f"{token!r} was expected, not {actual!r}")
 
-    def _refuse(self, fault: str) -> NoReturn:
-        message = f"{self._prefix}: {fault}"
+    def _refuse(self, problem: str) -> NoReturn:
+        message = f"{self._prefix}: {problem}"
         raise InvalidTopology(message)

@@ -258,14 +258,14 @@ class Serdes(OtherWords):
             >>> serde = Serdes.protobuf(descriptors, "shop.Order", header="registry")
         """
         if header not in {"none", "registry"}:
-            fault = f"Serdes.protobuf: header must be none or registry, not {header!r}"
-            raise InvalidTopology(fault)
+            text = f"Serdes.protobuf: header must be none or registry, not {header!r}"
+            raise InvalidTopology(text)
         if not isinstance(descriptors, bytes | Path):
-            fault = (
+            text = (
                 "Serdes.protobuf: descriptors must be bytes or the Path of a file, for example "
                 f"Path('file.desc'), not {descriptors!r}"
             )
-            raise InvalidTopology(fault)
+            raise InvalidTopology(text)
         if isinstance(descriptors, Path):
             descriptors = _content("Serdes.protobuf", descriptors)
         return ProtobufSerde(descriptors, message, header)

@@ -22,7 +22,7 @@ from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.step_checks import (
     check_builder,
     checked_map_values,
-    refuse_foreign_key,
+    reject_foreign_key,
 )
 from oriel.pipeline.language.topology import (
     Filter,
@@ -62,8 +62,8 @@ class KTable(OtherWords):
         self._text = text
         self._store_name: str | None = None
         # The key is an object, because Python reuses the ``id`` of a deleted object.
-        self._ticket = object()
-        registry.waiting[self._ticket] = text
+        self._registry_key = object()
+        registry.waiting[self._registry_key] = text
 
     def __repr__(self) -> str:
         """Return the calls that create the aggregation, for messages."""
@@ -76,7 +76,7 @@ class KTable(OtherWords):
 
     def handed_over(self) -> tuple[Store, str]:
         """Return the aggregation and its text for a join, which replaces both aggregations."""
-        self.registry.waiting.pop(self._ticket, None)
+        self.registry.waiting.pop(self._registry_key, None)
         return self._store, self._text
 
     def suppress(self, until: EmitStrategy) -> "KTable":
@@ -101,7 +101,7 @@ class KTable(OtherWords):
             >>> final = counted.suppress(until_window_closes()).materialize("final_hours")
         """
         strategy = checked_strategy(until, self._store.windows, "suppress")
-        return self._instead(replace(self._store, emit=strategy), self._text)
+        return self._replaced_by(replace(self._store, emit=strategy), self._text)
 
     def filter(self, condition: "str | Column") -> "KTable":
         """Keep the rows for which a condition is true, like HAVING in SQL.
@@ -219,7 +219,7 @@ class KTable(OtherWords):
             retention_ms=checked_retention(store_name, self._store.windows, retention_ms),
         )
         self.registry.stores.append(store)
-        self.registry.waiting.pop(self._ticket, None)
+        self.registry.waiting.pop(self._registry_key, None)
         self._store_name = store.name
         return self
 
@@ -335,7 +335,7 @@ class KTable(OtherWords):
         Example:
             >>> all_airlines = flights.group_by("carrier").count().outer_join(airlines)
         """
-        refuse_foreign_key("outer_join", foreign_key, of_tables=True)
+        reject_foreign_key("outer_join", foreign_key, of_tables=True)
         return self._joined("outer", other)
 
     def group_by(self, *columns: "str | Column") -> "KGroupedTable":
@@ -422,10 +422,10 @@ class KTable(OtherWords):
         )
         return SourceTable(self.registry, (rows,))
 
-    def _rows(self, step: str, of_windows: str) -> Input:
-        """Return the updates of the rows, or reject windows with the message ``of_windows``."""
+    def _rows(self, step: str, window_error: str) -> Input:
+        """Return the updates of the rows, or reject windows with the message ``window_error``."""
         if self.is_windowed:
-            message = f"{step}: {of_windows}"
+            message = f"{step}: {window_error}"
             raise InvalidTopology(message)
         return self._updates()
 
@@ -440,7 +440,7 @@ class KTable(OtherWords):
             check_builder(step, self.registry, other.registry)
             behind, text = other.handed_over()
             joined = joined_windows(how, self._store, behind)
-            return self._instead(joined, f"{self._text}.{step}({text})")
+            return self._replaced_by(joined, f"{self._text}.{step}({text})")
         table = self.as_table(step)
         if how == "outer":
             return table.outer_join(other)
@@ -450,16 +450,16 @@ class KTable(OtherWords):
     def _updates(self) -> Input:
         updates = results_of(aggregate_updates(self._store))
         # An aggregation needs no store if its updates are read.
-        self.registry.waiting.pop(self._ticket, None)
+        self.registry.waiting.pop(self._registry_key, None)
         return updates
 
     def _stepped(self, step: Filter | MapValues) -> "KTable":
         store = replace(self._store, row_steps=(*self._store.row_steps, step))
-        return self._instead(store, f"{self._text}.{step}")
+        return self._replaced_by(store, f"{self._text}.{step}")
 
-    def _instead(self, store: Store, text: str) -> "KTable":
+    def _replaced_by(self, store: Store, text: str) -> "KTable":
         """Return another aggregation. It replaces this one in the list of unfinished ones."""
-        self.registry.waiting.pop(self._ticket, None)
+        self.registry.waiting.pop(self._registry_key, None)
         return KTable(self.registry, store, text)
 
 

@@ -15,19 +15,19 @@ from oriel.pipeline.language.joins import (
     foreign_rows,
     foreign_updates,
     numbered,
-    refuse_update_times,
+    reject_update_times,
     results_of,
     stepped,
-    stepped_rows,
     table_changes,
     table_updates,
+    with_row_step,
 )
 from oriel.pipeline.language.other_words import OtherWords
 from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.step_checks import (
     check_builder,
     checked_map_values,
-    refuse_foreign_key,
+    reject_foreign_key,
 )
 from oriel.pipeline.language.tables.global_tables import GlobalKTable
 from oriel.pipeline.language.tables.grouped_tables import KGroupedTable
@@ -39,7 +39,7 @@ from oriel.pipeline.language.topology import (
     MapValues,
     Store,
     TableRows,
-    side_of,
+    as_join_input,
     verb,
     written,
 )
@@ -74,7 +74,7 @@ class SourceTable(OtherWords):
 
     def __repr__(self) -> str:
         """Return the calls that create the table, for messages."""
-        tables = (written(side_of(table), is_table=True) for table in self.tables)
+        tables = (written(as_join_input(table), is_table=True) for table in self.tables)
         return f"<SourceTable {' and '.join(tables)}>"
 
     def filter(self, condition: "str | Column") -> "SourceTable":
@@ -232,7 +232,7 @@ class SourceTable(OtherWords):
             >>> fleets = builder.table("fleets", schema="planes INT")
             >>> all_keys = airlines.outer_join(fleets)
         """
-        refuse_foreign_key("outer_join", foreign_key, of_tables=True)
+        reject_foreign_key("outer_join", foreign_key, of_tables=True)
         return self._joined("outer", other)
 
     def group_by(self, *columns: "str | Column") -> "KGroupedTable":
@@ -263,7 +263,7 @@ class SourceTable(OtherWords):
             raise InvalidTopology(message)
         require_expressions("group_by", *columns)
         # The group of an old row is computed again when the row is subtracted from it.
-        refuse_update_times("group_by", "a row's group", columns)
+        reject_update_times("group_by", "a row's group", columns)
         changes = results_of(table_changes("group_by", self.tables, self.rows))
         return KGroupedTable(self.registry, replace(changes, group_by=columns))
 
@@ -354,7 +354,7 @@ class SourceTable(OtherWords):
         return self
 
     def _with_step(self, called: str, step: Filter | MapValues) -> "SourceTable":
-        return replace(self, tables=(stepped_rows(self.updates(called), step),), rows=0)
+        return replace(self, tables=(with_row_step(self.updates(called), step),), rows=0)
 
     def _joined(
         self,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from oriel.pipeline.language.arguments import require_expressions
 from oriel.pipeline.language.formats import StoreKeySerde
-from oriel.pipeline.language.joins import results_of, stepped_rows
+from oriel.pipeline.language.joins import results_of, with_row_step
 from oriel.pipeline.language.other_words import OtherWords
 from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.step_checks import checked_map_values
@@ -17,7 +17,7 @@ from oriel.pipeline.language.topology import (
     Input,
     MapValues,
     VersionedRecords,
-    side_of,
+    as_join_input,
     written,
 )
 
@@ -48,7 +48,7 @@ class VersionedTable(OtherWords):
 
     def __repr__(self) -> str:
         """Return the calls that create the table, for messages."""
-        return f"<VersionedTable {written(side_of(self.origin))}>"
+        return f"<VersionedTable {written(as_join_input(self.origin))}>"
 
     def filter(self, condition: "str | Column") -> "VersionedTable":
         """Keep the versions for which a condition is true.
@@ -254,8 +254,8 @@ class VersionedTable(OtherWords):
         return self._records(newest_only=True)
 
     def _records(self, *, newest_only: bool) -> SourceTable:
-        records = VersionedRecords(side_of(self.origin), self.history_ms, newest_only)
+        records = VersionedRecords(as_join_input(self.origin), self.history_ms, newest_only)
         return SourceTable(self.registry, (results_of(records),))
 
     def _with_step(self, step: Filter | MapValues) -> "VersionedTable":
-        return replace(self, origin=stepped_rows(self.origin, step))
+        return replace(self, origin=with_row_step(self.origin, step))

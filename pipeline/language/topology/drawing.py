@@ -7,13 +7,13 @@ from oriel.pipeline.language.topology.inputs import Input, Join
 from oriel.pipeline.language.topology.sources import StoreSource
 from oriel.pipeline.language.topology.stores import Store
 from oriel.pipeline.language.topology.written import (
-    grouping_words,
+    grouping_call,
     is_changes,
-    join_words,
-    step_words,
+    join_call,
+    join_inputs,
+    step_calls,
+    steps_after_source,
     without_changes,
-    words_behind,
-    written_sides,
 )
 
 
@@ -21,7 +21,7 @@ def drawn(topics: Sequence[str], stores: Sequence[Store], sinks: Sequence[Store]
     """Return a flowchart with topics, joins and stores as nodes, and row-wise steps on arrows."""
     drawing = _Drawing(topics, stores)
     for number, store in enumerate(stores):
-        drawing.node(f"store{number}", "[{}]", store.name, store.kind, *step_words(store.row_steps))
+        drawing.node(f"store{number}", "[{}]", store.name, store.kind, *step_calls(store.row_steps))
         for place, publication in enumerate(store.publications):
             published = drawing.node(f"sink{number}_{place}", "[({})]", publication.topic)
             drawing.arrow(f"store{number}", published)
@@ -70,14 +70,14 @@ class _Drawing:
         else:
             of_table = is_table and not stream.became_table
             source = self._joins.get(id(join)) or self._joined(join, is_table=of_table)
-        words = (*words_behind(stream, is_table=is_table), grouping_words(stream))
+        words = (*steps_after_source(stream, is_table=is_table), grouping_call(stream))
         self.arrow(source, target, *filter(None, words))
 
     def _joined(self, join: Join, *, is_table: bool) -> str:
-        label = join_words(join, is_table=is_table)
+        label = join_call(join, is_table=is_table)
         node = self.node(f"join{len(self._joins)}", "([{}])", label)
         self._joins[id(join)] = node
-        for side, is_side_table in written_sides(join):
+        for side, is_side_table in join_inputs(join):
             self.reading(side, node, is_table=is_side_table)
         return node
 

@@ -63,7 +63,7 @@ class Input:
         """The expressions of the key, of the grouping or of a step. Empty for the topic's key."""
         if not self.is_grouped:
             return ()
-        return self.group_by or key_of(_steps_in_front(self))
+        return self.group_by or key_of(_all_steps(self))
 
     def __str__(self) -> str:
         """Return the stream as text, with all inputs of its joins."""
@@ -105,7 +105,7 @@ class Input:
         return self.join
 
     @property
-    def has_elements(self) -> bool:
+    def has_flattened(self) -> bool:
         """Whether its records are flattened records, before or after a join with a table.
 
         Updates are also flattened records if a record can change several rows.
@@ -147,7 +147,7 @@ class Input:
         """Whether a stream became this table. Filters of a topic's table delete rows."""
         is_filtered = any(isinstance(step, Filter) and not step.of_table for step in self.steps)
         is_read = self.join is None and self.source.step == "stream"
-        return is_filtered or is_read or (self.join is not None and self.join.looks_up)
+        return is_filtered or is_read or (self.join is not None and self.join.is_table_join)
 
     @property
     def is_aggregated(self) -> bool:
@@ -155,7 +155,7 @@ class Input:
         join = self.join
         if join is None:
             return False
-        return join.aggregates or (join.looks_up and join.left.is_aggregated)
+        return join.aggregates or (join.is_table_join and join.left.is_aggregated)
 
     @property
     def fan_outs(self) -> int:
@@ -165,12 +165,12 @@ class Input:
     @property
     def sources(self) -> tuple[Source, ...]:
         """The sources that are read for this input."""
-        return tuple(side.source for side, _ in self.read_sides)
+        return tuple(side.source for side, _ in self.read_inputs)
 
     @property
-    def read_sides(self) -> "tuple[tuple[Input, Join | None], ...]":
+    def read_inputs(self) -> "tuple[tuple[Input, Join | None], ...]":
         """The sources of this input with their steps, first the left one, each with its join."""
-        return _read_sides(side_of(self), None)
+        return _read_sides(as_join_input(self), None)
 
 
 class Join(ABC):
@@ -189,7 +189,7 @@ class Join(ABC):
     #: True if records wait in it, and continue in another order.
     reorders: bool = False
     #: True if a stream is joined with a table.
-    looks_up: bool = False
+    is_table_join: bool = False
     #: True if the results are the old and the new row of each change.
     are_changes: bool = False
     #: True if the results are updates of an aggregation.
@@ -231,23 +231,23 @@ class Join(ABC):
         """The number of nested foreign-key joins that one record can fan out through."""
         return max(each.fan_outs for each in self.inputs)
 
-    def asks_for_old(self, *, is_asked: bool) -> bool:
+    def asks_for_old(self, *, needs_old: bool) -> bool:
         """Return whether it needs the old rows of joined tables.
 
-        ``is_asked``: a later operator needs the old rows of the results.
+        ``needs_old``: a later operator needs the old rows of the results.
         """
-        return is_asked
+        return needs_old
 
-    def asked_inputs(self, *, is_asked: bool) -> tuple[bool, ...]:
+    def inputs_with_old_rows(self, *, needs_old: bool) -> tuple[bool, ...]:
         """Return for each input whether its old rows are needed, as in Kafka (decision 0068).
 
         A stream that became a table has its old rows itself.
         """
-        del is_asked
+        del needs_old
         return (False,) * len(self.inputs)
 
-    def all_asked(self) -> tuple[bool, ...]:
-        """Return the result of ``asked_inputs`` if the old rows of all inputs are needed."""
+    def all_inputs_with_old_rows(self) -> tuple[bool, ...]:
+        """Return ``inputs_with_old_rows`` for the case that all old rows are needed."""
         return tuple(not each.became_table for each in self.inputs)
 
     @property
@@ -356,7 +356,7 @@ class GraceBuffer(Join):
 
 
 @dataclass(frozen=True)
-class TableLookup(Join):
+class StreamTableJoin(Join):
     """A stream-table join: each record with the row of its key.
 
     Attributes:
@@ -367,7 +367,7 @@ class TableLookup(Join):
             time. None: the table is not versioned.
     """
 
-    looks_up = True
+    is_table_join = True
 
     left: Input
     right: Input
@@ -438,8 +438,10 @@ class JoinOfTables(Join):
     def has_several_logs(self) -> bool:
         return len(self.tables) > 1 or any(table.emits_rows for table in self.tables)
 
-    def asked_inputs(self, *, is_asked: bool) -> tuple[bool, ...]:
-        return _asked_tables(self.rows, self.tables, is_asked=self.asks_for_old(is_asked=is_asked))
+    def inputs_with_old_rows(self, *, needs_old: bool) -> tuple[bool, ...]:
+        return _tables_with_old_rows(
+            self.rows, self.tables, needs_old=self.asks_for_old(needs_old=needs_old)
+        )
 
 
 @dataclass(frozen=True)
@@ -459,7 +461,7 @@ class TableUpdates(JoinOfTables):
 
     def __str__(self) -> str:
         """Return the joins and steps after the first table."""
-        joins = behind_first(self.tables, self.rows)
+        joins = joins_after_first(self.tables, self.rows)
         if self.by_foreign_key:
             joins = f"{verb(self.rows.how)}(by foreign key)."
         steps = "".join(f"{step}." for step in self.row_steps)
@@ -496,12 +498,16 @@ class TableUpdates(JoinOfTables):
             return max(self.left.fan_outs, 1 + self.named.fan_outs)
         return super().fan_outs
 
-    def asks_for_old(self, *, is_asked: bool) -> bool:
+    def asks_for_old(self, *, needs_old: bool) -> bool:
         # A filter needs the old row, because it emits nothing for a row that it dropped before.
-        return is_asked or any(isinstance(step, Filter) for step in self.row_steps)
+        return needs_old or any(isinstance(step, Filter) for step in self.row_steps)
 
-    def asked_inputs(self, *, is_asked: bool) -> tuple[bool, ...]:
-        return self.all_asked() if self.by_foreign_key else super().asked_inputs(is_asked=is_asked)
+    def inputs_with_old_rows(self, *, needs_old: bool) -> tuple[bool, ...]:
+        return (
+            self.all_inputs_with_old_rows()
+            if self.by_foreign_key
+            else super().inputs_with_old_rows(needs_old=needs_old)
+        )
 
 
 @dataclass(frozen=True)
@@ -518,19 +524,19 @@ class TableChanges(JoinOfTables):
 
     def __str__(self) -> str:
         """Return the joins after the first table."""
-        return f"{behind_first(self.tables, self.rows)}changes()"
+        return f"{joins_after_first(self.tables, self.rows)}changes()"
 
     @property
     def lineage(self) -> Lineage:
         # A change has an old and a new row.
         return merged_lineage([table.lineage for table in self.tables]).extended()
 
-    def asks_for_old(self, *, is_asked: bool) -> bool:
-        del is_asked
+    def asks_for_old(self, *, needs_old: bool) -> bool:
+        del needs_old
         return True
 
 
-def behind_first(tables: tuple[Input, ...], rows: TableJoin | int) -> str:
+def joins_after_first(tables: tuple[Input, ...], rows: TableJoin | int) -> str:
     """Return the joins of tables after the first one, as text."""
 
     def text(part: TableJoin | int) -> str:
@@ -602,7 +608,7 @@ class AggregateUpdates(Join):
         return self.windows.kind != "none"
 
 
-class BetweenTables(Join):
+class ForeignKeyMessages(Join):
     """A node with messages within a foreign-key join.
 
     Attributes:
@@ -616,14 +622,14 @@ class BetweenTables(Join):
     def follows_each_record(self) -> bool:  # type: ignore[override]
         return self.each
 
-    def asked_inputs(self, *, is_asked: bool) -> tuple[bool, ...]:
+    def inputs_with_old_rows(self, *, needs_old: bool) -> tuple[bool, ...]:
         # The old row has the old foreign key, or shows that nothing has changed.
-        del is_asked
+        del needs_old
         return tuple(not each.became_table for each in self.inputs)
 
 
 @dataclass(frozen=True)
-class Subscriptions(BetweenTables):
+class Subscriptions(ForeignKeyMessages):
     """Subscriptions of a foreign-key join (KIP-213): the right key of each left row.
 
     The last step of the input computes the foreign key. This input only feeds subscriptions.
@@ -652,7 +658,7 @@ class Subscriptions(BetweenTables):
 
 
 @dataclass(frozen=True)
-class Responses(BetweenTables):
+class Responses(ForeignKeyMessages):
     """The rows of the right table for each subscription, with the key of the left row.
 
     Attributes:
@@ -681,7 +687,7 @@ class Responses(BetweenTables):
         return merged_lineage([self.left.lineage, self.right.lineage.extended()])
 
 
-def side_of(origin: Input) -> Input:
+def as_join_input(origin: Input) -> Input:
     """Return a stream or a table as an input of a join."""
     return Input(origin.source, origin.steps, join=origin.join, is_grouped=False)
 
@@ -703,12 +709,12 @@ def _read_sides(side: Input, join: Join | None) -> tuple[tuple[Input, Join | Non
     return tuple(read for of_side in sides for read in of_side)
 
 
-def _steps_in_front(stream: Input) -> tuple[Step, ...]:
+def _all_steps(stream: Input) -> tuple[Step, ...]:
     """Return all steps of a stream, through joins by the left input, which has its key."""
-    return (*(_steps_in_front(stream.join.left) if stream.join else ()), *stream.steps)
+    return (*(_all_steps(stream.join.left) if stream.join else ()), *stream.steps)
 
 
-def share_elements(streams: Sequence[Input]) -> bool:
+def share_flattened(streams: Sequence[Input]) -> bool:
     """Return whether all streams are branches of the same flattened records."""
     flattened = [
         stream.steps[: max(n for n, step in enumerate(stream.steps, 1) if flattens([step]))]
@@ -725,8 +731,8 @@ def share_elements(streams: Sequence[Input]) -> bool:
     )
 
 
-def _asked_tables(
-    rows: TableJoin | int, tables: tuple[Input, ...], *, is_asked: bool
+def _tables_with_old_rows(
+    rows: TableJoin | int, tables: tuple[Input, ...], *, needs_old: bool
 ) -> tuple[bool, ...]:
     """Return for each joined table whether its old rows are needed.
 
@@ -734,12 +740,12 @@ def _asked_tables(
     """
     asked = [False] * len(tables)
 
-    def ask(part: TableJoin | int, *, is_asked: bool) -> None:
+    def ask(part: TableJoin | int, *, needs_old: bool) -> None:
         if isinstance(part, int):
-            asked[part] = is_asked
+            asked[part] = needs_old
         else:
-            ask(part.left, is_asked=is_asked or part.how != "inner")
-            ask(part.right, is_asked=is_asked or part.how == "outer")
+            ask(part.left, needs_old=needs_old or part.how != "inner")
+            ask(part.right, needs_old=needs_old or part.how == "outer")
 
-    ask(rows, is_asked=is_asked)
+    ask(rows, needs_old=needs_old)
     return tuple(asks and not table.became_table for asks, table in zip(asked, tables, strict=True))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from oriel.pipeline.language.names import SCOPE, WINDOW_BOUNDS
+from oriel.pipeline.language.names import SCOPE_COLUMNS, WINDOW_BOUNDS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -19,10 +19,10 @@ Peeker = Callable[[str | None, dict[str, Any] | None, int], object]
 
 _ORIGIN = ",Origin("
 #: The texts of a column and of a constant, as arguments of a Python function in Spark's text.
-_GIVEN_COLUMN = re.compile(
+_ARGUMENT_COLUMN = re.compile(
     r"columnnodeexpression\(UnresolvedAttribute\(List\(([^()]*)\),None,false\)\)"
 )
-_GIVEN_CONSTANT = re.compile(r"columnnodeexpression\(Literal\(([^()]*),None\)\)")
+_ARGUMENT_CONSTANT = re.compile(r"columnnodeexpression\(Literal\(([^()]*),None\)\)")
 
 
 def expression_text(expression: "str | Column") -> str:
@@ -41,8 +41,8 @@ def expression_text(expression: "str | Column") -> str:
             depth += {"(": 1, ")": -1}.get(text[end], 0)
             end += 1
         text = text[:start] + text[end:]
-    text = _GIVEN_COLUMN.sub(lambda given: given[1].replace(", ", "."), text)
-    return _GIVEN_CONSTANT.sub(r"\1", text)
+    text = _ARGUMENT_COLUMN.sub(lambda given: given[1].replace(", ", "."), text)
+    return _ARGUMENT_CONSTANT.sub(r"\1", text)
 
 
 def function_name(function: Callable[..., Any]) -> str:
@@ -237,7 +237,7 @@ class AggregatedRows:
     @property
     def scope(self) -> tuple[str, ...]:
         """The columns that expressions can read in addition to the aggregates."""
-        return (*SCOPE, *(WINDOW_BOUNDS if self.windowed else ()))
+        return (*SCOPE_COLUMNS, *(WINDOW_BOUNDS if self.windowed else ()))
 
 
 def flattens(steps: Iterable[Step]) -> bool:

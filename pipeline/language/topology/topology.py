@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from oriel.pipeline.language.other_words import OtherWords
 from oriel.pipeline.language.topology.aggregations import TableRows
 from oriel.pipeline.language.topology.drawing import drawn
-from oriel.pipeline.language.topology.inputs import side_of
+from oriel.pipeline.language.topology.inputs import as_join_input
 from oriel.pipeline.language.topology.sources import Source, StoreSource
 from oriel.pipeline.language.topology.stores import Store
-from oriel.pipeline.language.topology.written import step_words, written
+from oriel.pipeline.language.topology.written import step_calls, written
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Topology(OtherWords):
     @property
     def sources(self) -> tuple[Source, ...]:
         """The sources that are topics, without duplicates, in the order of first use."""
-        sources = dict.fromkeys(source for unit in self.units for source in unit.sources)
+        sources = dict.fromkeys(source for node in self.units for source in node.sources)
         return tuple(source for source in sources if not isinstance(source, StoreSource))
 
     @property
@@ -49,15 +49,15 @@ class Topology(OtherWords):
         return tuple(dict.fromkeys(source.topic for source in self.sources))
 
     @property
-    def waves(self) -> tuple[tuple[str, ...], ...]:
+    def levels(self) -> tuple[tuple[str, ...], ...]:
         """The names of stores and sinks in levels. A level only reads stores of earlier levels."""
         depth_of: dict[str, int] = {}
         for store in self.units:
-            in_front = [depth_of[source.store] for source in store.reads_stores]
-            depth_of[store.name] = 1 + max(in_front, default=-1)
+            upstream_depths = [depth_of[source.store] for source in store.reads_stores]
+            depth_of[store.name] = 1 + max(upstream_depths, default=-1)
         depths = range(1 + max(depth_of.values(), default=-1))
         return tuple(
-            tuple(name for name, depth in depth_of.items() if depth == wave) for wave in depths
+            tuple(name for name, depth in depth_of.items() if depth == level) for level in depths
         )
 
     def readers_of(self, store: str) -> list[str]:
@@ -87,18 +87,18 @@ class Topology(OtherWords):
             # The inputs of a table are not grouped.
             is_table = isinstance(store.aggregation, TableRows)
             for origin in store.inputs:
-                read = side_of(origin) if is_table else origin
+                read = as_join_input(origin) if is_table else origin
                 lines.append(f"    Input: {written(read, is_table=is_table)}")
             lines.append(f"    Rows: {store.aggregation}")
             if store.row_steps:
-                lines.append(f"    Steps: {'.'.join(step_words(store.row_steps))}")
+                lines.append(f"    Steps: {'.'.join(step_calls(store.row_steps))}")
             for publication in store.publications:
                 final = ", final rows only" if publication.final_only else ""
                 lines.append(f"    Sink: topic {publication.topic!r}{final}")
         for sink in self.sinks:
             lines.append(f"  Sink: topic {sink.publications[0].topic!r}")
             # A record is written with its own key, without a grouping.
-            lines += [f"    Input: {written(side_of(origin))}" for origin in sink.inputs]
+            lines += [f"    Input: {written(as_join_input(origin))}" for origin in sink.inputs]
         return "\n".join(lines) + "\n"
 
     def explain(self) -> str:

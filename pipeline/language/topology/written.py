@@ -16,10 +16,10 @@ from oriel.pipeline.language.topology.inputs import (
     Input,
     Join,
     Responses,
+    StreamTableJoin,
     TableChanges,
-    TableLookup,
     TableUpdates,
-    behind_first,
+    joins_after_first,
 )
 from oriel.pipeline.language.topology.steps import (
     HAS_KEY,
@@ -41,10 +41,10 @@ def written(stream: Input, *, is_table: bool = False) -> str:
     """Return a stream or table with all upstream calls, and its grouping if it is grouped."""
     is_table = is_table or is_changes(stream)
     stream = without_changes(stream)
-    in_front = _in_front(stream, is_table=is_table and not stream.became_table)
-    parts = [in_front, *words_behind(stream, is_table=is_table)]
+    upstream = _upstream_text(stream, is_table=is_table and not stream.became_table)
+    parts = [upstream, *steps_after_source(stream, is_table=is_table)]
     if stream.is_grouped:
-        parts.append(grouping_words(stream) or "group_by_key()")
+        parts.append(grouping_call(stream) or "group_by_key()")
     return ".".join(parts)
 
 
@@ -62,21 +62,21 @@ def without_changes(stream: Input) -> Input:
     return replace(stream, steps=(*table.steps, *stream.steps), join=table.join)
 
 
-def grouping_words(stream: Input) -> str:
+def grouping_call(stream: Input) -> str:
     """Return the call of ``group_by``, or an empty string if records are grouped by their key."""
     return f"group_by({grouping_text(stream.group_by)})" if stream.group_by else ""
 
 
-def step_words(steps: Iterable[Step]) -> list[str]:
+def step_calls(steps: Iterable[Step]) -> list[str]:
     """Return the row-wise steps, without the internal steps of a call."""
     return [
         str(replace(step, of_table=False) if isinstance(step, Filter) else step)
         for step in steps
-        if not isinstance(step, LookupKey | OwnKey | ForeignKey) and not _leaves_no_row_key(step)
+        if not isinstance(step, LookupKey | OwnKey | ForeignKey) and not _is_no_row_key_filter(step)
     ]
 
 
-def words_behind(stream: Input, *, is_table: bool) -> list[str]:
+def steps_after_source(stream: Input, *, is_table: bool) -> list[str]:
     """Return the steps of a stream or a table, with ``to_table()`` where a stream became a table.
 
     For records, ``to_table()`` is before the first filter that deletes rows, or at the end. The
@@ -84,30 +84,32 @@ def words_behind(stream: Input, *, is_table: bool) -> list[str]:
     """
     steps = stream.steps
     if not is_table or not stream.became_table:
-        return step_words(steps)
+        return step_calls(steps)
     if stream.emits_rows:
         # Updates become a table with the step ``HAS_KEY``.
         end = max(number for number, step in enumerate(steps) if str(step) == str(HAS_KEY))
-        return [*step_words(steps[:end]), "to_table()", *step_words(steps[end + 1 :])]
+        return [*step_calls(steps[:end]), "to_table()", *step_calls(steps[end + 1 :])]
     deletes = (isinstance(step, Filter) and step.of_table for step in steps)
     end = next((number for number, is_it in enumerate(deletes) if is_it), len(steps))
-    return [*step_words(steps[:end]), "to_table()", *step_words(steps[end:])]
+    return [*step_calls(steps[:end]), "to_table()", *step_calls(steps[end:])]
 
 
-def told_step(steps: Sequence[Step], number: int) -> str:
+def step_for_message(steps: Sequence[Step], number: int) -> str:
     """Return a step for a message. For an internal step of a join, it is the call of the join."""
     step, *behind = steps[number:]
     if isinstance(step, ForeignKey):
         return f"join(foreign_key={grouping_text(step.key)})"
     # An inner join drops null keys before it computes the key.
     looked_up = step if isinstance(step, LookupKey) else next(iter(behind), None)
-    if isinstance(looked_up, LookupKey) and (looked_up is step or _wants_key(step, looked_up)):
+    if isinstance(looked_up, LookupKey) and (
+        looked_up is step or _is_null_key_filter(step, looked_up)
+    ):
         return f"join(key={grouping_text((looked_up.key,))})"
     return str(step)
 
 
 @singledispatch
-def join_words(join: Join, *, is_table: bool = False) -> str:
+def join_call(join: Join, *, is_table: bool = False) -> str:
     """Return the call of a join or an aggregation, without its left input.
 
     With ``is_table``, a table is written. Otherwise, its updates are written, with ``to_stream()``.
@@ -116,106 +118,106 @@ def join_words(join: Join, *, is_table: bool = False) -> str:
     return str(join)
 
 
-@join_words.register
-def _(join: TableLookup, *, is_table: bool = False) -> str:
+@join_call.register
+def _(join: StreamTableJoin, *, is_table: bool = False) -> str:
     del is_table
     words = [f"table {join.right.source.topic!r}"]
     words += [f"key={grouping_text((s.key,))}" for s in join.left.steps if isinstance(s, LookupKey)]
     words += [] if join.history_ms is None else [f"history {join.history_ms} ms"]
-    if (buffer := _wait_of(join)) is not None:
+    if (buffer := _grace_buffer_of(join)) is not None:
         words.append(f"grace {buffer.grace_ms} ms")
     return f"{verb(join.how)}({', '.join(words)})"
 
 
-@join_words.register
+@join_call.register
 def _(join: Responses, *, is_table: bool = False) -> str:
     del is_table
     return f"named by foreign_key={_foreign_key(join)}"
 
 
-@join_words.register
+@join_call.register
 def _(join: TableChanges, *, is_table: bool = False) -> str:
     del is_table
-    return behind_first(join.tables, join.rows).removesuffix(".")
+    return joins_after_first(join.tables, join.rows).removesuffix(".")
 
 
-@join_words.register
+@join_call.register
 def _(join: AggregateUpdates, *, is_table: bool = False) -> str:
     text = str(replace(join, row_steps=())).removesuffix(".to_stream()")
-    return _updates_words(text, join, is_table=is_table)
+    return _updates_text(text, join, is_table=is_table)
 
 
-@join_words.register
+@join_call.register
 def _(join: TableUpdates, *, is_table: bool = False) -> str:
     if join.by_foreign_key:
         key = _foreign_key(join.responses)
         text = f"{verb(join.rows.how)}(table {join.named.source.topic!r}, foreign_key={key})"
     else:
         text = str(replace(join, row_steps=())).removesuffix(".to_stream()")
-    return _updates_words(text, join, is_table=is_table)
+    return _updates_text(text, join, is_table=is_table)
 
 
-def _updates_words(text: str, join: Join, *, is_table: bool) -> str:
+def _updates_text(text: str, join: Join, *, is_table: bool) -> str:
     text = _DEFINED_IN.sub("", text)
-    return ".".join([text, *step_words(join.row_steps), *([] if is_table else ["to_stream()"])])
+    return ".".join([text, *step_calls(join.row_steps), *([] if is_table else ["to_stream()"])])
 
 
 @singledispatch
-def written_sides(join: Join) -> tuple[tuple[Input, bool], ...]:
+def join_inputs(join: Join) -> tuple[tuple[Input, bool], ...]:
     """Return the inputs of a join, each with True if it is a table."""
     return tuple((each, False) for each in join.inputs)
 
 
-@written_sides.register
-def _(join: TableLookup) -> tuple[tuple[Input, bool], ...]:
-    return (_looking_up(join), False), (join.right, True)
+@join_inputs.register
+def _(join: StreamTableJoin) -> tuple[tuple[Input, bool], ...]:
+    return (_stream_side(join), False), (join.right, True)
 
 
-@written_sides.register
+@join_inputs.register
 def _(join: Responses) -> tuple[tuple[Input, bool], ...]:
     return (join.left.join.left, True), (join.right, True)  # type: ignore[union-attr]
 
 
-@written_sides.register
+@join_inputs.register
 def _(join: TableUpdates) -> tuple[tuple[Input, bool], ...]:
     # The responses of a foreign-key join are internal, so its right table is written instead.
     tables = (join.left, join.named) if join.by_foreign_key else join.tables
     return tuple((table, True) for table in tables)
 
 
-@written_sides.register
+@join_inputs.register
 def _(join: TableChanges) -> tuple[tuple[Input, bool], ...]:
     return tuple((table, True) for table in join.tables)
 
 
-@written_sides.register
+@join_inputs.register
 def _(join: AggregateUpdates) -> tuple[tuple[Input, bool], ...]:
     return tuple((_grouped(side), False) for side in join.inputs)
 
 
-def _in_front(stream: Input, *, is_table: bool) -> str:
+def _upstream_text(stream: Input, *, is_table: bool) -> str:
     """Return the source of a stream, or its join with all inputs."""
     join = stream.join
     if join is None:
         return str(stream.source)
-    left, *others = (written(side, is_table=table) for side, table in written_sides(join))
+    left, *others = (written(side, is_table=table) for side, table in join_inputs(join))
     if join.is_between_tables:
-        return f"{others[0]} {join_words(join)} of {left}"
+        return f"{others[0]} {join_call(join)} of {left}"
     of_others = f" of {', '.join(f'({side})' for side in others)}" if others else ""
-    return f"({left}).{join_words(join, is_table=is_table)}{of_others}"
+    return f"({left}).{join_call(join, is_table=is_table)}{of_others}"
 
 
-def _looking_up(join: TableLookup) -> Input:
+def _stream_side(join: StreamTableJoin) -> Input:
     """Return the stream of a stream-table join, without internal steps and the grace buffer."""
     left = join.left
     if left.steps and isinstance(left.steps[-1], LookupKey):
         # An inner join drops null keys.
         return replace(left, steps=left.steps[: -2 if join.how == "inner" else -1])
-    buffer = _wait_of(join)
+    buffer = _grace_buffer_of(join)
     return left if buffer is None else buffer.left
 
 
-def _wait_of(join: TableLookup) -> GraceBuffer | None:
+def _grace_buffer_of(join: StreamTableJoin) -> GraceBuffer | None:
     """Return the grace buffer of a join with a versioned table, or None."""
     buffer = join.left.join
     return buffer if isinstance(buffer, GraceBuffer) and join.history_ms is not None else None
@@ -237,13 +239,13 @@ def _foreign_key(responses: Responses) -> str:
     return grouping_text(last.key)
 
 
-def _wants_key(step: Step, lookup: LookupKey) -> bool:
+def _is_null_key_filter(step: Step, lookup: LookupKey) -> bool:
     """Return whether a step is the internal filter of null keys for a join with a global table."""
     condition = step.condition if isinstance(step, Filter) else None
     return isinstance(condition, str) and condition == f"({lookup.key}) IS NOT NULL"
 
 
-def _leaves_no_row_key(step: Step) -> bool:
+def _is_no_row_key_filter(step: Step) -> bool:
     """Return whether a step is the internal filter of the key that a global table cannot have."""
     condition = step.condition if isinstance(step, Filter) else None
     # The comparison of two Spark columns is a column.

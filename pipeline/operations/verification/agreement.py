@@ -16,9 +16,9 @@ from oriel.pipeline.operations.verification.findings import (
 )
 from oriel.pipeline.operations.verification.states import (
     application_of,
-    decisions,
     is_state_of_store,
-    newest_decided,
+    newest_prepared,
+    prepared_batches,
     store_of,
 )
 from oriel.pipeline.operations.verification.table_views import TableView
@@ -50,7 +50,7 @@ class TablesAndStates(Check):
     def find(self, site: Site, subject: Path, _only: Collection[Path] | None) -> Iterator[Finding]:
         store = store_of(subject)
         table = site.layout.table(store)
-        if not decisions(subject):
+        if not prepared_batches(subject):
             # The first batch is not prepared yet, or a rebuild was killed.
             return
         if not has_table(table):
@@ -59,7 +59,7 @@ class TablesAndStates(Check):
             return
         view = site.table(table)
         definition = view.definition
-        prepared = newest_decided(subject)
+        prepared = newest_prepared(subject)
         if view.problems or prepared is None:
             # Other checks report these problems.
             return
@@ -75,9 +75,9 @@ def _is_in_topology(state: Path) -> bool:
     The state of a store that was removed from the topology stays at an older batch.
     """
     folder = state.parent
-    batches = [decisions(folder / name)[-1:] for name in current_files().names(folder)]
+    batches = [prepared_batches(folder / name)[-1:] for name in current_files().names(folder)]
     newest = max((batch for found in batches for batch in found), default=-1)
-    return decisions(state)[-1] >= newest - 1
+    return prepared_batches(state)[-1] >= newest - 1
 
 
 def _differences(
@@ -90,26 +90,26 @@ def _differences(
         yield Finding(view.folder, problem, RESTORE)
         return
     action = rebuild(definition.name)
-    decided, recorded = prepared.record, view.transactions.get(definition.application, -1)
+    prepared_record, recorded = prepared.record, view.transactions.get(definition.application, -1)
     # A batch is prepared before it is committed.
-    if recorded == decided.batch + 1:
+    if recorded == prepared_record.batch + 1:
         path = state / f"{recorded:012d}.json"
         problem = f"the table has batch {recorded}, but its state version is missing"
         yield Finding(path, problem, "Start the pipeline. It computes this state again")
-    elif recorded not in {decided.batch - 1, decided.batch}:
+    elif recorded not in {prepared_record.batch - 1, prepared_record.batch}:
         problem = f"the table is at batch {recorded}"
-        problem += f", but the state in {state} is at batch {decided.batch}"
+        problem += f", but the state in {state} is at batch {prepared_record.batch}"
         yield Finding(view.folder, problem, action)
     record = view.record
-    if record is not None and record.batch == recorded == decided.batch:
+    if record is not None and record.batch == recorded == prepared_record.batch:
         for name in ("offsets", "counters"):
-            of_table, of_state = getattr(record, name), getattr(decided, name)
+            of_table, of_state = getattr(record, name), getattr(prepared_record, name)
             if of_table != of_state:
                 problem = f"the {name} of batch {recorded} are {_text(of_table)} in the table"
                 problem += f", but {_text(of_state)} in the state in {state}"
                 yield Finding(view.folder, problem, action)
-    decision = state / f"{decided.batch:012d}.json"
-    for place, one in ((decision, decided), (view.folder, record)):
+    decision = state / f"{prepared_record.batch:012d}.json"
+    for place, one in ((decision, prepared_record), (view.folder, record)):
         if one is not None and not _is_balanced(one):
             counters = _text(one.counters)
             problem = f"the counters of batch {one.batch} do not add up to the input: {counters}"
@@ -135,7 +135,7 @@ class EventLogs(Check):
 
     def find(self, site: Site, subject: Path, _only: Collection[Path] | None) -> Iterator[Finding]:
         assert site.event_log is not None
-        prepared = newest_decided(subject) if decisions(subject) else None
+        prepared = newest_prepared(subject) if prepared_batches(subject) else None
         if prepared is None:
             return
         for topic, partitions in sorted(of_topics(prepared.record.offsets).items()):
@@ -143,8 +143,12 @@ class EventLogs(Check):
                 path = site.event_log / topic / f"{partition}.jsonl"
                 problem = _log_problem(path, offset)
                 if problem is not None:
-                    told = f"{problem}, but store {store_of(subject)!r} has read up to {offset:,}"
-                    yield Finding(path, told, f"{RESTORE}, or name the log of this pipeline")
+                    problem_text = (
+                        f"{problem}, but store {store_of(subject)!r} has read up to {offset:,}"
+                    )
+                    yield Finding(
+                        path, problem_text, f"{RESTORE}, or name the log of this pipeline"
+                    )
 
 
 def _log_problem(path: Path, offset: int) -> str | None:
@@ -167,11 +171,11 @@ class KafkaTopics(Check):
     of_backups = False
 
     def subjects(self, site: Site) -> Iterable[Path]:
-        states = site.states if site.ask_topic is not None else ()
+        states = site.states if site.fetch_topic is not None else ()
         return (state for state in states if has_kafka_record(state.parent.parent))
 
     def find(self, site: Site, subject: Path, _only: Collection[Path] | None) -> Iterator[Finding]:
-        prepared = newest_decided(subject) if decisions(subject) else None
+        prepared = newest_prepared(subject) if prepared_batches(subject) else None
         if prepared is None or not _is_in_topology(subject):
             return
         path = subject / f"{prepared.record.batch:012d}.json"
@@ -180,15 +184,19 @@ class KafkaTopics(Check):
             log, store = site.topic(topic), store_of(subject)
             if log is None or not _is_same(known.get(topic), log.id):
                 problem = "does not exist" if log is None else "was deleted and created again"
-                told = f"topic {topic!r} {problem} in Kafka, but store {store!r} has read it"
-                yield Finding(path, told, _OTHER_RECORDS)
+                problem_text = (
+                    f"topic {topic!r} {problem} in Kafka, but store {store!r} has read it"
+                )
+                yield Finding(path, problem_text, _OTHER_RECORDS)
                 continue
             for partition, offset in sorted(partitions.items()):
                 found = _partition_problem(log, partition, offset)
                 if found is not None:
-                    told = f"partition {partition} of topic {topic!r} {found[0]} in Kafka, but "
+                    problem_text = (
+                        f"partition {partition} of topic {topic!r} {found[0]} in Kafka, but "
+                    )
                     yield Finding(
-                        path, f"{told}store {store!r} has read up to {offset:,}", found[1]
+                        path, f"{problem_text}store {store!r} has read up to {offset:,}", found[1]
                     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from oriel.pipeline.operations.verification.table_views import TableView, read_view
 from oriel.storage import DataLayout, current_files, uri
-from oriel.storage.delta import table_folders
+from oriel.storage.delta import table_directories
 
 if TYPE_CHECKING:
     # This module imports Spark, which only a check with Kafka needs.
@@ -53,7 +53,7 @@ class Site:
     layout: DataLayout
     event_log: Path | None = None
     #: Returns a topic of Kafka, or None if the topic does not exist.
-    ask_topic: "Callable[[str], TopicLog | None] | None" = None
+    fetch_topic: "Callable[[str], TopicLog | None] | None" = None
     #: The numbers of files and bytes that were read, for the progress line and the summary.
     files: int = 0
     bytes: int = 0
@@ -69,9 +69,9 @@ class Site:
 
     def topic(self, name: str) -> "TopicLog | None":
         """Return a topic of Kafka, None if it is missing. The result is cached until ``forget``."""
-        assert self.ask_topic is not None
+        assert self.fetch_topic is not None
         if name not in self._topics:
-            self._topics[name] = self.ask_topic(name)
+            self._topics[name] = self.fetch_topic(name)
         return self._topics[name]
 
     def forget(self) -> None:
@@ -95,7 +95,7 @@ class Site:
     @property
     def tables(self) -> list[Path]:
         """The directories of tables."""
-        return table_folders(self.layout.tables)
+        return table_directories(self.layout.tables)
 
     @property
     def checkpoints(self) -> list[Path]:
@@ -119,15 +119,17 @@ class Check(ABC):
     of_backups: ClassVar[bool] = True
 
     @abstractmethod
-    def subjects(self, site: Site) -> Iterable[Path]:
+    def subjects(self, directory: Site) -> Iterable[Path]:
         """Return the paths to check one after the other, for example of tables or states."""
 
     @abstractmethod
-    def find(self, site: Site, subject: Path, only: Collection[Path] | None) -> Iterator[Finding]:
+    def find(
+        self, directory: Site, subject: Path, only: Collection[Path] | None
+    ) -> Iterator[Finding]:
         """Yield the findings of one subject.
 
         Args:
-            site: The data directory.
+            directory: The data directory.
             subject: A path that ``subjects`` returned.
             only: The paths to check a second time. A check can skip other files. None: all files.
         """

@@ -8,11 +8,11 @@ from oriel.pipeline.operations.verification.findings import Check, Finding, Site
 from oriel.storage import ALL_KEYS, Shard, StorageError, current_files, errors
 from oriel.storage.delta import has_table
 from oriel.storage.index import (
-    IndexFolder,
-    check_in_own_process,
+    IndexDirectory,
     damage,
     data_bytes,
     index_differences,
+    verify_in_subprocess,
 )
 
 _SHARD = re.compile(r"(?P<format>_format-\d+)(?:-shard-(?P<number>\d+)-of-(?P<count>\d+))?")
@@ -36,7 +36,7 @@ class Indexes(Check):
 
     def find(self, site: Site, subject: Path, _only: Collection[Path] | None) -> Iterator[Finding]:
         table = site.layout.table(subject.name)
-        generation = IndexFolder(subject).current()
+        generation = IndexDirectory(subject).current()
         if generation is None:
             if any(subject.glob("generation-*")):
                 problem = "it refers to an index that does not exist"
@@ -64,6 +64,6 @@ class Indexes(Check):
 def _problems(generation: Path, table: Path) -> Iterator[str]:
     shard = _SHARD.fullmatch(generation.parent.parent.name)
     assert shard is not None
-    check_in_own_process(generation)
-    of = Shard(int(shard["number"]), int(shard["count"])) if shard["count"] else ALL_KEYS
-    yield from index_differences(generation, table, of)
+    verify_in_subprocess(generation)
+    shard_keys = Shard(int(shard["number"]), int(shard["count"])) if shard["count"] else ALL_KEYS
+    yield from index_differences(generation, table, shard_keys)

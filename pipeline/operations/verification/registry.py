@@ -12,7 +12,7 @@ from oriel.pipeline.operations.verification.agreement import (
 from oriel.pipeline.operations.verification.backups import FILES, BackupFiles
 from oriel.pipeline.operations.verification.findings import RESTORE, Check, Finding, Site
 from oriel.pipeline.operations.verification.indexes import Indexes
-from oriel.pipeline.operations.verification.states import CheckpointFiles, ReplayedLetters, States
+from oriel.pipeline.operations.verification.states import CheckpointFiles, ReplayMarks, States
 from oriel.pipeline.operations.verification.surplus import SurplusFiles
 from oriel.pipeline.operations.verification.tables import DataFiles, DeltaLogs
 from oriel.storage import DataLayout
@@ -23,7 +23,7 @@ CHECKS: Sequence[Check] = (
     DeltaLogs(),
     CheckpointFiles(),
     States(),
-    ReplayedLetters(),
+    ReplayMarks(),
     TablesAndStates(),
     EventLogs(),
     KafkaTopics(),

@@ -31,7 +31,7 @@ from oriel.storage.dead_letters import read_replays
 from oriel.storage.files import file_digest
 from oriel.storage.monitoring import STATUS_FILE
 
-_DECISION = re.compile(r"(\d+)(?:\.\d+)?\.json")
+_STATE_VERSION = re.compile(r"(\d+)(?:\.\d+)?\.json")
 #: The file with which a sink records that a batch is in its output topic.
 _PUBLISHED = re.compile(r"published-(\d{12})\.json")
 #: A last field that is as long as a digest, but has another name.
@@ -64,9 +64,9 @@ def application_of(checkpoint: Path) -> str | None:
         return None
 
 
-def decisions(state: Path) -> list[int]:
+def prepared_batches(state: Path) -> list[int]:
     """Return the prepared batches that a state directory has files of, ascending."""
-    matches = filter(None, map(_DECISION.fullmatch, current_files().names(state)))
+    matches = filter(None, map(_STATE_VERSION.fullmatch, current_files().names(state)))
     return sorted({int(match[1]) for match in matches})
 
 
@@ -83,7 +83,7 @@ class CheckpointFiles(Check):
             for name in sorted(files.names(folder)):
                 if not name.endswith(".json") or name.startswith(".") or name == STATUS_FILE:
                     continue
-                if folder.parent.name == "state" and _DECISION.fullmatch(name):
+                if folder.parent.name == "state" and _STATE_VERSION.fullmatch(name):
                     continue
                 try:
                     content = files.read(folder / name)
@@ -107,7 +107,7 @@ def _other_application(checkpoint: Path, states: Iterable[Path]) -> str | None:
     """Return the problem if ``application.json`` has an id that no state has."""
     own, owners = application_of(checkpoint), set()
     for state in states:
-        for batch in decisions(state)[-_NEEDED:]:
+        for batch in prepared_batches(state)[-_NEEDED:]:
             # The state version is damaged, or an earlier version of Oriel wrote no owner.
             with suppress(OSError, KeyError, TypeError, ValueError):
                 content = current_files().read(StateVersions(state, sync=False).path(batch))
@@ -119,7 +119,7 @@ def _other_application(checkpoint: Path, states: Iterable[Path]) -> str | None:
 
 def _parse(checkpoint: Path, folder: Path, name: str, content: bytes) -> None:
     """Read a JSON file of a checkpoint as the pipeline does."""
-    fields = orjson.loads(_whole(content))
+    fields = orjson.loads(_checked_content(content))
     if folder == checkpoint and name == "application.json":
         str(fields["application"])
     elif name.startswith("published-"):
@@ -128,7 +128,7 @@ def _parse(checkpoint: Path, folder: Path, name: str, content: bytes) -> None:
         SinkDefinition.recorded(checkpoint, store_of(folder))
 
 
-def _whole(content: bytes) -> bytes:
+def _checked_content(content: bytes) -> bytes:
     """Return a JSON object without its digest.
 
     Raises:
@@ -152,11 +152,11 @@ class States(Check):
             return
         versions = versions_of(subject)
         loaded: list[PreparedBatch] = []
-        batches = decisions(subject)
+        batches = prepared_batches(subject)
         for batch in batches:
             try:
                 with suppress(FileNotFoundError):
-                    _whole(current_files().read(versions.path(batch)))
+                    _checked_content(current_files().read(versions.path(batch)))
                 prepared = versions.load(batch)
             except (CheckpointError, ValueError) as error:
                 cause = _CAUSE.search(str(error))
@@ -187,7 +187,7 @@ def _newest_published(state: Path) -> int:
     return max((int(match[1]) for match in matches), default=-1)
 
 
-class ReplayedLetters(Check):
+class ReplayMarks(Check):
     """Check the marks of dead letters that were replayed."""
 
     def subjects(self, site: Site) -> Iterable[Path]:
@@ -223,10 +223,10 @@ def _segment_problem(site: Site, path: Path) -> str | None:
     return None
 
 
-def newest_decided(state: Path) -> PreparedBatch | None:
+def newest_prepared(state: Path) -> PreparedBatch | None:
     """Return the newest prepared batch that can be read, or None."""
     versions = versions_of(state)
-    for batch in reversed(decisions(state)[-_NEEDED:]):
+    for batch in reversed(prepared_batches(state)[-_NEEDED:]):
         with suppress(CheckpointError):
             prepared = versions.load(batch)
             if prepared is not None:

@@ -7,13 +7,13 @@ from pathlib import Path
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.operations.verification.findings import Check, Finding, Site
 from oriel.pipeline.operations.verification.states import (
-    decisions,
     is_state_of_store,
+    prepared_batches,
     store_of,
     versions_of,
 )
 from oriel.storage import current_files
-from oriel.storage.delta import LOG_FOLDER, has_table
+from oriel.storage.delta import LOG_DIRECTORY, has_table
 
 _CAN_STAY = "It can stay: the pipeline removes it when no batch can need it"
 _DELETE = "Delete it if no process of Oriel runs"
@@ -37,7 +37,7 @@ class SurplusFiles(Check):
             # The files that a damaged log refers to are unknown.
             names = () if view.problems else sorted(current_files().names(subject))
             for name in names:
-                if name == LOG_FOLDER or name in view.live or name in view.removed:
+                if name == LOG_DIRECTORY or name in view.live or name in view.removed:
                     continue
                 # Other names are directories of partitions and markers of other tools.
                 if name.endswith(".parquet"):
@@ -77,7 +77,7 @@ def _of_state(site: Site, state: Path) -> Iterator[Finding]:
         yield Finding(state, problem, _CAN_STAY, is_damage=False)
         return
     versions, named = versions_of(state), set[str]()
-    for batch in decisions(state):
+    for batch in prepared_batches(state):
         try:
             prepared = versions.load(batch)
         except CheckpointError:

@@ -21,7 +21,7 @@ from oriel.storage import (
 )
 from oriel.storage.delta import (
     DIGEST_TAG,
-    LOG_FOLDER,
+    LOG_DIRECTORY,
     DeltaLog,
     entry_name,
     file_in_table,
@@ -90,7 +90,7 @@ class TableView:
         if any(COMMIT_INFO_KEY in (action.get("commitInfo") or {}) for action in actions):
             self.added = frozenset(path for path in added if path is not None)
 
-    def take_removed(self, earlier: "TableView") -> None:
+    def add_removed(self, earlier: "TableView") -> None:
         """Add the files that only earlier versions have, and the problems of their entries."""
         for path, expected in {**earlier.removed, **earlier.live}.items():
             if path not in self.live:
@@ -122,21 +122,21 @@ class TableView:
 
 
 #: The errors of content that is not a valid entry.
-_NOT_ACTIONS = (StorageError, InvalidDefinition, KeyError, TypeError, ValueError, AttributeError)
+_INVALID_ENTRY = (StorageError, InvalidDefinition, KeyError, TypeError, ValueError, AttributeError)
 
 
 def read_view(folder: Path) -> TableView:
     """Return a table as all entries of its log describe it, with the problems of the log."""
     view = TableView(folder)
-    log, path = DeltaLog(folder), folder / LOG_FOLDER
+    log, path = DeltaLog(folder), folder / LOG_DIRECTORY
     versions = log.versions()
     checkpoints = _checkpoints(path)
     first = versions[0] if versions else max(checkpoints, default=0)
-    if first > 0 and _begin(view, checkpoints, first):
+    if first > 0 and _start_at_checkpoint(view, checkpoints, first):
         earlier = TableView(folder)
         for version in range(first, view.version + 1 if versions else first):
-            _take_entry(earlier, log, version, is_newest=version == versions[-1])
-        view.take_removed(earlier)
+            _apply_entry(earlier, log, version, is_newest=version == versions[-1])
+        view.add_removed(earlier)
     elif first > 0:
         view.problems.append((path / entry_name(first - 1), "the entry is missing", False))
         view.version = first - 1
@@ -144,14 +144,14 @@ def read_view(folder: Path) -> TableView:
         view.problems.append((path, "the table has no entry", True))
     _check_pointer(view, path, checkpoints)
     for version in range(view.version + 1, max(versions, default=-1) + 1):
-        _take_entry(view, log, version, is_newest=version == versions[-1])
+        _apply_entry(view, log, version, is_newest=version == versions[-1])
         if version in checkpoints:
             _compare(view, path, checkpoints[version])
     return view
 
 
-def _take_entry(view: TableView, log: DeltaLog, version: int, *, is_newest: bool) -> None:
-    path = view.folder / LOG_FOLDER / entry_name(version)
+def _apply_entry(view: TableView, log: DeltaLog, version: int, *, is_newest: bool) -> None:
+    path = view.folder / LOG_DIRECTORY / entry_name(version)
     try:
         content = current_files().read(path)
         entry = log.read(version)
@@ -172,7 +172,7 @@ def _take_entry(view: TableView, log: DeltaLog, version: int, *, is_newest: bool
             view.problems.append((path, problem, False))
     except FileNotFoundError:
         view.problems.append((path, "the entry is missing", False))
-    except _NOT_ACTIONS as error:
+    except _INVALID_ENTRY as error:
         cause = _CAUSE.search(str(error))
         reason = cause[1] if cause else _text(error)
         view.problems.append((path, f"the entry is damaged: {reason}", False))
@@ -203,7 +203,7 @@ def _checkpoints(log: Path) -> dict[int, list[str]]:
     return found
 
 
-def _begin(view: TableView, checkpoints: dict[int, list[str]], first: int) -> bool:
+def _start_at_checkpoint(view: TableView, checkpoints: dict[int, list[str]], first: int) -> bool:
     """Start the view at the oldest valid checkpoint that the entries from ``first`` on continue.
 
     Return False if no such checkpoint exists.
@@ -211,20 +211,20 @@ def _begin(view: TableView, checkpoints: dict[int, list[str]], first: int) -> bo
     for version in sorted(checkpoints):
         if version < first - 1:
             continue
-        begun = TableView(view.folder)
+        started = TableView(view.folder)
         try:
-            verify_checkpoint(view.folder / LOG_FOLDER, version)
-            for actions in _actions(view.folder / LOG_FOLDER, checkpoints[version]):
-                begun.apply(version, actions)
+            verify_checkpoint(view.folder / LOG_DIRECTORY, version)
+            for actions in _actions(view.folder / LOG_DIRECTORY, checkpoints[version]):
+                started.apply(version, actions)
         except FileNotFoundError:
             continue
-        except (*_NOT_ACTIONS, OSError, pa.ArrowException) as error:
-            path = view.folder / LOG_FOLDER / checkpoints[version][0]
+        except (*_INVALID_ENTRY, OSError, pa.ArrowException) as error:
+            path = view.folder / LOG_DIRECTORY / checkpoints[version][0]
             view.problems.append((path, _damaged_checkpoint(error), False))
             continue
-        begun.problems = view.problems
-        begun.record = DeltaLog(view.folder).newest_record()
-        vars(view).update(vars(begun))
+        started.problems = view.problems
+        started.record = DeltaLog(view.folder).newest_record()
+        vars(view).update(vars(started))
         return True
     return False
 
@@ -239,7 +239,7 @@ def _compare(view: TableView, log: Path, names: list[str]) -> None:
             found.apply(view.version, actions)
     except FileNotFoundError:
         return
-    except (*_NOT_ACTIONS, OSError, pa.ArrowException) as error:
+    except (*_INVALID_ENTRY, OSError, pa.ArrowException) as error:
         view.problems.append((path, _damaged_checkpoint(error), True))
         return
     sizes, wanted = ({name: e.size for name, e in v.live.items()} for v in (found, view))

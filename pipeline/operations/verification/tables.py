@@ -16,7 +16,7 @@ from oriel.pipeline.operations.verification.findings import (
 )
 from oriel.pipeline.operations.verification.table_views import Expected
 from oriel.storage import current_files
-from oriel.storage.delta import LOG_FOLDER
+from oriel.storage.delta import LOG_DIRECTORY
 from oriel.storage.files import file_digest
 
 
@@ -30,7 +30,7 @@ class DeltaLogs(Check):
         view = site.table(subject)
         for path, problem, is_replaceable in view.problems:
             action = rebuild(subject.name)
-            if path.name == LOG_FOLDER:
+            if path.name == LOG_DIRECTORY:
                 action = f"Delete the directory {subject}, or restore it from a backup"
             elif is_replaceable and "checkpoint" in path.name:
                 action = "Delete it: the entries of the log replace it"

@@ -1,18 +1,18 @@
 """Settings from the options of ``oriel run`` and ``oriel rebuild``."""
 
-from oriel.pipeline.run.options.clock import clock_settings, idle_lines
+from oriel.pipeline.run.options.clock import idle_lines, stream_time_settings
 from oriel.pipeline.run.options.kafka import (
     kafka_of,
     publish_options,
     wait_seconds,
 )
-from oriel.pipeline.run.options.upkeep import upkeep_settings
+from oriel.pipeline.run.options.upkeep import maintenance_settings
 
 __all__ = [
-    "clock_settings",
     "idle_lines",
     "kafka_of",
+    "maintenance_settings",
     "publish_options",
-    "upkeep_settings",
+    "stream_time_settings",
     "wait_seconds",
 ]

@@ -3,7 +3,12 @@
 import argparse
 from collections.abc import Iterator, Mapping
 
-from oriel.pipeline.plan import NO_CLOCK_NOTES, ClockNotes, ClockSettings, PreparedBatch
+from oriel.pipeline.plan import (
+    NO_STREAM_TIME_NOTES,
+    PreparedBatch,
+    StreamTimeNotes,
+    WallClockLimits,
+)
 from oriel.storage import log_line
 
 #: Producers with a wrong time or time zone are wrong by hours, so a bound of a day does not reject
@@ -12,7 +17,9 @@ from oriel.storage import log_line
 DEFAULT_MAX_AHEAD_MS = 86_400_000
 
 
-def clock_settings(options: argparse.Namespace, last: ClockNotes = NO_CLOCK_NOTES) -> ClockSettings:
+def stream_time_settings(
+    options: argparse.Namespace, last: StreamTimeNotes = NO_STREAM_TIME_NOTES
+) -> WallClockLimits:
     """Read the settings from the options.
 
     Args:
@@ -21,7 +28,7 @@ def clock_settings(options: argparse.Namespace, last: ClockNotes = NO_CLOCK_NOTE
             this batch by default, so that the rebuilt store has the records of the run.
     """
     default_ms = DEFAULT_MAX_AHEAD_MS if last.now_ms < 0 else last.max_ahead_ms
-    return ClockSettings(getattr(options, "max_ahead", default_ms), options.idle_after)
+    return WallClockLimits(getattr(options, "max_ahead", default_ms), options.idle_after)
 
 
 def idle_lines(

@@ -2,13 +2,13 @@
 
 import argparse
 
-from oriel.storage.delta import Limits, UpkeepSettings
+from oriel.storage.delta import Limits, MaintenanceSettings
 
 
-def upkeep_settings(options: argparse.Namespace) -> UpkeepSettings:
+def maintenance_settings(options: argparse.Namespace) -> MaintenanceSettings:
     """Return the settings of the options."""
     files = options.compact_files
-    return UpkeepSettings(
+    return MaintenanceSettings(
         compacts=options.compact == "auto",
         limits=Limits() if files is None else Limits(small_files=files),
         log_retention_ms=options.log_retention,

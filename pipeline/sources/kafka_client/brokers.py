@@ -21,15 +21,15 @@ from oriel.pipeline.kafka_slices import GROUP, known_offset, requested_offsets
 from oriel.pipeline.sources.brokers import (
     CHECK_CERTIFICATE,
     CHECK_LOGIN,
-    CHECK_RIGHTS,
+    CHECK_PERMISSIONS,
+    NO_RESPONSE,
     REQUEST_MS,
     SAMPLE_BYTES,
     SAMPLE_MS,
     SAMPLE_RECORDS,
-    SILENT,
     UNRESOLVED,
     Brokers,
-    NoAnswer,
+    BrokersUnavailable,
     TopicLog,
     missing_topic,
 )
@@ -40,21 +40,21 @@ _T = TypeVar("_T")
 
 _REQUEST_SECONDS = REQUEST_MS / 1000
 #: A waiting request checks the errors of the connections after each period of this length.
-_LOOK_SECONDS = 0.05
+_POLL_SECONDS = 0.05
 
 _ADDRESS = re.compile(r"(?:[\w+]+://)?(?:\[[^\[\]]+\]|[^\s:\[\]]+):\d{1,5}")
 #: The text that librdkafka writes around a reason: the address of the broker, and the state.
-_AROUND = re.compile(r"^\S+/\S+: | \(after \d+ms in state \w+\)$")
+_DECORATION = re.compile(r"^\S+/\S+: | \(after \d+ms in state \w+\)$")
 #: The error of a login contains this if the connection ended. The client connects again.
 _INTERRUPTED = "failed: Local:"
 
-_SILENCE = {
+_NO_RESPONSE = {
     KafkaError._TIMED_OUT,  # noqa: SLF001 - the library's name
     KafkaError._TRANSPORT,  # noqa: SLF001
     KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
     KafkaError.REQUEST_TIMED_OUT,
 }
-_PASSING = {
+_TRANSIENT = {
     KafkaError.BROKER_NOT_AVAILABLE,
     KafkaError.KAFKA_STORAGE_ERROR,
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -128,7 +128,7 @@ class ClientBrokers(Brokers):
                 if error is None:
                     sizes.append(len(message.key() or b"") + len(message.value() or b""))
                 elif error.code() in _UNAUTHORIZED:
-                    raise _refused(self.settings, error)
+                    raise _rejected(self.settings, error)
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the library's name
                     ended += 1
         finally:
@@ -151,7 +151,7 @@ class _Client:
         for address in settings["bootstrap.servers"].split(","):
             # librdkafka would use its default port.
             if not _ADDRESS.fullmatch(address.strip()):
-                raise _failed(settings, f"Invalid url in bootstrap.servers: {address}")
+                raise _kafka_unavailable(settings, f"Invalid url in bootstrap.servers: {address}")
         try:
             self._admin = AdminClient({
                 **settings,
@@ -159,7 +159,7 @@ class _Client:
                 "error_cb": self._errors.append,  # type: ignore[dict-item]
             })  # fmt: skip
         except KafkaException as error:
-            raise _refused(settings, error.args[0]) from error
+            raise _rejected(settings, error.args[0]) from error
 
     def described(self, names: Sequence[str]) -> dict[str, TopicDescription]:
         """Return the description of each topic.
@@ -181,12 +181,12 @@ class _Client:
         """Return the offset of each partition that ``spec`` names."""
         futures = requested_offsets(self._admin, partitions, spec, _REQUEST_SECONDS)
         found: dict[str, dict[str, int]] = {topic: {} for topic in partitions}
-        for place, future in futures.items():
+        for topic_partition, future in futures.items():
             try:
                 offset = known_offset(self._result(future))
             except KafkaException as error:
                 raise self._failure(error.args[0]) from error
-            found[place.topic][str(place.partition)] = offset
+            found[topic_partition.topic][str(topic_partition.partition)] = offset
         return found
 
     def cluster_id(self) -> str:
@@ -217,49 +217,51 @@ class _Client:
         """Wait for a request, and return its error. Raise early if no connection can succeed."""
         while True:
             try:
-                error = future.exception(timeout=_LOOK_SECONDS)
+                error = future.exception(timeout=_POLL_SECONDS)
             except TimeoutError:
-                self._refuse_connections()
+                self._raise_connection_error()
                 continue
             if not isinstance(error, KafkaException):
                 return None
-            self._refuse_connections()
+            self._raise_connection_error()
             reason: KafkaError = error.args[0]
             return reason
 
-    def _refuse_connections(self) -> None:
+    def _raise_connection_error(self) -> None:
         """Raise the first error of a connection that cannot pass."""
         self._admin.poll(0)
         for error in self._errors:
             text = error.str()
             if "certificate verify failed" in text:
                 reason = "the certificate of the brokers cannot be verified"
-                raise _failed(self._settings, reason + CHECK_CERTIFICATE)
+                raise _kafka_unavailable(self._settings, reason + CHECK_CERTIFICATE)
             is_login = error.code() == KafkaError._AUTHENTICATION  # noqa: SLF001 - as above
             is_tls = error.code() == KafkaError._SSL and "alert" in text  # noqa: SLF001
             if (is_login and _INTERRUPTED not in text) or is_tls:
-                raise _failed(self._settings, _AROUND.sub("", text) + CHECK_LOGIN)
+                raise _kafka_unavailable(self._settings, _DECORATION.sub("", text) + CHECK_LOGIN)
         codes = {error.code() for error in self._errors}
         if codes == {KafkaError._RESOLVE, KafkaError._ALL_BROKERS_DOWN}:  # noqa: SLF001
-            raise self._no_answer(UNRESOLVED)
+            raise self._unavailable(UNRESOLVED)
 
     def _failure(self, error: KafkaError) -> KafkaUnavailable:
-        if error.code() in _SILENCE:
-            return self._no_answer(SILENT)
-        if error.code() in _PASSING:
-            return self._no_answer(error.str())
-        return _refused(self._settings, error)
+        if error.code() in _NO_RESPONSE:
+            return self._unavailable(NO_RESPONSE)
+        if error.code() in _TRANSIENT:
+            return self._unavailable(error.str())
+        return _rejected(self._settings, error)
 
-    def _no_answer(self, reason: str) -> NoAnswer:
-        return NoAnswer(f"Kafka at {self._settings['bootstrap.servers']} cannot be read: {reason}")
-
-
-def _refused(settings: Mapping[str, str], error: KafkaError) -> KafkaUnavailable:
-    rights = CHECK_RIGHTS if error.code() in _UNAUTHORIZED else ""
-    return _failed(settings, error.str() + rights)
+    def _unavailable(self, reason: str) -> BrokersUnavailable:
+        return BrokersUnavailable(
+            f"Kafka at {self._settings['bootstrap.servers']} cannot be read: {reason}"
+        )
 
 
-def _failed(settings: Mapping[str, str], reason: str) -> KafkaUnavailable:
+def _rejected(settings: Mapping[str, str], error: KafkaError) -> KafkaUnavailable:
+    rights = CHECK_PERMISSIONS if error.code() in _UNAUTHORIZED else ""
+    return _kafka_unavailable(settings, error.str() + rights)
+
+
+def _kafka_unavailable(settings: Mapping[str, str], reason: str) -> KafkaUnavailable:
     servers = settings["bootstrap.servers"]
     return KafkaUnavailable(
         f"Kafka at {servers} cannot be read: {without_secrets(reason, settings)}"

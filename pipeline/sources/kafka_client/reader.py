@@ -30,7 +30,7 @@ from oriel.pipeline.sources.kafka_client.reading import (
 )
 from oriel.pipeline.sources.kafka_reader import TopicRead, reads_headers, reads_ingestion_time
 from oriel.pipeline.sources.log import Batches
-from oriel.pipeline.spark import map_in_arrow, scratch_folder
+from oriel.pipeline.spark import map_in_arrow, scratch_directory
 from oriel.storage import Offsets
 
 _INGESTED = "ingested"
@@ -82,8 +82,8 @@ class ClientReader:
         ]
         return _with_ingestion_time(reduce(DataFrame.union, frames), sources)
 
-    def row_opener(self, sources: Sequence[Source]) -> "SliceOpener":
-        return SliceOpener(self.settings, _headers(sources), skips_lost=self.skips_lost)
+    def row_opener(self, sources: Sequence[Source]) -> "SliceReaderFunction":
+        return SliceReaderFunction(self.settings, _headers(sources), skips_lost=self.skips_lost)
 
     def raw_rows(self, rows: DataFrame, sources: Sequence[Source]) -> DataFrame:
         opened = self.row_opener(sources)
@@ -119,11 +119,11 @@ class ClientReader:
     @property
     def _settings_file(self) -> Path:
         """Write the settings where only this user can read them, for the process that plans."""
-        return _written(orjson.dumps(dict(self.settings)))
+        return _write_settings(orjson.dumps(dict(self.settings)))
 
 
 @dataclass(frozen=True)
-class SliceOpener:
+class SliceReaderFunction:
     """Reads the slices in rows of the source, in a task or in the driver.
 
     Attributes:
@@ -178,9 +178,9 @@ def _register(spark: SparkSession) -> None:
 
 
 @cache
-def _written(settings: bytes) -> Path:
+def _write_settings(settings: bytes) -> Path:
     # Only this user can read a file of ``mkstemp``.
-    descriptor, name = tempfile.mkstemp(prefix="kafka-", suffix=".json", dir=scratch_folder())
+    descriptor, name = tempfile.mkstemp(prefix="kafka-", suffix=".json", dir=scratch_directory())
     with os.fdopen(descriptor, "wb") as file:
         file.write(settings)
     return Path(name)

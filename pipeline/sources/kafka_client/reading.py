@@ -46,14 +46,14 @@ _DEFAULTS: Mapping[str, str | int | bool] = {
 _BATCH_BYTES = 4 * 2**20
 _BATCH_RECORDS = 10_000
 #: A partition has at most about this many records, or ``_BATCH_BYTES``, after its slice.
-_MOST_AHEAD = 1_000
+_MAX_RECORDS_AHEAD = 1_000
 #: The first records of a slice show how large records are.
 _SAMPLE_RECORDS = 500
 #: A batch waits this long for more records.
 _GATHER_SECONDS = 0.005
 _POLL_SECONDS = 1.0
 #: If the brokers deliver no record of a slice in this time, the read fails.
-_SILENT_SECONDS = 30.0
+_RESPONSE_TIMEOUT_SECONDS = 30.0
 
 _HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 _RAW = [
@@ -78,7 +78,7 @@ _HARMLESS = {
 _OBJECTS_BEFORE_COLLECTION = 200_000
 
 #: Topic and partition.
-_Place = tuple[str, int]
+_TopicPartition = tuple[str, int]
 
 
 class SliceReader:
@@ -108,20 +108,20 @@ class SliceReader:
         self._keeps_partitions = keeps_partitions
         self._consumer = Consumer({**_DEFAULTS, **settings, **_FIXED})
         #: The offset after the last record that was returned, per assigned partition.
-        self._positions: dict[_Place, int] = {}
+        self._positions: dict[_TopicPartition, int] = {}
         #: The end of a partition, if the client has returned all records before it. The client
         #: reports an end once, also if several slices without records have this end.
-        self._ends: dict[_Place, int] = {}
+        self._ends: dict[_TopicPartition, int] = {}
         #: Records after the end of a slice.
-        self._ahead: dict[_Place, list[Message]] = {}
+        self._ahead: dict[_TopicPartition, list[Message]] = {}
 
     def read(
-        self, wanted: Sequence[KafkaSlice], headers: Mapping[str, bool] | None = None
+        self, slices: Sequence[KafkaSlice], headers: Mapping[str, bool] | None = None
     ) -> Generator[tuple[str, pa.RecordBatch]]:
         """Yield the topic and the raw records of slices, each partition in the order of offsets.
 
         Args:
-            wanted: At most one slice per partition.
+            slices: At most one slice per partition.
             headers: Topic -> whether its headers are read. Batches of a topic that is missing here
                 have no column ``headers``.
 
@@ -129,7 +129,7 @@ class SliceReader:
             RecordsLost: Kafka has deleted records of a slice.
             KafkaUnavailable: The brokers do not return the records, or reject the client.
         """
-        unread = {(part.topic, part.partition): part for part in wanted}
+        unread = {(part.topic, part.partition): part for part in slices}
         self._assign(unread)
         try:
             yield from self._read(unread, headers or {})
@@ -139,101 +139,113 @@ class SliceReader:
                 self._unassign(list(self._positions))
 
     def _read(
-        self, unread: dict[_Place, KafkaSlice], headers: Mapping[str, bool]
+        self, unread: dict[_TopicPartition, KafkaSlice], headers: Mapping[str, bool]
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Yield as ``read`` does, and remove each slice from ``unread`` when it has ended."""
-        found = {place: self._ahead.pop(place, []) for place in unread}
+        found = {
+            topic_partition: self._ahead.pop(topic_partition, []) for topic_partition in unread
+        }
         size = _SAMPLE_RECORDS
         arrived_at = time.monotonic()
         while True:
-            for place, messages in found.items():
-                part = unread.get(place)
-                if part is None and place in self._positions:
-                    self._keep(place, messages)
+            for topic_partition, messages in found.items():
+                part = unread.get(topic_partition)
+                if part is None and topic_partition in self._positions:
+                    self._keep(topic_partition, messages)
                     continue
-                records = self._without_errors(place, messages)
+                records = self._without_errors(topic_partition, messages)
                 if part is None:
                     # The client can return a record after its partition was unassigned.
                     continue
-                of_slice, is_done = self._cut(part, records)
-                if of_slice:
-                    size = _records_at_a_time(of_slice)
+                slice_records, is_done = self._cut(part, records)
+                if slice_records:
+                    size = _records_at_a_time(slice_records)
                     batch = raw_records(
-                        of_slice, part.partition, has_headers=headers.get(part.topic)
+                        slice_records, part.partition, has_headers=headers.get(part.topic)
                     )
                     yield part.topic, batch
                 if is_done:
-                    self._positions[place] = part.end
-                    del unread[place]
+                    self._positions[topic_partition] = part.end
+                    del unread[topic_partition]
             if not unread:
                 return
             # A partition with many more records would delay the others.
             self._unassign([p for p in self._ahead if p not in unread and self._is_far_ahead(p)])
-            left = sum(part.end - self._positions[place] for place, part in unread.items())
-            found = self._fetch(min(size, left))
+            remaining = sum(
+                part.end - self._positions[topic_partition]
+                for topic_partition, part in unread.items()
+            )
+            found = self._fetch(min(size, remaining))
             if not unread.keys().isdisjoint(found):
                 arrived_at = time.monotonic()
-            elif time.monotonic() - arrived_at > _SILENT_SECONDS:
+            elif time.monotonic() - arrived_at > _RESPONSE_TIMEOUT_SECONDS:
                 raise _unavailable(next(iter(unread)), KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
 
-    def _keep(self, place: _Place, messages: list[Message]) -> None:
+    def _keep(self, topic_partition: _TopicPartition, messages: list[Message]) -> None:
         """Keep records for the next slice of a partition, which this read does not need."""
         try:
-            records = self._without_errors(place, messages)
+            records = self._without_errors(topic_partition, messages)
         except (KafkaUnavailable, RecordsLost):
             # If it persists, the next slice of the partition reports it.
-            self._unassign([place])
+            self._unassign([topic_partition])
             return
         if records:
-            self._ahead.setdefault(place, []).extend(records)
+            self._ahead.setdefault(topic_partition, []).extend(records)
 
-    def _is_far_ahead(self, place: _Place) -> bool:
+    def _is_far_ahead(self, topic_partition: _TopicPartition) -> bool:
         """Return whether the records that are kept for the next slice are many or large.
 
         Live slices are short, and new records arrive during a read. If their partition were
         unassigned, the next batch would wait longer for them than it needs in total.
         """
-        ahead = self._ahead[place]
-        return len(ahead) > _MOST_AHEAD or sum(map(len, ahead)) > _BATCH_BYTES
+        ahead = self._ahead[topic_partition]
+        return len(ahead) > _MAX_RECORDS_AHEAD or sum(map(len, ahead)) > _BATCH_BYTES
 
     def close(self) -> None:
         """Close the connections."""
         self._consumer.close()
 
-    def _assign(self, wanted: Mapping[_Place, KafkaSlice]) -> None:
+    def _assign(self, slices: Mapping[_TopicPartition, KafkaSlice]) -> None:
         """Assign the partitions of slices, each at its start."""
         moved = {
-            place: part
-            for place, part in wanted.items()
-            if self._positions.get(place) != part.start
+            topic_partition: part
+            for topic_partition, part in slices.items()
+            if self._positions.get(topic_partition) != part.start
         }
-        unwanted = () if self._keeps_partitions else self._positions.keys() - wanted.keys()
+        unwanted = () if self._keeps_partitions else self._positions.keys() - slices.keys()
         self._unassign([p for p in self._positions if p in moved or p in unwanted])
         if moved:
-            starts = [TopicPartition(*place, part.start) for place, part in moved.items()]
+            starts = [
+                TopicPartition(*topic_partition, part.start)
+                for topic_partition, part in moved.items()
+            ]
             self._consumer.incremental_assign(starts)
-            self._positions |= {place: part.start for place, part in moved.items()}
+            self._positions |= {
+                topic_partition: part.start for topic_partition, part in moved.items()
+            }
 
-    def _unassign(self, places: Sequence[_Place]) -> None:
+    def _unassign(self, topic_partitions: Sequence[_TopicPartition]) -> None:
         """Fetch no more records of partitions, and drop the records that are fetched."""
-        if places:
-            self._consumer.incremental_unassign([TopicPartition(*place) for place in places])
-        for place in places:
-            del self._positions[place]
-            self._ahead.pop(place, None)
-            self._ends.pop(place, None)
+        if topic_partitions:
+            self._consumer.incremental_unassign(
+                [TopicPartition(*topic_partition) for topic_partition in topic_partitions]
+            )
+        for topic_partition in topic_partitions:
+            del self._positions[topic_partition]
+            self._ahead.pop(topic_partition, None)
+            self._ends.pop(topic_partition, None)
 
-    def _fetch(self, most: int) -> dict[_Place, list[Message]]:
+    def _fetch(self, max_records: int) -> dict[_TopicPartition, list[Message]]:
         """Return the next messages by partition. Empty if no message arrives in a second."""
         first = self._consumer.poll(_POLL_SECONDS)
         if first is None:
             return {}
         messages = [first]
-        if most > 1:
-            messages += self._consumer.consume(most - 1, _GATHER_SECONDS)
+        if max_records > 1:
+            messages += self._consumer.consume(max_records - 1, _GATHER_SECONDS)
         if len(self._positions) == 1:
             return {next(iter(self._positions)): messages}
-        found: dict[_Place, list[Message]] = {}
+        found: dict[_TopicPartition, list[Message]] = {}
         for message in messages:
             found.setdefault((message.topic() or "", message.partition() or 0), []).append(message)
         return found
@@ -243,19 +255,21 @@ class SliceReader:
 
         Records after its end are kept for the next slice of the partition.
         """
-        place = (part.topic, part.partition)
-        has_ended = self._ends.get(place, 0) >= part.end
+        topic_partition = (part.topic, part.partition)
+        has_ended = self._ends.get(topic_partition, 0) >= part.end
         if not records:
             return [], has_ended
         last = _offset(records[-1])
         if last < part.end:
-            self._positions[place] = last + 1
+            self._positions[topic_partition] = last + 1
             return records, has_ended or last == part.end - 1
         count = bisect_left(records, part.end, key=_offset)
-        self._ahead[place] = records[count:]
+        self._ahead[topic_partition] = records[count:]
         return records[:count], True
 
-    def _without_errors(self, place: _Place, messages: list[Message]) -> list[Message]:
+    def _without_errors(
+        self, topic_partition: _TopicPartition, messages: list[Message]
+    ) -> list[Message]:
         """Return the records among messages, and keep the end of the partition.
 
         Raises:
@@ -269,34 +283,36 @@ class SliceReader:
             assert error is not None
             code = error.code()
             if code == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the library's name
-                self._ends[place] = _offset(message)
+                self._ends[topic_partition] = _offset(message)
             elif code in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001
-                self._skip(place, error)
+                self._skip(topic_partition, error)
             elif code not in _HARMLESS:
-                raise _unavailable(place, error)
+                raise _unavailable(topic_partition, error)
         return [message for message in messages if message.error() is None]
 
-    def _skip(self, place: _Place, error: KafkaError) -> None:
+    def _skip(self, topic_partition: _TopicPartition, error: KafkaError) -> None:
         """Continue at the first record of a partition that exists.
 
         Raises:
             RecordsLost: Records of the slice are deleted, and the run does not skip them.
         """
         if not self._skips_lost:
-            topic, partition = place
+            topic, partition = topic_partition
             message = (
                 f"topic {topic!r}, partition {partition}: Kafka deleted records before they were "
                 f"read ({error.name()})"
             )
             raise RecordsLost(message)
-        first, _ = self._consumer.get_watermark_offsets(TopicPartition(*place), _SILENT_SECONDS)
-        self._unassign([place])
-        self._consumer.incremental_assign([TopicPartition(*place, first)])
-        self._positions[place] = self._ends[place] = first
+        first, _ = self._consumer.get_watermark_offsets(
+            TopicPartition(*topic_partition), _RESPONSE_TIMEOUT_SECONDS
+        )
+        self._unassign([topic_partition])
+        self._consumer.incremental_assign([TopicPartition(*topic_partition, first)])
+        self._positions[topic_partition] = self._ends[topic_partition] = first
 
 
-def _unavailable(place: _Place, error: KafkaError) -> KafkaUnavailable:
-    topic, partition = place
+def _unavailable(topic_partition: _TopicPartition, error: KafkaError) -> KafkaUnavailable:
+    topic, partition = topic_partition
     return unavailable(f"topic {topic!r}, partition {partition},", error)
 
 

@@ -40,7 +40,7 @@ _IMPORTED = (
 #: Environment variable of glibc -> the parameter of ``mallopt``. glibc reads these variables when a
 #: program starts, and not after a fork.
 _MALLOC_PARAMETERS = {"MALLOC_TRIM_THRESHOLD_": -1, "MALLOC_MMAP_THRESHOLD_": -3}
-_MOST_INT = 2**31 - 1
+_INT_MAX = 2**31 - 1
 #: Python does not count the threads of this module. After a fork, the module signals to threads
 #: that do not exist. The descriptor that it uses is then another file or socket.
 _WITH_THREADS = "obstore"
@@ -68,10 +68,10 @@ def start_fork_server(folder: Path) -> None:
     listening.bind(address)
     os.close(descriptor)
     listening.listen()
-    ends, lifeline = os.pipe()
+    parent_pipe, lifeline = os.pipe()
     if not os.fork():
-        serve_forks(listening, ends)
-    os.close(ends)
+        serve_forks(listening, parent_pipe)
+    os.close(parent_pipe)
     listening.close()
     _lifelines.append(lifeline)
 
@@ -87,14 +87,14 @@ def _has_process_descriptors() -> bool:
     return True
 
 
-def serve_forks(listening: socket.socket, ends: int) -> NoReturn:
-    """Fork a process for each client until the process at the other end of ``ends`` has ended."""
+def serve_forks(listening: socket.socket, parent_pipe: int) -> NoReturn:
+    """Fork a process for each client until the process with the other end of the pipe ends."""
     try:
         # A signal from the terminal is for the process that runs the topology.
         os.setsid()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
-        _close_others({listening.fileno(), ends})
+        _close_others({listening.fileno(), parent_pipe})
         _set_title("server of Spark's Python processes")
         for module in _IMPORTED:
             # If an optional dependency is not installed, a module is missing. The process that
@@ -102,7 +102,7 @@ def serve_forks(listening: socket.socket, ends: int) -> NoReturn:
             with suppress(ImportError):
                 import_module(module)
         gc.freeze()
-        _accept(listening, ends)
+        _accept(listening, parent_pipe)
     finally:
         os._exit(0)
 
@@ -119,15 +119,15 @@ def _close_others(kept: set[int]) -> None:
                 os.close(descriptor)
 
 
-def _accept(listening: socket.socket, ends: int) -> None:
+def _accept(listening: socket.socket, parent_pipe: int) -> None:
     selector = selectors.DefaultSelector()
     selector.register(listening, selectors.EVENT_READ)
-    selector.register(ends, selectors.EVENT_READ)
+    selector.register(parent_pipe, selectors.EVENT_READ)
     #: Descriptor of a forked process -> its number and the connection of its client.
     clients: dict[int, tuple[int, socket.socket]] = {}
     while True:
         for key, _ in selector.select():
-            if key.fd == ends:
+            if key.fd == parent_pipe:
                 return
             if key.fd in clients:
                 selector.unregister(key.fd)
@@ -155,8 +155,8 @@ def _run(client: socket.socket) -> NoReturn:
         _close_others({client.fileno()})
         message, received, _, _ = socket.recv_fds(client, MESSAGE_BYTES, 3)
         client.close()
-        for descriptor, place in zip(received, range(3), strict=True):
-            os.dup2(descriptor, place)
+        for descriptor, target in zip(received, range(3), strict=True):
+            os.dup2(descriptor, target)
             os.close(descriptor)
         count, *parts = message.split(b"\0")
         words, variables = parts[: int(count)], parts[int(count) :]
@@ -192,7 +192,7 @@ def _set_malloc() -> None:
     libc = ctypes.CDLL(None)
     for name, parameter in _MALLOC_PARAMETERS.items():
         if name in os.environ and hasattr(libc, "mallopt"):
-            libc.mallopt(parameter, min(int(os.environ[name]), _MOST_INT))
+            libc.mallopt(parameter, min(int(os.environ[name]), _INT_MAX))
 
 
 def _set_title(title: str) -> None:

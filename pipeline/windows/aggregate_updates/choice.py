@@ -6,18 +6,18 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from oriel.pipeline.windows.aggregate_updates.contract import AggregateUpdatesEngine
-from oriel.pipeline.windows.aggregate_updates.functions import FoldUpdatesEngine
+from oriel.pipeline.windows.aggregate_updates.functions import FunctionUpdatesEngine
 from oriel.pipeline.windows.aggregate_updates.grid import ColumnUpdatesEngine
 from oriel.pipeline.windows.aggregate_updates.sessions import (
     SessionColumnUpdatesEngine,
-    SessionFoldUpdatesEngine,
+    SessionFunctionUpdatesEngine,
 )
 from oriel.pipeline.windows.aggregate_updates.sliding import SlidingColumnUpdatesEngine
-from oriel.pipeline.windows.aggregate_updates.sliding_functions import SlidingFoldUpdatesEngine
+from oriel.pipeline.windows.aggregate_updates.sliding_functions import SlidingFunctionUpdatesEngine
 from oriel.pipeline.windows.aggregates import Aggregate
 from oriel.pipeline.windows.definitions import Kind, Windows
-from oriel.pipeline.windows.functions import Fold
-from oriel.pipeline.windows.joins import RECORDS, SideRows
+from oriel.pipeline.windows.functions import UserFunctions
+from oriel.pipeline.windows.joins import RECORDS, InputRows
 
 
 class _Engines(NamedTuple):
@@ -28,21 +28,21 @@ class _Engines(NamedTuple):
 
 
 _ENGINES: Mapping[Kind, _Engines] = {
-    "tumbling": _Engines(ColumnUpdatesEngine, FoldUpdatesEngine),
-    "hopping": _Engines(ColumnUpdatesEngine, FoldUpdatesEngine),
-    "none": _Engines(ColumnUpdatesEngine, FoldUpdatesEngine),
-    "sliding": _Engines(SlidingColumnUpdatesEngine, SlidingFoldUpdatesEngine),
-    "session": _Engines(SessionColumnUpdatesEngine, SessionFoldUpdatesEngine),
+    "tumbling": _Engines(ColumnUpdatesEngine, FunctionUpdatesEngine),
+    "hopping": _Engines(ColumnUpdatesEngine, FunctionUpdatesEngine),
+    "none": _Engines(ColumnUpdatesEngine, FunctionUpdatesEngine),
+    "sliding": _Engines(SlidingColumnUpdatesEngine, SlidingFunctionUpdatesEngine),
+    "session": _Engines(SessionColumnUpdatesEngine, SessionFunctionUpdatesEngine),
 }
 
 
 def updates_engine_for(
     windows: Windows,
-    aggregates: Mapping[str, Aggregate] | Fold,
+    aggregates: Mapping[str, Aggregate] | UserFunctions,
     values: pa.Schema,
     carried: pa.Schema | None = None,
     *,
-    sides: Sequence[SideRows] = (RECORDS,),
+    inputs: Sequence[InputRows] = (RECORDS,),
     reason: Callable[[str], str] = str,
 ) -> AggregateUpdatesEngine:
     """Return the engine of the updates of an aggregation.
@@ -50,10 +50,10 @@ def updates_engine_for(
     Args:
         windows: The definition of the windows.
         aggregates: Named aggregates by the name of their column, or the functions of a user.
-            Named aggregates must fit the rows of ``sides``.
+            Named aggregates must fit the rows of ``inputs``.
         values: The columns of the values.
         carried: Columns that the state keeps for the caller.
-        sides: The rows of each input stream.
+        inputs: The rows of each input stream.
         reason: Returns the text of the reason for which a record is rejected.
 
     Raises:
@@ -61,6 +61,8 @@ def updates_engine_for(
             engine needs.
     """
     engines = _ENGINES[windows.kind]
-    if not isinstance(aggregates, Fold):
-        return engines.declarative(windows, aggregates, values, carried, sides=sides)
-    return engines.functions(windows, aggregates, values, carried, sides=sides, reason=reason)
+    if not isinstance(aggregates, UserFunctions):
+        return engines.declarative(windows, aggregates, values, carried, inputs=inputs)
+    return engines.functions(
+        windows, aggregates, values, carried, inputs=inputs, rejection_text=reason
+    )

@@ -24,25 +24,25 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows.arrays import Flags, Ints, heads, places_in_runs
+from oriel.pipeline.windows.arrays import Flags, Ints, positions_in_runs, run_starts
 from oriel.pipeline.windows.definitions import LEFT, Windows
 from oriel.pipeline.windows.engines import Times
 from oriel.pipeline.windows.joins import (
+    INPUT_FIELDS,
     RESULT_FIELDS,
     SIDE,
-    SIDE_FIELDS,
     STREAM_TIME,
     Clocks,
+    InputLogs,
+    InputRows,
     JoinEngine,
     JoinResult,
-    SideLogs,
-    SideRows,
-    effect_order,
+    apply_order,
     replaced,
-    values_beside,
+    value_fields,
 )
 from oriel.pipeline.windows.records import (
-    EFFECT,
+    APPLY_ORDER,
     LINEAGE,
     NULL_VALUE,
     extended_by,
@@ -109,36 +109,36 @@ class AggregateUpdatesEngine(JoinEngine):
         types: Mapping[str, pa.DataType],
         carried: pa.Schema | None,
         *,
-        sides: Sequence[SideRows],
+        inputs: Sequence[InputRows],
     ) -> None:
         """Read ``values`` of a record, and return aggregates of ``types``.
 
-        ``sides`` describe the rows of the stream, or of each of several streams.
+        ``inputs`` describe the rows of the stream, or of each of several streams.
 
         Raises:
             IllegalArgument: An aggregate or a value has a name that the operator needs.
         """
         self.windows = windows
         # With several streams, an update is a row, and not a record of one stream.
-        self.keeps_records = self.keeps_order = len(sides) == 1
+        self.keeps_records = self.keeps_order = len(inputs) == 1
         self.owns_stream_time = self.keeps_order and windows.kind != "none"
         self.takes_null_values = windows.rule.takes_null_values
         self.makes_elements = windows.rule.changes_several
-        self._sides, self._logs = len(sides), SideLogs([each.lineage for each in sides])
-        self._rows = rows = sides[LEFT] if len(sides) == 1 else self._logs.merged
-        self._place_fields = (*SIDE_FIELDS, *rows.lineage.fields)
+        self._sides, self._logs = len(inputs), InputLogs([each.lineage for each in inputs])
+        self._rows = rows = inputs[LEFT] if len(inputs) == 1 else self._logs.merged
+        self._record_id_fields = (*INPUT_FIELDS, *rows.lineage.fields)
         self._carried = list(carried or ())
         bounds = () if windows.kind == "none" else WINDOW_BOUNDS
         given = pa.schema([*types.items(), *bounds])
         own = (*RESULT_FIELDS, NULL_VALUE, _REASON)
-        results = values_beside(own, carried, [given])
+        results = value_fields(own, carried, [given])
         # The columns of the apply order in addition to record id and time. Several streams become
         # one stream here, which creates the column of the apply order.
-        of_sides = lineage_fields(side.lineage for side in sides)
-        self._order_fields = rows.order_fields if len(sides) == 1 else of_sides
-        beside = [*SIDE_FIELDS, *self._order_fields, NULL_VALUE, *self._carried]
-        values_beside(tuple(beside), None, [values])
-        self.record_schema = pa.schema([*beside, *values])
+        of_sides = lineage_fields(side.lineage for side in inputs)
+        self._order_fields = rows.order_fields if len(inputs) == 1 else of_sides
+        record_fields = [*INPUT_FIELDS, *self._order_fields, NULL_VALUE, *self._carried]
+        value_fields(tuple(record_fields), None, [values])
+        self.record_schema = pa.schema([*record_fields, *values])
         self.row_schema = pa.schema(types.items())
         self.result_schema = pa.schema([*own, *results])
 
@@ -158,7 +158,7 @@ class AggregateUpdatesEngine(JoinEngine):
         time buckets that ``touched_units`` and ``due`` name.
         """
         batch = self._of_one_stream(self._read(batch))
-        batch = batch.take(pa.array(effect_order(batch))).combine_chunks()
+        batch = batch.take(pa.array(apply_order(batch))).combine_chunks()
         updates = self._updated(state.combine_chunks(), batch, self.close_ms(times.after))
         rejected = np.array(list(updates.rejected), dtype=np.int64)
         rows = self._results(batch.take(pa.array(updates.record)), updates)
@@ -168,20 +168,20 @@ class AggregateUpdatesEngine(JoinEngine):
                 replaced(piece, {"partition": np.asarray(piece["partition"]) // self._sides})
                 for piece in pieces
             ]
-        is_silent = np.ones(len(batch), dtype=np.bool_)
-        is_silent[updates.record] = False
-        told = len(batch) - int(is_silent.sum())
-        is_silent[rejected] = is_silent[updates.late] = False
+        without_update = np.ones(len(batch), dtype=np.bool_)
+        without_update[updates.record] = False
+        emitting = len(batch) - int(without_update.sum())
+        without_update[rejected] = without_update[updates.late] = False
         flattened = elements = 0
         if self.windows.rule.changes_several:
             # A flattened record becomes several of the same record, which was counted earlier.
-            flattened = 0 if self._rows.are_elements else told
-            elements = len(rows) - (told - flattened)
+            flattened = 0 if self._rows.are_flattened else emitting
+            elements = len(rows) - (emitting - flattened)
         return JoinResult(
             updates.state,
             pieces,
             late=self._by_side(batch.take(pa.array(updates.late))),
-            filtered=self._by_side(batch.filter(pa.array(is_silent))),
+            filtered=self._by_side(batch.filter(pa.array(without_update))),
             flattened=flattened,
             elements=elements,
             before=updates.before,
@@ -204,7 +204,7 @@ class AggregateUpdatesEngine(JoinEngine):
         partition = np.asarray(batch["partition"]).astype(np.int64)
         by_side = partition * self._sides + np.asarray(batch[SIDE.name])
         batch = with_column(batch, LINEAGE, self._logs.merged_lineages(batch))
-        batch = with_column(batch, EFFECT, effect)
+        batch = with_column(batch, APPLY_ORDER, effect)
         return replaced(batch, {"partition": by_side})
 
     def _by_side(self, records: pa.Table) -> tuple[int, ...]:
@@ -215,7 +215,7 @@ class AggregateUpdatesEngine(JoinEngine):
         """Return the rows as results. ``records`` has the record of each row."""
         columns = {
             LINEAGE.name: pa.nulls(len(records), LINEAGE.type),
-            **{field.name: records[field.name] for field in self._place_fields},
+            **{field.name: records[field.name] for field in self._record_id_fields},
             "timestamp_ms": pa.array(updates.timestamp_ms),
             "window_start_ms": updates.start_ms,
             "window_end_ms": updates.end_ms,
@@ -224,7 +224,7 @@ class AggregateUpdatesEngine(JoinEngine):
             **updates.columns,
         }
         if self.windows.rule.changes_several:
-            in_record = places_in_runs(heads(updates.record))
+            in_record = positions_in_runs(run_starts(updates.record))
             columns[LINEAGE.name] = self._row_lineages(records, in_record)
         names = self.result_schema.names
         return pa.table([columns[name] for name in names], self.result_schema)
@@ -241,7 +241,7 @@ class AggregateUpdatesEngine(JoinEngine):
 
     def _rejected(self, records: pa.Table, updates: Updates) -> pa.Table:
         """Return the records on which a function raised, with the reason and without a row."""
-        columns = {field.name: records[field.name] for field in self._place_fields}
+        columns = {field.name: records[field.name] for field in self._record_id_fields}
         if self.windows.rule.changes_several and self._rows.lineage.length:
             # A flattened record has no row here, but a lineage of the same form as its rows.
             first = np.zeros(len(records), dtype=np.int64)

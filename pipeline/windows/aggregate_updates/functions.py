@@ -14,14 +14,19 @@ from oriel.pipeline.windows.aggregate_updates.grid import (
 )
 from oriel.pipeline.windows.arrays import Ints, Ranges
 from oriel.pipeline.windows.definitions import NoWindows, TimeWindows
-from oriel.pipeline.windows.functions import Fold, Rejected, fold_values, in_partition_order
-from oriel.pipeline.windows.joins import RECORDS, SideRows
+from oriel.pipeline.windows.functions import (
+    Rejected,
+    UserFunctions,
+    function_values,
+    in_partition_order,
+)
+from oriel.pipeline.windows.joins import RECORDS, InputRows
 
 #: (key, window start in ms) -> partition -> (aggregate, its time in ms).
-_Parts = dict[tuple[str, int], dict[int, tuple[Any, int]]]
+_PartitionAggregates = dict[tuple[str, int], dict[int, tuple[Any, int]]]
 
 
-class FoldUpdatesEngine(GridUpdatesEngine):
+class FunctionUpdatesEngine(GridUpdatesEngine):
     """The updates by functions of a user, which are called record by record.
 
     The state has one row per key, window and source partition, like the state of
@@ -33,54 +38,54 @@ class FoldUpdatesEngine(GridUpdatesEngine):
     def __init__(
         self,
         windows: TimeWindows | NoWindows,
-        fold: Fold,
+        functions: UserFunctions,
         values: pa.Schema,
         carried: pa.Schema | None = None,
         *,
-        sides: Sequence[SideRows] = (RECORDS,),
-        reason: Callable[[str], str] = str,
+        inputs: Sequence[InputRows] = (RECORDS,),
+        rejection_text: Callable[[str], str] = str,
     ) -> None:
-        """Aggregate ``values`` by the functions of ``fold``.
+        """Aggregate ``values`` by the functions of ``functions``.
 
-        ``reason`` returns the text of the reason for which a record is rejected.
+        ``rejection_text`` returns the text of the reason for which a record is rejected.
 
         Raises:
             IllegalArgument: An aggregate has the name of a column that the engine needs.
         """
-        fields = [pa.field("partition", pa.int32())], list(pa.schema(fold.types))
-        super().__init__(windows, values, fold.types, fields, carried, sides=sides)
-        self._fold, self._values, self._reason = fold, values, reason
+        fields = [pa.field("partition", pa.int32())], list(pa.schema(functions.types))
+        super().__init__(windows, values, functions.types, fields, carried, inputs=inputs)
+        self._fold, self._values, self._reason = functions, values, rejection_text
 
     def _changed(self, state: pa.Table, entries: GridEntries) -> ChangedRows:
-        parts = self._read_parts(state)
-        told: list[tuple[int, Any, int]] = []
+        parts = self._read_partition_aggregates(state)
+        emitted: list[tuple[int, Any, int]] = []
         rejected: dict[int, str] = {}
         batch, bounds = entries.batch, Ranges.side_by_side(entries.windows.sizes).pairs()
         names = ("key", "partition", "timestamp_ms")
         columns = (batch[name].to_pylist() for name in names)
-        records = zip(*columns, fold_values(batch, self._values), bounds, strict=True)
+        records = zip(*columns, function_values(batch, self._values), bounds, strict=True)
         starts = entries.start_ms.tolist()
-        subtracts, is_completed = (flags.tolist() for flags in self._changes(batch))
+        is_deletion, is_completed = (flags.tolist() for flags in self._changes(batch))
         # An update of a table can delete the row of a group and then add a value to the group. The
         # new row then starts without an aggregate, but with the time of the deleted row.
-        removed = none = None, -1
-        for number, (key, own_partition, time_ms, value, (low, high)) in enumerate(records):
+        deleted_now = not_deleted = None, -1
+        for index, (key, record_partition, time_ms, value, (low, high)) in enumerate(records):
             # With several streams, the partition is partition * streams + stream, as in a store.
-            stream = own_partition % len(self._fold.aggregators)
-            partition = self._fold.fold_partition(own_partition)
+            stream = record_partition % len(self._fold.aggregators)
+            partition = self._fold.aggregation_group(record_partition)
             changed: dict[int, tuple[Any, int]] = {}
-            in_its_place, removed = removed, none
+            deleted_before, deleted_now = deleted_now, not_deleted
             try:
                 for entry in range(low, high):
                     own = parts.get((key, starts[entry]), {})
-                    aggregate, newest_ms = own.get(partition, in_its_place)
-                    if subtracts[number]:
+                    aggregate, newest_ms = own.get(partition, deleted_before)
+                    if is_deletion[index]:
                         after = self._fold.subtracted(key, value, aggregate)
                     else:
                         after = self._fold.applied(stream, key, value, aggregate)
                     changed[entry] = after, max(newest_ms, time_ms)
             except Rejected as error:
-                rejected[number] = self._reason(str(error))
+                rejected[index] = self._reason(str(error))
                 continue
             for entry, part in changed.items():
                 own = parts.setdefault((key, starts[entry]), {})
@@ -89,23 +94,23 @@ class FoldUpdatesEngine(GridUpdatesEngine):
                     # The next record starts a new aggregate with its own time (semantics.md#9).
                     # Only a row that completes the same update keeps the time of the deleted row.
                     del own[partition]
-                    removed = part if is_completed[number] else none
-                if not is_completed[number]:
+                    deleted_now = part if is_completed[index] else not_deleted
+                if not is_completed[index]:
                     row, newest_ms = self._row(key, own)
-                    told.append((entry, row, newest_ms if own else part[1]))
+                    emitted.append((entry, row, newest_ms if own else part[1]))
         return ChangedRows(
             self._state_rows(parts, state, batch),
-            np.array([entry for entry, _, _ in told], dtype=np.int64),
-            self._fold.columns([row for _, row, _ in told]),
-            np.array([time_ms for _, _, time_ms in told], dtype=np.int64),
-            np.array([row is None for _, row, _ in told], dtype=np.bool_),
+            np.array([entry for entry, _, _ in emitted], dtype=np.int64),
+            self._fold.columns([row for _, row, _ in emitted]),
+            np.array([time_ms for _, _, time_ms in emitted], dtype=np.int64),
+            np.array([row is None for _, row, _ in emitted], dtype=np.bool_),
             rejected,
         )
 
     def _rows_in(self, state: pa.Table) -> tuple[pa.Array, Ints, Mapping[str, pa.Array], Ints]:
         rows = [
             (key, start_ms, *self._row(key, own))
-            for (key, start_ms), own in self._read_parts(state).items()
+            for (key, start_ms), own in self._read_partition_aggregates(state).items()
         ]
         keys, starts, aggregates, times = zip(*rows, strict=True) if rows else ((), (), (), ())
         start_ms, time_ms = (np.array(numbers, dtype=np.int64) for numbers in (starts, times))
@@ -116,12 +121,12 @@ class FoldUpdatesEngine(GridUpdatesEngine):
 
         ``own`` has the aggregate and the time of each partition. Without any, the time is -1.
         """
-        by_partition = [(place, aggregate) for place, (aggregate, _) in own.items()]
+        by_partition = [(partition, aggregate) for partition, (aggregate, _) in own.items()]
         newest_ms = max((newest_ms for _, newest_ms in own.values()), default=-1)
         return in_partition_order(self._fold, key, by_partition), newest_ms
 
-    def _read_parts(self, state: pa.Table) -> _Parts:
-        parts: _Parts = {}
+    def _read_partition_aggregates(self, state: pa.Table) -> _PartitionAggregates:
+        parts: _PartitionAggregates = {}
         names = ("key", WINDOW_BOUNDS[0].name, "partition", "timestamp_ms")
         columns = (state[name].to_pylist() for name in names)
         for key, start_ms, partition, time_ms, aggregate in zip(
@@ -130,20 +135,22 @@ class FoldUpdatesEngine(GridUpdatesEngine):
             parts.setdefault((key, start_ms), {})[partition] = aggregate, time_ms
         return parts
 
-    def _state_rows(self, parts: _Parts, state: pa.Table, batch: pa.Table) -> pa.Table:
+    def _state_rows(
+        self, parts: _PartitionAggregates, state: pa.Table, batch: pa.Table
+    ) -> pa.Table:
         """Return the next state. All records of a key have the same carried columns."""
         names = ["key", *(field.name for field in self._carried)]
         both = pa.concat_tables([state.select(names), batch.select(names)])
         carried = {row["key"]: row for row in both.to_pylist()}
         rows = [
-            (key, start_ms, place, *part)
+            (key, start_ms, partition, *part)
             for (key, start_ms), own in parts.items()
-            for place, part in own.items()
+            for partition, part in own.items()
         ]
         columns = {
             "key": [key for key, *_ in rows],
             WINDOW_BOUNDS[0].name: [start_ms for _, start_ms, *_ in rows],
-            "partition": [place for _, _, place, *_ in rows],
+            "partition": [partition for _, _, partition, *_ in rows],
             **{name: [carried[key][name] for key, *_ in rows] for name in names[1:]},
             **self._fold.columns([aggregate for *_, aggregate, _ in rows]),
             "timestamp_ms": [time_ms for *_, time_ms in rows],

@@ -14,12 +14,20 @@ from oriel.pipeline.windows.aggregate_updates.contract import (
     Updates,
 )
 from oriel.pipeline.windows.aggregate_updates.running import running
-from oriel.pipeline.windows.aggregates import Aggregate, PartColumns
-from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, coded_keys, heads, pair_order, tails
+from oriel.pipeline.windows.aggregates import Aggregate, PartialAggregates
+from oriel.pipeline.windows.arrays import (
+    Flags,
+    Ints,
+    Ranges,
+    coded_keys,
+    pair_order,
+    run_ends,
+    run_starts,
+)
 from oriel.pipeline.windows.definitions import NoWindows, TimeWindows
 from oriel.pipeline.windows.engines import WindowGrid
-from oriel.pipeline.windows.joins import RECORDS, SideRows
-from oriel.pipeline.windows.records import rows_schema, takes_away, update_keys
+from oriel.pipeline.windows.joins import RECORDS, InputRows
+from oriel.pipeline.windows.records import are_retractions, rows_schema, update_keys
 
 
 class GridEntries(NamedTuple):
@@ -71,14 +79,14 @@ class GridUpdatesEngine(AggregateUpdatesEngine):
         state_fields: tuple[list[pa.Field], list[pa.Field]],
         carried: pa.Schema | None,
         *,
-        sides: Sequence[SideRows],
+        inputs: Sequence[InputRows],
     ) -> None:
         """Read ``values`` of a record, and return aggregates of ``types``.
 
         ``state_fields`` are the columns that distinguish the rows of a window, and the columns of
         aggregates.
         """
-        super().__init__(windows, values, types, carried, sides=sides)
+        super().__init__(windows, values, types, carried, inputs=inputs)
         place, aggregates = state_fields
         self.state_schema = rows_schema([WINDOW_BOUNDS[0], *place], self._carried, aggregates)
         self._grid = WindowGrid(windows)
@@ -100,7 +108,7 @@ class GridUpdatesEngine(AggregateUpdatesEngine):
         changed = self._changed(state, entries)
         is_open = self._grid.is_open(starts_of(changed.state), close_ms)
         before = None
-        if self.tells_before:
+        if self.returns_before:
             of_keys = pc.is_in(state["key"], value_set=entries.batch["key"].unique())
             before = self._rows_of(state.filter(of_keys).combine_chunks())
         start_ms = entries.start_ms[changed.entry]
@@ -152,9 +160,9 @@ class GridUpdatesEngine(AggregateUpdatesEngine):
             none = np.zeros(len(batch), dtype=np.bool_)
             return none, none
         (key_code,), _ = coded_keys(batch["key"])
-        old = takes_away(batch)
+        old = are_retractions(batch)
         is_completed = np.zeros(len(batch), dtype=np.bool_)
-        is_completed[:-1] = old[:-1] & ~old[1:] & ~heads(key_code, *update_keys(batch))[1:]
+        is_completed[:-1] = old[:-1] & ~old[1:] & ~run_starts(key_code, *update_keys(batch))[1:]
         return old, is_completed
 
 
@@ -168,17 +176,17 @@ class ColumnUpdatesEngine(GridUpdatesEngine):
         values: pa.Schema,
         carried: pa.Schema | None = None,
         *,
-        sides: Sequence[SideRows] = (RECORDS,),
+        inputs: Sequence[InputRows] = (RECORDS,),
     ) -> None:
-        """Aggregate columns of ``values`` by ``aggregates`` that fit the rows of ``sides``.
+        """Aggregate columns of ``values`` by ``aggregates`` that fit the rows of ``inputs``.
 
         Raises:
             IllegalArgument: An aggregate does not fit ``values``, or its name is taken.
         """
-        self._columns = PartColumns(aggregates, values, carried)
+        self._columns = PartialAggregates(aggregates, values, carried)
         super().__init__(
             windows, values, self._columns.aggregate_types, ([], self._columns.fields), carried,
-            sides=sides,
+            inputs=inputs,
         )  # fmt: skip
 
     def _rows_in(self, state: pa.Table) -> tuple[pa.Array, Ints, Mapping[str, pa.Array], Ints]:
@@ -187,29 +195,29 @@ class ColumnUpdatesEngine(GridUpdatesEngine):
 
     def _changed(self, state: pa.Table, entries: GridEntries) -> ChangedRows:
         (state_code, code), keys = coded_keys(state["key"], entries.batch["key"])
-        alone = self._columns.of_each(entries.batch)
-        alone = alone.append_column("key", keys.take(pa.array(code)))
-        alone = alone.take(pa.array(entries.record)).append_column(
+        of_record = self._columns.of_each(entries.batch)
+        of_record = of_record.append_column("key", keys.take(pa.array(code)))
+        of_record = of_record.take(pa.array(entries.record)).append_column(
             WINDOW_BOUNDS[0], pa.array(entries.start_ms)
         )
-        rows = pa.concat_tables([state, alone.select(state.column_names).cast(state.schema)])
+        rows = pa.concat_tables([state, of_record.select(state.column_names).cast(state.schema)])
         # The state row of a window is before its entries, which keep their order.
         codes = np.concatenate([state_code, code[entries.record]])
         start_ms = starts_of(rows)
         order = pair_order(codes, start_ms)
-        head = heads(codes[order], start_ms[order])
+        head = run_starts(codes[order], start_ms[order])
         merged = running(self._columns, rows.take(pa.array(order)), head)
         place = np.empty(len(rows), dtype=np.int64)
         place[order] = np.arange(len(rows))
         _, is_completed = self._changes(entries.batch)
-        told = np.flatnonzero(~is_completed[entries.record])
-        after = merged.take(pa.array(place[len(state) + told])).combine_chunks()
+        emitted = np.flatnonzero(~is_completed[entries.record])
+        after = merged.take(pa.array(place[len(state) + emitted])).combine_chunks()
         return ChangedRows(
-            merged.filter(pa.array(tails(head))),
-            told,
+            merged.filter(pa.array(run_ends(head))),
+            emitted,
             self._columns.results(after),
             np.asarray(after["timestamp_ms"]),
-            np.zeros(len(told), dtype=np.bool_),
+            np.zeros(len(emitted), dtype=np.bool_),
             {},
         )
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows.aggregates import PartColumns
-from oriel.pipeline.windows.arrays import Flags, Ranges, places_in_runs
+from oriel.pipeline.windows.aggregates import PartialAggregates
+from oriel.pipeline.windows.arrays import Flags, Ranges, positions_in_runs
 
 
-def running(columns: PartColumns, rows: pa.Table, head: Flags) -> pa.Table:
+def running(columns: PartialAggregates, rows: pa.Table, starts_group: Flags) -> pa.Table:
     """Return for each state row the merge of all rows of its group up to this row.
 
     This is a prefix scan. The function merges adjacent rows into pairs and calls itself for the
@@ -18,18 +18,20 @@ def running(columns: PartColumns, rows: pa.Table, head: Flags) -> pa.Table:
     Args:
         columns: The partial aggregates of the rows.
         rows: The state rows, one group after the other.
-        head: True for the first row of each group.
+        starts_group: True for the first row of each group.
     """
-    of_group = places_in_runs(head)
-    if not of_group.any():
+    position_in_group = positions_in_runs(starts_group)
+    if not position_in_group.any():
         return rows
-    begins = of_group % 2 == 0
-    pair = np.cumsum(begins) - 1
-    pairs = running(columns, columns.merged(rows, Ranges.of_runs(begins)), head[begins])
+    starts_pair = position_in_group % 2 == 0
+    pair = np.cumsum(starts_pair) - 1
+    pairs = running(
+        columns, columns.merged(rows, Ranges.of_runs(starts_pair)), starts_group[starts_pair]
+    )
     # A row that begins a pair is merged with the pairs before it in its group, if any.
-    has_before = begins & (of_group > 0)
-    sizes = 1 + has_before
-    source = np.where(begins, len(pairs) + np.arange(len(rows)), pair).repeat(sizes)
+    has_earlier_pair = starts_pair & (position_in_group > 0)
+    sizes = 1 + has_earlier_pair
+    source = np.where(starts_pair, len(pairs) + np.arange(len(rows)), pair).repeat(sizes)
     parts = Ranges.side_by_side(sizes)
-    source[parts.low[has_before]] = pair[has_before] - 1
+    source[parts.low[has_earlier_pair]] = pair[has_earlier_pair] - 1
     return columns.merged(pa.concat_tables([pairs, rows]).take(pa.array(source)), parts)

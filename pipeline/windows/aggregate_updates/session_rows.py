@@ -41,10 +41,10 @@ class Sessions:
     @classmethod
     def of(cls, state: pa.Table, batch: pa.Table) -> Self:
         """Return the sessions of ``state``, and an unused version per record of ``batch``."""
-        room = [0] * len(batch)
+        unused = [0] * len(batch)
         names = ("window_start_ms", "window_end_ms", "reach_ms")
         partition = state["partition"].to_pylist() + batch["partition"].to_pylist()
-        start_ms, end_ms, reach_ms = (state[name].to_pylist() + room for name in names)
+        start_ms, end_ms, reach_ms = (state[name].to_pylist() + unused for name in names)
         is_old = [True] * len(state) + [False] * len(batch)
         return cls(partition, start_ms, end_ms, reach_ms, is_old, [True] * len(is_old))
 
@@ -99,62 +99,76 @@ class SessionRows(NamedTuple):
 
 
 def session_rows(
-    sessions: Sessions, state_code: Ints, code: Ints, is_several: Flags
+    sessions: Sessions, state_code: Ints, record_code: Ints, has_several_partitions: Flags
 ) -> SessionRows:
     """Return the rows that the records of a batch emit, in the order of the records.
 
     Args:
         sessions: The versions of the state and of the batch.
         state_code: The code of the key of each session in the state.
-        code: The code of the key of each record.
-        is_several: True for each key with sessions of several partitions.
+        record_code: The code of the key of each record.
+        has_several_partitions: True for each key with sessions of several partitions.
     """
     first = len(state_code)
     start_ms, end_ms = np.array(sessions.start_ms), np.array(sessions.end_ms)
     is_taken = np.array(sessions.taken[first:], dtype=np.bool_)
-    record = np.flatnonzero(is_taken & ~is_several[code])
+    record = np.flatnonzero(is_taken & ~has_several_partitions[record_code])
     # If the new session is [t, t], its row replaces the row with the same bounds, so no deletion is
     # emitted (semantics.md#4-4).
-    told = record[start_ms[first + record] != end_ms[first + record]].tolist()
-    joined = [sessions.joined.get(each, ()) for each in told]
-    gone = np.array(list(chain(*joined)), dtype=np.int64)
-    of_gone = np.repeat(np.array(told, dtype=np.int64), [len(each) for each in joined])
-    version = np.concatenate([gone, first + record])
+    deleting_records = record[start_ms[first + record] != end_ms[first + record]].tolist()
+    joined = [sessions.joined.get(each, ()) for each in deleting_records]
+    deleted = np.array(list(chain(*joined)), dtype=np.int64)
+    record_of_deleted = np.repeat(
+        np.array(deleting_records, dtype=np.int64), [len(each) for each in joined]
+    )
+    version = np.concatenate([deleted, first + record])
     sizes = np.zeros(len(version), dtype=np.int64)
-    sizes[len(gone) :] = np.array(sessions.stays, dtype=np.int64)[first + record]
+    sizes[len(deleted) :] = np.array(sessions.stays, dtype=np.int64)[first + record]
     bounds = start_ms[version], end_ms[version]
-    rows = SessionRows(np.concatenate([of_gone, record]), *bounds, sizes, version[sizes > 0])
-    rows = rows.followed_by(_linked_rows(sessions, state_code, code, is_several))
+    rows = SessionRows(
+        np.concatenate([record_of_deleted, record]), *bounds, sizes, version[sizes > 0]
+    )
+    rows = rows.followed_by(
+        _multi_partition_rows(sessions, state_code, record_code, has_several_partitions)
+    )
     # The sort is stable, so the deletions of a record are before its new session.
     return rows.take(np.argsort(rows.record, kind="stable"))
 
 
-def _linked_rows(
-    sessions: Sessions, state_code: Ints, code: Ints, is_several: Flags
+def _multi_partition_rows(
+    sessions: Sessions, state_code: Ints, record_code: Ints, has_several_partitions: Flags
 ) -> SessionRows:
     """Return the rows to emit for keys with sessions of several partitions."""
     first = len(state_code)
-    versions_of: dict[int, list[int]] = {int(key): [] for key in np.flatnonzero(is_several)}
-    for version in np.flatnonzero(is_several[state_code]).tolist():
+    versions_of: dict[int, list[int]] = {
+        int(key): [] for key in np.flatnonzero(has_several_partitions)
+    }
+    for version in np.flatnonzero(has_several_partitions[state_code]).tolist():
         versions_of[int(state_code[version])].append(version)
-    linked_of = {key: _Linked(sessions, versions) for key, versions in versions_of.items()}
+    linked_of = {key: _StoreSessions(sessions, versions) for key, versions in versions_of.items()}
     rows: list[tuple[int, int, int, tuple[int, ...]]] = []
-    for record in np.flatnonzero(is_several[code]).tolist():
+    for record in np.flatnonzero(has_several_partitions[record_code]).tolist():
         version = first + record
         if not sessions.taken[version]:
             continue
-        known, now = linked_of[int(code[record])].changed(version, sessions.joined.get(record, ()))
+        previous, remaining = linked_of[int(record_code[record])].changed(
+            version, sessions.joined.get(record, ())
+        )
         # A session that consists of the same versions has not changed, so it is not emitted.
-        after = [(*sessions.bounds(each), each) for each in now if each not in known]
-        gone = [sessions.bounds(each) for each in known if each not in now]
-        hull = sessions.start_ms[version], sessions.end_ms[version]
-        is_alone = hull[0] == hull[1]
+        after = [(*sessions.bounds(each), each) for each in remaining if each not in previous]
+        deleted = [sessions.bounds(each) for each in previous if each not in remaining]
+        new_bounds = sessions.start_ms[version], sessions.end_ms[version]
+        is_single_ms = new_bounds[0] == new_bounds[1]
         if sessions.stays[version]:
-            gone = [] if is_alone and [each[:2] for each in after] == [hull] else gone
-        elif hull not in map(sessions.bounds, now):
+            deleted = (
+                [] if is_single_ms and [each[:2] for each in after] == [new_bounds] else deleted
+            )
+        elif new_bounds not in map(sessions.bounds, remaining):
             # A function removed the session, and no other session of the key has these bounds.
-            gone = [each for each in gone if each != hull or not is_alone] + [hull]
-        rows += [(record, *each, ()) for each in gone] + [(record, *each) for each in after]
+            deleted = [each for each in deleted if each != new_bounds or not is_single_ms] + [
+                new_bounds
+            ]
+        rows += [(record, *each, ()) for each in deleted] + [(record, *each) for each in after]
     records, start_ms, end_ms = (
         np.array([row[n] for row in rows], dtype=np.int64) for n in range(3)
     )
@@ -163,13 +177,13 @@ def _linked_rows(
     return SessionRows(records, start_ms, end_ms, sizes, versions)
 
 
-class _Linked:
+class _StoreSessions:
     """The sessions of a key with several partitions, by end. A record changes adjacent ones."""
 
     def __init__(self, sessions: Sessions, versions: Iterable[int]) -> None:
         self._sessions = sessions
         self._linked = sessions.linked(versions)
-        self._low_ms, self._end_ms = self._spans(self._linked)
+        self._least_reach_ms, self._end_ms = self._spans(self._linked)
 
     def changed(
         self, version: int, joined: Sequence[int]
@@ -180,13 +194,15 @@ class _Linked:
         the intervals of all joined versions.
         """
         first = bisect_left(self._end_ms, self._sessions.reach_ms[version])
-        last = bisect_right(self._low_ms, self._sessions.end_ms[version])
-        known = self._linked[first:last]
-        parts = set(chain(*known)).difference(joined)
-        now = self._sessions.linked(parts | {version} if self._sessions.stays[version] else parts)
-        self._linked[first:last] = now
-        self._low_ms[first:last], self._end_ms[first:last] = self._spans(now)
-        return known, now
+        last = bisect_right(self._least_reach_ms, self._sessions.end_ms[version])
+        previous = self._linked[first:last]
+        parts = set(chain(*previous)).difference(joined)
+        remaining = self._sessions.linked(
+            parts | {version} if self._sessions.stays[version] else parts
+        )
+        self._linked[first:last] = remaining
+        self._least_reach_ms[first:last], self._end_ms[first:last] = self._spans(remaining)
+        return previous, remaining
 
     def _spans(self, linked: Iterable[Sequence[int]]) -> tuple[list[int], list[int]]:
         """Return the least reach and the end of each session.

@@ -21,10 +21,10 @@ from oriel.pipeline.windows.aggregate_updates.contract import AggregateUpdatesEn
 from oriel.pipeline.windows.aggregate_updates.session_rows import Sessions, session_rows
 from oriel.pipeline.windows.aggregate_updates.versions import (
     ColumnVersions,
-    FoldVersions,
+    FunctionVersions,
     Versions,
 )
-from oriel.pipeline.windows.aggregates import Aggregate, PartColumns
+from oriel.pipeline.windows.aggregates import Aggregate, PartialAggregates
 from oriel.pipeline.windows.arrays import Ints, coded_keys
 from oriel.pipeline.windows.definitions import SessionWindows
 from oriel.pipeline.windows.engines import (
@@ -36,8 +36,8 @@ from oriel.pipeline.windows.engines import (
     merge_in_arrival_order,
     overlapping,
 )
-from oriel.pipeline.windows.functions import Fold
-from oriel.pipeline.windows.joins import RECORDS, STREAM_TIME, SideRows
+from oriel.pipeline.windows.functions import UserFunctions
+from oriel.pipeline.windows.joins import RECORDS, STREAM_TIME, InputRows
 from oriel.pipeline.windows.records import rows_schema
 
 
@@ -53,14 +53,14 @@ class SessionUpdatesEngine(AggregateUpdatesEngine):
         windows: SessionWindows,
         values: pa.Schema,
         types: Mapping[str, pa.DataType],
-        kept: Iterable[pa.Field],
+        state_fields: Iterable[pa.Field],
         carried: pa.Schema | None,
         *,
-        sides: Sequence[SideRows],
+        inputs: Sequence[InputRows],
     ) -> None:
-        """See ``AggregateUpdatesEngine``. ``kept`` are the columns of aggregates in the state."""
-        super().__init__(windows, values, types, carried, sides=sides)
-        self.state_schema = rows_schema(SESSION_FIELDS, self._carried, kept)
+        """See ``AggregateUpdatesEngine``. ``state_fields`` are the aggregates in the state."""
+        super().__init__(windows, values, types, carried, inputs=inputs)
+        self.state_schema = rows_schema(SESSION_FIELDS, self._carried, state_fields)
 
     @abstractmethod
     def _versions(self, state: pa.Table, batch: pa.Table) -> Versions:
@@ -87,10 +87,12 @@ class SessionUpdatesEngine(AggregateUpdatesEngine):
         pairs = np.unique(pair) // max(len(partitions), 1)
         is_several = np.bincount(pairs, minlength=len(keys)) > 1
         rows = session_rows(sessions, state_code, code, is_several)
-        untouched = np.flatnonzero(~np.isin(state_pair, batch_pair))
+        without_records = np.flatnonzero(~np.isin(state_pair, batch_pair))
         chosen = np.flatnonzero(np.isin(state_code, code))
         return Updates(
-            state=self._state_of([*untouched.tolist(), *newest], sessions, versions, close_ms),
+            state=self._next_state(
+                [*without_records.tolist(), *newest], sessions, versions, close_ms
+            ),
             record=rows.record,
             start_ms=rows.start_ms,
             end_ms=rows.end_ms,
@@ -118,7 +120,7 @@ class SessionUpdatesEngine(AggregateUpdatesEngine):
         """
         first = len(old)
 
-        def taken(joined: Sequence[PartitionSession], record: Arrival) -> int | None:
+        def add_record(joined: Sequence[PartitionSession], record: Arrival) -> int | None:
             version = first + record.row
             start_ms = end_ms = record.time_ms
             reach_ms = record.reach_ms
@@ -126,13 +128,13 @@ class SessionUpdatesEngine(AggregateUpdatesEngine):
             for session in joined:
                 start_ms, end_ms = min(start_ms, session.start_ms), max(end_ms, session.end_ms)
                 reach_ms = min(reach_ms, session.reach_ms)
-            stays = versions.make(record.row, own)
+            has_row = versions.make(record.row, own)
             sessions.start_ms[version], sessions.end_ms[version] = start_ms, end_ms
             sessions.reach_ms[version] = reach_ms
-            sessions.taken[version], sessions.stays[version] = True, stays
+            sessions.taken[version], sessions.stays[version] = True, has_row
             if own:
                 sessions.joined[record.row] = own
-            return version if stays else None
+            return version if has_row else None
 
         has_records = np.flatnonzero(np.isin(old.pair, records.pair))
         sessions_of = old.sessions_by(old.pair, has_records, range(first))
@@ -142,22 +144,24 @@ class SessionUpdatesEngine(AggregateUpdatesEngine):
         gap_ms = self.windows.inactivity_gap_ms
         of_pairs = records.in_arrival_order_by(records.pair, np.arange(len(records.pair)))
         for pair, arrivals in of_pairs:
-            result = merge_in_arrival_order(sessions_of.get(pair, []), arrivals, gap_ms, taken)
+            result = merge_in_arrival_order(sessions_of.get(pair, []), arrivals, gap_ms, add_record)
             newest += [session.aggregate for session in result.sessions]
             late += result.late
-            rejected |= {row: self._reason(reason) for row, reason in result.rejected}
+            rejected |= {
+                row: self._reason(rejection_text) for row, rejection_text in result.rejected
+            }
         return newest, late, rejected
 
-    def _reason(self, reason: str) -> str:
+    def _reason(self, rejection_text: str) -> str:
         """Return the text of the reason for which a record is rejected."""
-        return reason
+        return rejection_text
 
-    def _state_of(
+    def _next_state(
         self, newest: Sequence[int], sessions: Sessions, versions: Versions, close_ms: int
     ) -> pa.Table:
         """Return the newest versions as state rows, without sessions that are closed for all."""
         version = np.array(newest, dtype=np.int64)
-        kept = versions.rows(version)
+        state_fields = versions.rows(version)
         start_ms, end_ms, reach_ms, partition = (
             np.array(column, dtype=np.int64)[version]
             for column in (
@@ -165,7 +169,7 @@ class SessionUpdatesEngine(AggregateUpdatesEngine):
             )
         )  # fmt: skip
         columns = {
-            **{name: kept[name] for name in kept.column_names},
+            **{name: state_fields[name] for name in state_fields.column_names},
             "window_start_ms": start_ms,
             "window_end_ms": end_ms,
             "reach_ms": reach_ms,
@@ -182,15 +186,19 @@ class SessionUpdatesEngine(AggregateUpdatesEngine):
         return rows.filter(pa.array(is_open)).combine_chunks()
 
     def _rows_before(
-        self, state: pa.Table, code: Ints, chosen: Ints, known: tuple[Sessions, Versions]
+        self,
+        state: pa.Table,
+        code: Ints,
+        chosen: Ints,
+        sessions_and_versions: tuple[Sessions, Versions],
     ) -> pa.Table | None:
         """Return the ``chosen`` state rows as sessions of the store.
 
         Return None if no downstream operator needs them (``tells_before``).
         """
-        if not self.tells_before:
+        if not self.returns_before:
             return None
-        sessions, versions = known
+        sessions, versions = sessions_and_versions
         by_key: dict[int, list[int]] = {}
         for version in chosen.tolist():
             by_key.setdefault(int(code[version]), []).append(version)
@@ -218,49 +226,49 @@ class SessionColumnUpdatesEngine(SessionUpdatesEngine):
         values: pa.Schema,
         carried: pa.Schema | None = None,
         *,
-        sides: Sequence[SideRows] = (RECORDS,),
+        inputs: Sequence[InputRows] = (RECORDS,),
     ) -> None:
-        """Aggregate columns of ``values`` by ``aggregates`` that fit the rows of ``sides``.
+        """Aggregate columns of ``values`` by ``aggregates`` that fit the rows of ``inputs``.
 
         Raises:
             IllegalArgument: An aggregate does not fit ``values``, or has the name of a column that
                 the engine needs.
         """
-        self._columns = columns = PartColumns(aggregates, values, carried)
+        self._columns = columns = PartialAggregates(aggregates, values, carried)
         types = columns.aggregate_types
-        super().__init__(windows, values, types, columns.fields, carried, sides=sides)
+        super().__init__(windows, values, types, columns.fields, carried, inputs=inputs)
 
     def _versions(self, state: pa.Table, batch: pa.Table) -> Versions:
         return ColumnVersions(self._columns, state, batch)
 
 
-class SessionFoldUpdatesEngine(SessionUpdatesEngine):
+class SessionFunctionUpdatesEngine(SessionUpdatesEngine):
     """The updates of sessions by functions of a user."""
 
     def __init__(
         self,
         windows: SessionWindows,
-        fold: Fold,
+        functions: UserFunctions,
         values: pa.Schema,
         carried: pa.Schema | None = None,
         *,
-        sides: Sequence[SideRows] = (RECORDS,),
-        reason: Callable[[str], str] = str,
+        inputs: Sequence[InputRows] = (RECORDS,),
+        rejection_text: Callable[[str], str] = str,
     ) -> None:
-        """Aggregate ``values`` by the functions of ``fold``.
+        """Aggregate ``values`` by the functions of ``functions``.
 
-        ``reason`` returns the text of the reason for which a record is rejected.
+        ``rejection_text`` returns the text of the reason for which a record is rejected.
 
         Raises:
             IllegalArgument: An aggregate has the name of a column that the engine needs.
         """
-        fields = pa.schema(fold.types)
-        super().__init__(windows, values, fold.types, fields, carried, sides=sides)
-        self._fold, self._values, self._words = fold, values, reason
+        fields = pa.schema(functions.types)
+        super().__init__(windows, values, functions.types, fields, carried, inputs=inputs)
+        self._fold, self._values, self._words = functions, values, rejection_text
 
-    def _reason(self, reason: str) -> str:
-        return self._words(reason)
+    def _reason(self, rejection_text: str) -> str:
+        return self._words(rejection_text)
 
     def _versions(self, state: pa.Table, batch: pa.Table) -> Versions:
         carried = ["key", *(field.name for field in self._carried)]
-        return FoldVersions(self._fold, self._values, carried, state, batch)
+        return FunctionVersions(self._fold, self._values, carried, state, batch)

@@ -29,19 +29,19 @@ import pyarrow as pa
 
 from oriel.pipeline.windows.aggregate_updates.contract import AggregateUpdatesEngine, Updates
 from oriel.pipeline.windows.aggregate_updates.running import running
-from oriel.pipeline.windows.aggregates import Aggregate, PartColumns
+from oriel.pipeline.windows.aggregates import Aggregate, PartialAggregates
 from oriel.pipeline.windows.arrays import (
     Flags,
     Ints,
     Ranges,
     Timeline,
     coded_keys,
-    heads,
+    run_starts,
 )
 from oriel.pipeline.windows.definitions import SlidingWindows
 from oriel.pipeline.windows.engines import SlidingEntries, WindowMembers
-from oriel.pipeline.windows.joins import RECORDS, STREAM_TIME, SideRows
-from oriel.pipeline.windows.records import PLACE_FIELDS, window_order
+from oriel.pipeline.windows.joins import RECORDS, STREAM_TIME, InputRows
+from oriel.pipeline.windows.records import RECORD_ID_FIELDS, window_order
 
 #: The kinds of updates, in the order of the updates of a record. An early record has another order,
 #: because its window [0, D] is last.
@@ -119,13 +119,13 @@ class SlidingUpdatesEngine(AggregateUpdatesEngine):
         types: Mapping[str, pa.DataType],
         carried: pa.Schema | None,
         *,
-        sides: Sequence[SideRows],
+        inputs: Sequence[InputRows],
     ) -> None:
         self._difference_ms = windows.time_difference_ms
-        super().__init__(windows, values, types, carried, sides=sides)
+        super().__init__(windows, values, types, carried, inputs=inputs)
         lineage = self._rows.lineage.fields
         self.state_schema = pa.schema(
-            [*PLACE_FIELDS, *lineage, STREAM_TIME, *self._carried, *values]
+            [*RECORD_ID_FIELDS, *lineage, STREAM_TIME, *self._carried, *values]
         )
 
     def units(self, state: pa.Table) -> Ints:
@@ -172,15 +172,15 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
         values: pa.Schema,
         carried: pa.Schema | None = None,
         *,
-        sides: Sequence[SideRows] = (RECORDS,),
+        inputs: Sequence[InputRows] = (RECORDS,),
     ) -> None:
-        """Aggregate columns of ``values`` by ``aggregates`` that fit the rows of ``sides``.
+        """Aggregate columns of ``values`` by ``aggregates`` that fit the rows of ``inputs``.
 
         Raises:
             IllegalArgument: An aggregate does not fit ``values``, or its name is taken.
         """
-        self._columns = PartColumns(aggregates, values, carried)
-        super().__init__(windows, values, self._columns.aggregate_types, carried, sides=sides)
+        self._columns = PartialAggregates(aggregates, values, carried)
+        super().__init__(windows, values, self._columns.aggregate_types, carried, inputs=inputs)
 
     def _updated(self, state: pa.Table, batch: pa.Table, close_ms: int) -> Updates:
         is_late = self._is_late(batch)
@@ -191,13 +191,13 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
         records = _Records.of(table, code, numbers, self.windows.close_delay_ms)
 
         windows = self._defined(records)
-        told, parts, base = self._told(records, windows, np.asarray(batch["timestamp_ms"]))
+        updates, parts, base = self._told(records, windows, np.asarray(batch["timestamp_ms"]))
         matters = self._matters(records.time_ms, close_ms)
-        start_ms = windows.start_ms[told.window]
+        start_ms = windows.start_ms[updates.window]
         return Updates(
             state=records.table.filter(pa.array(matters)),
             added=records.table.filter(pa.array(matters & (records.number >= 0))),
-            record=told.number,
+            record=updates.number,
             start_ms=start_ms,
             end_ms=start_ms + self._difference_ms,
             columns=self._columns.results(parts),
@@ -205,7 +205,7 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
             gone=np.zeros(len(parts), dtype=np.bool_),
             late=np.flatnonzero(is_late),
             rejected={},
-            before=self._rows_before(base, windows, keys) if self.tells_before else None,
+            before=self._rows_before(base, windows, keys) if self.returns_before else None,
         )
 
     def _defined(self, records: _Records) -> _Windows:
@@ -218,12 +218,12 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
         number = np.concatenate([records.number[has_left], records.number])
         # The first definer of each window. The left window of a record is never its right window.
         order = np.lexsort((number, start_ms, code))
-        first = order[heads(code[order], start_ms[order])]
+        first = order[run_starts(code[order], start_ms[order])]
         return _Windows(code[first], start_ms[first], number[first], by_left[first])
 
     def _told(
         self, records: _Records, windows: _Windows, time_ms: Ints
-    ) -> tuple["_Rows", pa.Table, "_Base"]:
+    ) -> tuple["_Updates", pa.Table, "_OldMembers"]:
         """Return the updates of the batch in order, and the old members of windows.
 
         Args:
@@ -247,13 +247,13 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
         number = np.concatenate([np.full(len(base.window), -1), new.number[member]])
         order = np.lexsort((number, group))
         group, number = group[order], number[order]
-        head = heads(group)
+        head = run_starts(group)
         parts = running(self._columns, rows.take(pa.array(order)), head)
 
         row = np.flatnonzero((number >= 0) & (number >= windows.since[group]))
         kind = np.where(head[row], FIRST_MEMBER, EXISTING)
         kind[number[row] == windows.since[group[row]]] = LEFT_WINDOW
-        of_members = _Rows(group[row], number[row], kind, row)
+        of_members = _Updates(group[row], number[row], kind, row)
         # A right window does not contain its definer. Its first update has the members that
         # arrived before the definer.
         right = np.flatnonzero((windows.since >= 0) & ~windows.by_left)
@@ -261,12 +261,12 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
         before = right * axis + windows.since[right] + 1
         last = np.searchsorted(group * axis + number + 1, before) - 1
         has_member = np.append(group, -1)[last] == right
-        of_definers = _Rows(right, windows.since[right], np.full(len(right), RIGHT_WINDOW), last)
-        told = of_members.followed_by(of_definers.keep(has_member))
-        told = told.in_order(windows.start_ms, time_ms < self._difference_ms)
-        return told, parts.take(pa.array(told.row)).combine_chunks(), base
+        of_definers = _Updates(right, windows.since[right], np.full(len(right), RIGHT_WINDOW), last)
+        updates = of_members.followed_by(of_definers.keep(has_member))
+        updates = updates.in_order(windows.start_ms, time_ms < self._difference_ms)
+        return updates, parts.take(pa.array(updates.row)).combine_chunks(), base
 
-    def _base(self, old: _Records, windows: _Windows, chosen: Flags) -> "_Base":
+    def _base(self, old: _Records, windows: _Windows, chosen: Flags) -> "_OldMembers":
         """Return the partial aggregates of the old members of the ``chosen`` windows."""
         number = np.flatnonzero(chosen)
         members = _window_members(old, windows, number, self.windows)
@@ -276,14 +276,14 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
             tables.append(self._columns.of(old.table.take(pa.array(pieces.row)), pieces.ranges))
         of_piece = np.concatenate(window)
         order = np.argsort(of_piece, kind="stable")
-        runs = Ranges.of_runs(heads(of_piece[order]))
+        runs = Ranges.of_runs(run_starts(of_piece[order]))
         pieced = pa.concat_tables(tables).take(pa.array(order)).combine_chunks()
-        return _Base(of_piece[order][runs.low], self._columns.merged(pieced, runs))
+        return _OldMembers(of_piece[order][runs.low], self._columns.merged(pieced, runs))
 
-    def _rows_before(self, base: "_Base", windows: _Windows, keys: pa.Array) -> pa.Table:
+    def _rows_before(self, base: "_OldMembers", windows: _Windows, keys: pa.Array) -> pa.Table:
         """Return the rows before the batch: the windows of old records, with their old members."""
-        was_there = windows.since[base.window] < 0
-        window, parts = base.window[was_there], base.parts.filter(pa.array(was_there))
+        existed = windows.since[base.window] < 0
+        window, parts = base.window[existed], base.parts.filter(pa.array(existed))
         start_ms = windows.start_ms[window]
         return self._rows_table({
             "key": keys.take(pa.array(windows.code[window])),
@@ -294,14 +294,14 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
         })  # fmt: skip
 
 
-class _Base(NamedTuple):
+class _OldMembers(NamedTuple):
     """Windows by index, and the merged partial aggregates of the old members of each."""
 
     window: Ints
     parts: pa.Table
 
 
-class _Rows(NamedTuple):
+class _Updates(NamedTuple):
     """Updates.
 
     Attributes:
@@ -316,15 +316,15 @@ class _Rows(NamedTuple):
     kind: Ints
     row: Ints
 
-    def keep(self, chosen: Flags | Ints) -> "_Rows":
+    def keep(self, chosen: Flags | Ints) -> "_Updates":
         """Return the updates where ``chosen`` is set, or with these indexes."""
-        return _Rows(*(column[chosen] for column in self))
+        return _Updates(*(column[chosen] for column in self))
 
-    def followed_by(self, others: "_Rows") -> "_Rows":
+    def followed_by(self, others: "_Updates") -> "_Updates":
         """Return these updates, then the others."""
-        return _Rows(*(np.concatenate(columns) for columns in zip(self, others, strict=True)))
+        return _Updates(*(np.concatenate(columns) for columns in zip(self, others, strict=True)))
 
-    def in_order(self, start_ms: Ints, is_early: Flags) -> "_Rows":
+    def in_order(self, start_ms: Ints, is_early: Flags) -> "_Updates":
         """Return the updates in their order.
 
         Args:
@@ -332,11 +332,11 @@ class _Rows(NamedTuple):
             is_early: True for each early record of the batch.
         """
         return self.keep(
-            told_order(self.number, self.kind, start_ms[self.window], is_early[self.number])
+            update_order(self.number, self.kind, start_ms[self.window], is_early[self.number])
         )
 
 
-def told_order(number: Ints, kind: Ints, start_ms: Ints, is_early: Flags) -> Ints:
+def update_order(number: Ints, kind: Ints, start_ms: Ints, is_early: Flags) -> Ints:
     """Return the order of updates: record by record, and for each record as in Kafka Streams.
 
     Args:

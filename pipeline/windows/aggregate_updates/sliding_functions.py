@@ -20,12 +20,12 @@ from oriel.pipeline.windows.aggregate_updates.sliding import (
     LEFT_WINDOW,
     RIGHT_WINDOW,
     SlidingUpdatesEngine,
-    told_order,
+    update_order,
 )
 from oriel.pipeline.windows.arrays import python_rows
 from oriel.pipeline.windows.definitions import SlidingWindows
-from oriel.pipeline.windows.functions import Fold, Rejected, in_partition_order
-from oriel.pipeline.windows.joins import RECORDS, STREAM_TIME, SideRows, effect_order
+from oriel.pipeline.windows.functions import Rejected, UserFunctions, in_partition_order
+from oriel.pipeline.windows.joins import RECORDS, STREAM_TIME, InputRows, apply_order
 
 
 class _Record(NamedTuple):
@@ -55,20 +55,20 @@ class _Row(NamedTuple):
 
 
 #: Partition -> (aggregate, its time in ms) of a window. None: a function removed the aggregate.
-_Parts = Mapping[int, tuple[Any, int]]
+_PartitionAggregates = Mapping[int, tuple[Any, int]]
 
 
 class _KeyWindows:
     """The windows of one key after the records so far."""
 
-    def __init__(self, key: str, fold: Fold, difference_ms: int) -> None:
-        self._key, self._fold, self._difference_ms = key, fold, difference_ms
+    def __init__(self, key: str, functions: UserFunctions, difference_ms: int) -> None:
+        self._key, self._fold, self._difference_ms = key, functions, difference_ms
         self._records: list[_Record] = []
         #: The time and the index of each record by time, and the starts of all defined windows.
         self._times: list[tuple[int, int]] = []
         self._starts: list[int] = []
         #: Start -> partial aggregates, of the windows that were computed. Empty without a member.
-        self._parts: dict[int, _Parts] = {}
+        self._parts: dict[int, _PartitionAggregates] = {}
         #: The rows before the batch, of the windows that records of the batch can change.
         self.before: list[_Row] = []
 
@@ -88,10 +88,10 @@ class _KeyWindows:
         difference_ms = self._difference_ms
         low = bisect_left(self._starts, record.entry_ms - difference_ms)
         existing = self._starts[low : bisect_right(self._starts, record.time_ms)]
-        changed: dict[int, _Parts] = {}
+        changed: dict[int, _PartitionAggregates] = {}
         kinds: dict[int, int] = {}
         for start_ms in existing:
-            parts = self._parts_of(start_ms)
+            parts = self._aggregates_of(start_ms)
             kinds[start_ms] = EXISTING if parts else FIRST_MEMBER
             changed[start_ms] = self._with(parts, record)
         for kind, start_ms in self._new_starts(record).items():
@@ -117,7 +117,7 @@ class _KeyWindows:
             if starts[place : place + 1] != [own[kind]]
         }
 
-    def _parts_of(self, start_ms: int) -> _Parts:
+    def _aggregates_of(self, start_ms: int) -> _PartitionAggregates:
         """Return the partial aggregates of a defined window."""
         parts = self._parts.get(start_ms)
         if parts is None:
@@ -127,29 +127,29 @@ class _KeyWindows:
                 self.before.append(row)
         return parts
 
-    def _folded(self, start_ms: int) -> _Parts:
+    def _folded(self, start_ms: int) -> _PartitionAggregates:
         """Aggregate the members so far in the order of arrival."""
         end_ms = start_ms + self._difference_ms
         low, high = (bisect_left(self._times, (time_ms, -1)) for time_ms in (start_ms, end_ms + 1))
-        parts: _Parts = {}
-        for number in sorted(number for _, number in self._times[low:high]):
-            record = self._records[number]
+        parts: _PartitionAggregates = {}
+        for accepted in sorted(accepted for _, accepted in self._times[low:high]):
+            record = self._records[accepted]
             if record.entry_ms <= end_ms:
                 parts = self._with(parts, record)
         return parts
 
-    def _with(self, parts: _Parts, record: _Record) -> _Parts:
+    def _with(self, parts: _PartitionAggregates, record: _Record) -> _PartitionAggregates:
         """Return the partial aggregates after one more record."""
         # With several streams, the partition is partition * streams + stream, as in a store.
         stream = record.partition % len(self._fold.aggregators)
-        partition = self._fold.fold_partition(record.partition)
+        partition = self._fold.aggregation_group(record.partition)
         aggregate, newest_ms = parts.get(partition, (None, -1))
         after = self._fold.applied(stream, self._key, record.value, aggregate)
         # After a removal, the aggregate and its time start again (semantics.md#9).
         newest_ms = record.time_ms if aggregate is None else max(newest_ms, record.time_ms)
         return {**parts, partition: (after, newest_ms)}
 
-    def _row(self, start_ms: int, parts: _Parts) -> _Row:
+    def _row(self, start_ms: int, parts: _PartitionAggregates) -> _Row:
         present = {place: part for place, part in parts.items() if part[0] is not None}
         by_partition = [(place, aggregate) for place, (aggregate, _) in present.items()]
         aggregate = in_partition_order(self._fold, self._key, by_partition)
@@ -158,66 +158,70 @@ class _KeyWindows:
         return _Row(start_ms, aggregate, time_ms)
 
 
-class SlidingFoldUpdatesEngine(SlidingUpdatesEngine):
+class SlidingFunctionUpdatesEngine(SlidingUpdatesEngine):
     """The updates of sliding windows by functions of a user."""
 
     def __init__(
         self,
         windows: SlidingWindows,
-        fold: Fold,
+        functions: UserFunctions,
         values: pa.Schema,
         carried: pa.Schema | None = None,
         *,
-        sides: Sequence[SideRows] = (RECORDS,),
-        reason: Callable[[str], str] = str,
+        inputs: Sequence[InputRows] = (RECORDS,),
+        rejection_text: Callable[[str], str] = str,
     ) -> None:
-        """Aggregate ``values`` by the functions of ``fold``.
+        """Aggregate ``values`` by the functions of ``functions``.
 
-        ``reason`` returns the text of the reason for which a record is rejected.
+        ``rejection_text`` returns the text of the reason for which a record is rejected.
 
         Raises:
             IllegalArgument: An aggregate has the name of a column that the engine needs.
         """
-        super().__init__(windows, values, fold.types, carried, sides=sides)
-        self._fold, self._values, self._reason = fold, values, reason
+        super().__init__(windows, values, functions.types, carried, inputs=inputs)
+        self._fold, self._values, self._reason = functions, values, rejection_text
 
     def _updated(self, state: pa.Table, batch: pa.Table, close_ms: int) -> Updates:
         is_late = self._is_late(batch)
-        number = np.flatnonzero(~is_late)
-        state = state.take(pa.array(effect_order(state)))
-        table = self._with_arrived(state, batch, number)
+        accepted = np.flatnonzero(~is_late)
+        state = state.take(pa.array(apply_order(state)))
+        table = self._with_arrived(state, batch, accepted)
         windows: dict[str, _KeyWindows] = {}
-        told: list[tuple[int, int, _Row]] = []
+        emitted: list[tuple[int, int, _Row]] = []
         rejected: dict[int, str] = {}
         keys, first = table["key"].to_pylist(), len(state)
         for row, (key, record) in enumerate(zip(keys, self._records(table), strict=True)):
-            of_key = windows.get(key)
-            if of_key is None:
-                of_key = windows[key] = _KeyWindows(key, self._fold, self._difference_ms)
+            key_windows = windows.get(key)
+            if key_windows is None:
+                key_windows = windows[key] = _KeyWindows(key, self._fold, self._difference_ms)
             if row < first:
-                of_key.take(record)
+                key_windows.take(record)
                 continue
-            arrived = int(number[row - first])
+            record_index = int(accepted[row - first])
             try:
-                told += [(arrived, kind, each) for kind, each in of_key.updated(record)]
+                emitted += [
+                    (record_index, kind, each) for kind, each in key_windows.updated(record)
+                ]
             except Rejected as error:
-                rejected[arrived] = self._reason(str(error))
-        stays = self._matters(np.asarray(table["timestamp_ms"]), close_ms)
-        stays[first:] &= ~np.isin(number, list(rejected))
-        numbers = np.array([(*why, row.start_ms) for *why, row in told], dtype=np.int64)
-        number_of_row, kind, start_ms = numbers.reshape(-1, 3).T
+                rejected[record_index] = self._reason(str(error))
+        is_kept = self._matters(np.asarray(table["timestamp_ms"]), close_ms)
+        is_kept[first:] &= ~np.isin(accepted, list(rejected))
+        columns = np.array(
+            [(*sort_fields, row.start_ms) for *sort_fields, row in emitted], dtype=np.int64
+        )
+        record_of_row, kind, start_ms = columns.reshape(-1, 3).T
         is_early = np.asarray(batch["timestamp_ms"]) < self._difference_ms
-        order = told_order(number_of_row, kind, start_ms, is_early[number_of_row])
-        rows = [told[place][-1] for place in order]
+        order = update_order(record_of_row, kind, start_ms, is_early[record_of_row])
+        rows = [emitted[place][-1] for place in order]
         return Updates(
-            state=table.filter(pa.array(stays)),
-            added=table.slice(first).filter(pa.array(stays[first:])),
-            record=number_of_row[order],
+            state=table.filter(pa.array(is_kept)),
+            added=table.slice(first).filter(pa.array(is_kept[first:])),
+            record=record_of_row[order],
             **self._columns_of(rows),
             gone=np.array([row.aggregate is None for row in rows], dtype=np.bool_),
             late=np.flatnonzero(is_late),
             rejected=rejected,
-            before=self._rows_before(windows) if self.tells_before else None,
+            before=self._rows_before(windows) if self.returns_before else None,
         )
 
     def _records(self, table: pa.Table) -> list[_Record]:
@@ -225,9 +229,9 @@ class SlidingFoldUpdatesEngine(SlidingUpdatesEngine):
         close_ms = np.asarray(table[STREAM_TIME.name]) - self.windows.close_delay_ms
         entry_ms = np.maximum(time_ms, self.windows.rule.first_open_end_ms(close_ms))
         has_left = self._has_left(time_ms, close_ms)
-        numbers = (column.tolist() for column in (time_ms, entry_ms, has_left))
+        columns = (column.tolist() for column in (time_ms, entry_ms, has_left))
         values = python_rows(table.select(self._values.names))
-        fields = zip(*numbers, table["partition"].to_pylist(), values, strict=True)
+        fields = zip(*columns, table["partition"].to_pylist(), values, strict=True)
         return [_Record(*each) for each in fields]
 
     def _columns_of(self, rows: Sequence[_Row]) -> dict[str, Any]:
@@ -242,8 +246,10 @@ class SlidingFoldUpdatesEngine(SlidingUpdatesEngine):
 
     def _rows_before(self, windows: Mapping[str, _KeyWindows]) -> pa.Table:
         """Return the rows before the batch, of the windows that its records can change."""
-        keys = [key for key, of_key in windows.items() for _ in of_key.before]
-        of_rows = self._columns_of([row for of_key in windows.values() for row in of_key.before])
+        keys = [key for key, key_windows in windows.items() for _ in key_windows.before]
+        of_rows = self._columns_of(
+            [row for key_windows in windows.values() for row in key_windows.before]
+        )
         return self._rows_table({
             "key": pa.array(keys, pa.string()),
             "timestamp_ms": of_rows["timestamp_ms"],

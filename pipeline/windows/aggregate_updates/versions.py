@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.windows.aggregate_updates.running import running
-from oriel.pipeline.windows.aggregates import PartColumns
+from oriel.pipeline.windows.aggregates import PartialAggregates
 from oriel.pipeline.windows.arrays import Ints, Ranges
-from oriel.pipeline.windows.functions import Fold, fold_values, in_partition_order
+from oriel.pipeline.windows.functions import UserFunctions, function_values, in_partition_order
 
 
 class Versions(ABC):
@@ -62,23 +62,23 @@ class ColumnVersions(Versions):
     levels of paths.
     """
 
-    def __init__(self, columns: PartColumns, state: pa.Table, batch: pa.Table) -> None:
+    def __init__(self, columns: PartialAggregates, state: pa.Table, batch: pa.Table) -> None:
         """Start with the sessions of ``state`` and the records of ``batch``."""
-        self._columns, self._old = columns, len(state)
-        alone = columns.of_each(batch).append_column("key", batch["key"])
-        old = state.select(alone.column_names).cast(alone.schema)
-        self._leaves = pa.concat_tables([old, alone])
+        self._columns, self._state_size = columns, len(state)
+        record_rows = columns.of_each(batch).append_column("key", batch["key"])
+        old = state.select(record_rows.column_names).cast(record_rows.schema)
+        self._single_rows = pa.concat_tables([old, record_rows])
         #: For each version: its number of records and old sessions, its path, and the versions that
         #: it joined in addition to the main one.
-        self._sizes = [1] * len(self._leaves)
-        self._path = list(range(len(self._leaves)))
+        self._sizes = [1] * len(self._single_rows)
+        self._path = list(range(len(self._single_rows)))
         self._others: dict[int, list[int]] = {}
-        self._level = [0] * len(self._leaves)
-        self._made = list(range(self._old))
+        self._level = [0] * len(self._single_rows)
+        self._made = list(range(self._state_size))
         self._values: tuple[pa.Table, Ints] | None = None
 
     def make(self, record: int, joined: Sequence[int]) -> bool:
-        version = self._old + record
+        version = self._state_size + record
         self._made.append(version)
         if not joined:
             return True
@@ -93,15 +93,17 @@ class ColumnVersions(Versions):
         return True
 
     def rows(self, versions: Ints) -> pa.Table:
-        table, place = self._all()
-        return table.take(pa.array(place[versions])).combine_chunks()
+        table, row_of_version = self._all()
+        return table.take(pa.array(row_of_version[versions])).combine_chunks()
 
     def results(self, versions: Ints, sizes: Ints) -> Mapping[str, pa.Array]:
         merged = self._columns.merged(self.rows(versions), Ranges.side_by_side(sizes[sizes > 0]))
         # A deleted session reads the row of nulls, which is after all other rows.
-        place = np.where(sizes > 0, np.cumsum(sizes > 0) - 1, len(merged))
+        row_of_version = np.where(sizes > 0, np.cumsum(sizes > 0) - 1, len(merged))
         return {
-            name: pa.concat_arrays([column, pa.nulls(1, column.type)]).take(pa.array(place))
+            name: pa.concat_arrays([column, pa.nulls(1, column.type)]).take(
+                pa.array(row_of_version)
+            )
             for name, column in self._columns.results(merged).items()
         }
 
@@ -112,8 +114,8 @@ class ColumnVersions(Versions):
         made = np.array(self._made, dtype=np.int64)
         path = np.array(self._path, dtype=np.int64)
         level = np.array(self._level, dtype=np.int64)[path[made]]
-        place = np.full(len(path), -1, dtype=np.int64)
-        table = self._leaves.slice(0, 0)
+        row_of_version = np.full(len(path), -1, dtype=np.int64)
+        table = self._single_rows.slice(0, 0)
         for number in range(level.max(initial=-1) + 1):
             own = made[level == number]
             # Sort the versions by path, and within a path by index.
@@ -126,22 +128,22 @@ class ColumnVersions(Versions):
             source[parts.low] = len(table) + own
             is_joined = np.ones(len(source), dtype=np.bool_)
             is_joined[parts.low] = False
-            source[is_joined] = place[joined]
-            both = pa.concat_tables([table, self._leaves]).take(pa.array(source))
-            came = self._columns.merged(both, parts)
+            source[is_joined] = row_of_version[joined]
+            both = pa.concat_tables([table, self._single_rows]).take(pa.array(source))
+            with_joined = self._columns.merged(both, parts)
             head = np.append(True, path[own][1:] != path[own][:-1])[: len(own)]
-            place[own] = len(table) + np.arange(len(own))
-            table = pa.concat_tables([table, running(self._columns, came, head)])
-        self._values = table, place
+            row_of_version[own] = len(table) + np.arange(len(own))
+            table = pa.concat_tables([table, running(self._columns, with_joined, head)])
+        self._values = table, row_of_version
         return self._values
 
 
-class FoldVersions(Versions):
+class FunctionVersions(Versions):
     """The versions with functions of a user, which are called record by record."""
 
     def __init__(
         self,
-        fold: Fold,
+        functions: UserFunctions,
         values: pa.Schema,
         carried: Sequence[str],
         state: pa.Table,
@@ -151,19 +153,19 @@ class FoldVersions(Versions):
 
         ``values`` are the columns of the values. ``carried`` names the key and the carried columns.
         """
-        self._fold, self._old = fold, len(state)
+        self._fold, self._state_size = functions, len(state)
         self._carried = pa.concat_tables([rows.select(carried) for rows in (state, batch)])
         self._keys = [*state["key"].to_pylist(), *batch["key"].to_pylist()]
-        self._values = fold_values(batch, values)
+        self._values = function_values(batch, values)
         self._partitions = batch["partition"].to_pylist()
-        self._aggregates: dict[int, Any] = dict(enumerate(fold.read(state)))
+        self._aggregates: dict[int, Any] = dict(enumerate(functions.read(state)))
 
     def make(self, record: int, joined: Sequence[int]) -> bool:
-        fold, key = self._fold, self._keys[self._old + record]
-        stream = self._partitions[record] % len(fold.aggregators)
+        functions, key = self._fold, self._keys[self._state_size + record]
+        stream = self._partitions[record] % len(functions.aggregators)
         aggregates = [self._aggregates[version] for version in joined]
-        aggregate = fold.joined(stream, key, self._values[record], aggregates)
-        self._aggregates[self._old + record] = aggregate
+        aggregate = functions.joined(stream, key, self._values[record], aggregates)
+        self._aggregates[self._state_size + record] = aggregate
         return aggregate is not None
 
     def rows(self, versions: Ints) -> pa.Table:
@@ -173,9 +175,9 @@ class FoldVersions(Versions):
         return pa.table({**{name: carried[name] for name in carried.column_names}, **aggregates})
 
     def results(self, versions: Ints, sizes: Ints) -> Mapping[str, pa.Array]:
-        merged, numbers = [], versions.tolist()
+        merged, indices = [], versions.tolist()
         for low, high in Ranges.side_by_side(sizes).pairs():
-            in_order = list(enumerate(self._aggregates[version] for version in numbers[low:high]))
-            key = self._keys[numbers[low]] if in_order else ""
+            in_order = list(enumerate(self._aggregates[version] for version in indices[low:high]))
+            key = self._keys[indices[low]] if in_order else ""
             merged.append(in_partition_order(self._fold, key, in_order))
         return self._fold.columns(merged)

@@ -4,7 +4,7 @@ The input is the records of many windows, as a table and index ranges. The outpu
 window. The module ``built_in`` has the table of aggregates. Approximate and mergeable aggregates
 create their own rows of this table. The module ``parts`` has the table of partial aggregates, which
 the state keeps and merges. Sliding windows keep records and evaluate an ``Aggregate`` over
-``Members``. All other windows keep the partial aggregates of ``PartColumns``.
+``Members``. All other windows keep the partial aggregates of ``PartialAggregates``.
 """
 
 from oriel.pipeline.windows.aggregates.approximations import approx_count_distinct, approx_quantile
@@ -22,15 +22,16 @@ from oriel.pipeline.windows.aggregates.built_in import (
 )
 from oriel.pipeline.windows.aggregates.members import Members
 from oriel.pipeline.windows.aggregates.mergeables import mergeable
-from oriel.pipeline.windows.aggregates.part_columns import PartColumns, used_fields
+from oriel.pipeline.windows.aggregates.part_columns import PartialAggregates, used_fields
 from oriel.pipeline.windows.aggregates.parts import widened
-from oriel.pipeline.windows.aggregates.pieces import Pieces, of_pieces
+from oriel.pipeline.windows.aggregates.pieces import Pieces, aggregates_of_pieces
 
 __all__ = [
     "Aggregate",
     "Members",
-    "PartColumns",
+    "PartialAggregates",
     "Pieces",
+    "aggregates_of_pieces",
     "approx_count_distinct",
     "approx_quantile",
     "avg",
@@ -41,7 +42,6 @@ __all__ = [
     "max",
     "mergeable",
     "min",
-    "of_pieces",
     "stddev",
     "sum",
     "used_fields",

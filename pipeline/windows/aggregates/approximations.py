@@ -18,7 +18,7 @@ from datasketches import hll_sketch, hll_union
 
 from oriel.pipeline.windows.aggregates.built_in import Aggregate, Rule, is_number, is_scalar
 from oriel.pipeline.windows.aggregates.members import Values
-from oriel.pipeline.windows.aggregates.parts import PartRule
+from oriel.pipeline.windows.aggregates.parts import PartialAggregateRule
 from oriel.pipeline.windows.arrays import (
     Floats,
     Ints,
@@ -62,7 +62,7 @@ def approx_count_distinct(column: str, lg_k: int = 12) -> Aggregate:
             f"not {lg_k!r}"
         )
         raise IllegalArgument(message)
-    sketch = PartRule(
+    sketch = PartialAggregateRule(
         "DistinctPart",
         pa.binary(),
         partial(_sketches, lg_k),
@@ -100,8 +100,11 @@ def approx_quantile(column: str, probability: float) -> Aggregate:
     if not _is_instance(probability, Real) or not 0 <= probability <= 1:
         message = f"approx_quantile: probability must be a number from 0 to 1, not {probability!r}"
         raise IllegalArgument(message)
-    finish, directly = partial(_quantiles, probability), partial(_quantiles_of_values, probability)
-    rule = Rule(is_number, pa.float64(), (_SORTED,), finish, directly)
+    finish, from_values = (
+        partial(_quantiles, probability),
+        partial(_quantiles_of_values, probability),
+    )
+    rule = Rule(is_number, pa.float64(), (_SORTED,), finish, from_values)
     return Aggregate("approx_quantile", column, (rule,), options=f", {probability}")
 
 
@@ -195,7 +198,7 @@ def _quantiles(probability: float, sorted_lists: pa.Array) -> pa.Array:
     sizes = Ranges(offsets[:-1], offsets[1:]).totals(~np.isnan(items))
     filled = sizes > 0
     quantiles = np.zeros(len(sizes))
-    quantiles[filled] = items[offsets[:-1][filled] + _place(probability, sizes[filled])]
+    quantiles[filled] = items[offsets[:-1][filled] + _quantile_index(probability, sizes[filled])]
     return pa.array(quantiles, mask=~filled)
 
 
@@ -203,18 +206,20 @@ def _quantiles_of_values(probability: float, values: Values) -> pa.Array:
     is_number = ~np.isnan(values.doubles)
     numbers, ranges = values.doubles[is_number], values.ranges.among(is_number)
     filled = ~ranges.empty
-    own = ranges.keep(filled)
+    non_empty = ranges.keep(filled)
     quantiles = np.zeros(len(filled))
-    rows = kth_least(np.argsort(numbers), own, _place(probability, own.sizes))
+    rows = kth_least(np.argsort(numbers), non_empty, _quantile_index(probability, non_empty.sizes))
     quantiles[filled] = numbers[rows]
     return pa.array(quantiles, mask=~filled)
 
 
-def _place(probability: float, sizes: Ints) -> Ints:
+def _quantile_index(probability: float, sizes: Ints) -> Ints:
     """Return the index of the quantile among ``sizes`` sorted numbers, at least one number."""
     place: Ints = np.minimum(np.floor(probability * sizes).astype(np.int64), sizes - 1)
     return place
 
 
 #: All values in ascending order.
-_SORTED = PartRule("QuantilePart", pa.list_(pa.float64()), _sorted_lists, _merged_sorted_lists)
+_SORTED = PartialAggregateRule(
+    "QuantilePart", pa.list_(pa.float64()), _sorted_lists, _merged_sorted_lists
+)

@@ -29,8 +29,8 @@ from oriel.pipeline.windows.aggregates.parts import (
     SQUARES,
     WHOLE_SUM,
     WITH_LINEAGE,
-    Part,
-    PartRule,
+    PartialAggregate,
+    PartialAggregateRule,
     TypeRule,
     type_for,
     widened,
@@ -57,7 +57,7 @@ class Rule:
 
     accepts: Callable[[pa.DataType], bool] = field(compare=False)
     result_type: TypeRule = field(compare=False)
-    parts: tuple[PartRule, ...]
+    parts: tuple[PartialAggregateRule, ...]
     finish: Callable[..., pa.Array] = field(compare=False)
     directly: Callable[[Values], pa.Array] | None = field(default=None, compare=False)
 
@@ -149,9 +149,9 @@ class Aggregate:
         )
         return replace(self, rules=tuple(rules))
 
-    def parts(self, column_type: pa.DataType) -> tuple[Part, ...]:
+    def parts(self, column_type: pa.DataType) -> tuple[PartialAggregate, ...]:
         """Return the partial aggregates in the order in which ``finish`` receives them."""
-        return tuple(Part(part, self.column) for part in self.rule(column_type).parts)
+        return tuple(PartialAggregate(part, self.column) for part in self.rule(column_type).parts)
 
     def of(self, members: Members) -> pa.Array:
         """Return the result for every window, from its records."""
@@ -217,15 +217,15 @@ def _deviation(sizes: pa.Array, totals: pa.Array, squares: pa.Array) -> pa.Array
     return _nullable(sample_deviation(counts, totals, squares), counts, least=2)
 
 
-def _without_coordinates(located: pa.Array) -> pa.Array:
-    values = located.field("value")
+def _values_only(values_with_coordinates: pa.Array) -> pa.Array:
+    values = values_with_coordinates.field("value")
     # A null struct can have any value in its field.
-    return pc.if_else(located.is_valid(), values, pa.scalar(None, values.type))
+    return pc.if_else(values_with_coordinates.is_valid(), values, pa.scalar(None, values.type))
 
 
-def _lists_without_coordinates(located: pa.Array) -> pa.Array:
-    offsets = np.asarray(located.offsets)
-    return lists(offsets - offsets[0], located.flatten().field("value"))
+def _lists_without_coordinates(values_with_coordinates: pa.Array) -> pa.Array:
+    offsets = np.asarray(values_with_coordinates.offsets)
+    return lists(offsets - offsets[0], values_with_coordinates.flatten().field("value"))
 
 
 # From values to results.
@@ -292,8 +292,8 @@ _TABLE: dict[str, tuple[Rule, ...]] = {
     ),
     "min": (Rule(is_scalar, widened, (LEAST,), _unchanged),),
     "max": (Rule(is_scalar, widened, (GREATEST,), _unchanged),),
-    "first": (Rule(is_scalar, widened, (FIRST,), _without_coordinates, _first_value),),
-    "last": (Rule(is_scalar, widened, (LAST,), _without_coordinates, _last_value),),
+    "first": (Rule(is_scalar, widened, (FIRST,), _values_only, _first_value),),
+    "last": (Rule(is_scalar, widened, (LAST,), _values_only, _last_value),),
     "collect_list": (
         Rule(is_scalar, _list_type, (LIST,), _lists_without_coordinates, _lists_of_values),
     ),

@@ -11,9 +11,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.windows.arrays import Flags, Floats, Ints, Ranges, heads, prefix_sums, ranked
+from oriel.pipeline.windows.arrays import (
+    Flags,
+    Floats,
+    Ints,
+    Ranges,
+    prefix_sums,
+    ranked,
+    run_starts,
+)
 from oriel.pipeline.windows.exact import rounded_sums
-from oriel.pipeline.windows.records import LINEAGE, takes_away
+from oriel.pipeline.windows.records import LINEAGE, are_retractions
 
 
 class Values:
@@ -69,7 +77,7 @@ class Values:
     def signs(self) -> Ints:
         """For changes of a table: -1 for each value of an old row, 1 for a new row."""
         assert self._records is not None, "aggregates of changes are merged, not computed"
-        signs: Ints = np.where(takes_away(self._records), -1, 1)[self.rows]
+        signs: Ints = np.where(are_retractions(self._records), -1, 1)[self.rows]
         return signs
 
     @property
@@ -103,7 +111,7 @@ class Values:
             numbers = self.integers
         order = np.argsort(numbers)
         codes = np.empty_like(order)
-        codes[order] = prefix_sums(heads(numbers[order]))[1:]
+        codes[order] = prefix_sums(run_starts(numbers[order]))[1:]
         return codes
 
     def take(self, indices: Ints) -> pa.Array:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from oriel.pipeline.windows.aggregates.built_in import Aggregate, Rule, is_number
 from oriel.pipeline.windows.aggregates.members import Values
-from oriel.pipeline.windows.aggregates.parts import COUNT, PartRule
+from oriel.pipeline.windows.aggregates.parts import COUNT, PartialAggregateRule
 from oriel.pipeline.windows.arrays import Flags, Ranges, lists, prefix_sums
 from oriel.pipeline.windows.definitions import IllegalArgument, said
 
@@ -82,7 +82,7 @@ def mergeable(
             message = f"{name}: {role} must be a function of arrays, not {function!r}"
             raise IllegalArgument(message)
     functions = _Functions(f"{name}({column})", lift, merge, result, returns)
-    states = PartRule(
+    states = PartialAggregateRule(
         # The state column is called MergeablePart(name(column)).
         f"MergeablePart({name}",
         functions.state_type,
@@ -97,7 +97,7 @@ def mergeable(
 
 @dataclass(frozen=True)
 class _Functions:
-    """The three functions of a user, in the form that ``Rule`` and ``PartRule`` need.
+    """The three functions of a user, in the form that ``Rule`` and ``PartialAggregateRule`` need.
 
     A state is a row of numbers. The partial aggregate of a window is its merged state as a list of
     numbers, or an empty list without values.
@@ -156,7 +156,7 @@ class _Functions:
         """Merge the states of each range."""
         sizes, end = ranges.sizes, ranges.high.copy()
         result = np.zeros((len(sizes), *states.shape[1:]), dtype=states.dtype)
-        begun = np.zeros(len(sizes), dtype=np.bool_)
+        has_value = np.zeros(len(sizes), dtype=np.bool_)
         # After step k, table[i] is the merge of states[i : i + 2**k], from two entries of step k-1.
         # Each range is split from its end by the binary digits of its length. For the digit of
         # 2**k, a block of 2**k states ends at ``end``. Each state is therefore merged once, in
@@ -167,18 +167,20 @@ class _Functions:
                 half = 1 << (step - 1)
                 pairs = len(table) - half
                 table = self._called("merge", self.merge, pairs, table[:-half], table[half:])
-            digit_set = np.flatnonzero(sizes >> step & 1)
-            end[digit_set] -= 1 << step
-            first, later = digit_set[~begun[digit_set]], digit_set[begun[digit_set]]
+            with_digit = np.flatnonzero(sizes >> step & 1)
+            end[with_digit] -= 1 << step
+            first, later = with_digit[~has_value[with_digit]], with_digit[has_value[with_digit]]
             result[first] = table[end[first]]
             if len(later):
                 result[later] = self._called(
                     "merge", self.merge, len(later), table[end[later]], result[later]
                 )
-            begun[digit_set] = True
+            has_value[with_digit] = True
         # A state with values is a list of its numbers. Any other state is an empty list.
         width = result.shape[1] if result.ndim == 2 else 1
-        return lists(prefix_sums(begun) * width, np.ascontiguousarray(result[begun]).ravel())
+        return lists(
+            prefix_sums(has_value) * width, np.ascontiguousarray(result[has_value]).ravel()
+        )
 
     def _lifted(self, values: Array) -> Array:
         states = self._called("lift", self.lift, len(values), values)

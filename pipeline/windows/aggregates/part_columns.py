@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from oriel.pipeline.windows.aggregates.built_in import Aggregate
 from oriel.pipeline.windows.aggregates.members import Members
-from oriel.pipeline.windows.aggregates.parts import Part
+from oriel.pipeline.windows.aggregates.parts import PartialAggregate
 from oriel.pipeline.windows.arrays import Ranges
 from oriel.pipeline.windows.definitions import IllegalArgument
 
@@ -18,7 +18,7 @@ def used_fields(aggregates: Mapping[str, Aggregate], values: pa.Schema) -> list[
     return [field for field in values if field.name in used]
 
 
-class PartColumns:
+class PartialAggregates:
     """The partial aggregates of a store. Aggregates that need the same one share its column.
 
     A state row has the partial aggregates (``fields``), the ``carried`` columns, and
@@ -44,7 +44,7 @@ class PartColumns:
         """
         self._carried = [field.name for field in carried or ()]
         self.aggregate_types = {n: a.output_type(values) for n, a in aggregates.items()}
-        self._parts: dict[str, Part] = {}
+        self._parts: dict[str, PartialAggregate] = {}
         #: Name of an aggregate -> its ``finish`` and the columns that it needs.
         self._finishes = {}
         state_types: dict[str, pa.DataType] = {}
@@ -89,22 +89,22 @@ class PartColumns:
         The ranges are not empty and cover the rows in order. The carried columns are from the first
         row of the range.
         """
-        several = ranges.sizes > 1
-        if not several.any():
+        needs_merge = ranges.sizes > 1
+        if not needs_merge.any():
             return rows
         # A single row is copied, because a merge has the same result and costs more.
-        merged = Ranges.side_by_side(ranges.sizes[several])
-        to_merge = pa.array(several[ranges.owners])
+        merged = Ranges.side_by_side(ranges.sizes[needs_merge])
+        to_merge = pa.array(needs_merge[ranges.owners])
         # The merged rows are after all other rows.
         source = ranges.low.copy()
-        source[several] = len(rows) + np.arange(len(merged.low))
+        source[needs_merge] = len(rows) + np.arange(len(merged.low))
         types = {field.name: field.type for field in self.fields}
         columns = {}
         for name in rows.column_names:
             column = rows.column(name)
             if name in types:
-                own = column.filter(to_merge).combine_chunks()
-                part = self._parts[name].merged(own, merged).cast(types[name])
+                column_to_merge = column.filter(to_merge).combine_chunks()
+                part = self._parts[name].merged(column_to_merge, merged).cast(types[name])
                 both = pa.concat_arrays([column.combine_chunks(), part])
                 columns[name] = both.take(pa.array(source))
             elif name == "timestamp_ms":

@@ -17,8 +17,8 @@ import pyarrow as pa
 from oriel.pipeline.windows.aggregates.members import Members, Values
 from oriel.pipeline.windows.arrays import Ints, Ranges, lexsort, lists, range_extremes
 from oriel.pipeline.windows.exact import (
-    CODES,
-    merged_codes,
+    ENCODED_SUM_TYPE,
+    merged_sums,
     net_square_codes,
     net_sum_codes,
     square_codes,
@@ -40,7 +40,7 @@ _COORDINATES_WITH_LINEAGE = (*_COORDINATES, LINEAGE)
 
 
 @dataclass(frozen=True)
-class PartRule:
+class PartialAggregateRule:
     """One row of the table: a kind of state column.
 
     Two rules are equal if their names, options and user functions are equal. ``of_values`` and
@@ -64,10 +64,10 @@ class PartRule:
 
 
 @dataclass(frozen=True)
-class Part:
+class PartialAggregate:
     """A partial aggregate of one column, or without a column of the records."""
 
-    rule: PartRule
+    rule: PartialAggregateRule
     column: str | None
 
     @property
@@ -289,24 +289,24 @@ def _merged_lists(rows: pa.Array, ranges: Ranges) -> pa.Array:
 # The table: name, type in the state, function of values, function that merges.
 
 #: The number of records, or of values of a column.
-COUNT = PartRule("CountPart", pa.int64(), _sizes, _added)
+COUNT = PartialAggregateRule("CountPart", pa.int64(), _sizes, _added)
 #: The sum of integers, wrapping in 64 bits.
-WHOLE_SUM = PartRule("WholeSumPart", pa.int64(), _integer_sums, _added)
+WHOLE_SUM = PartialAggregateRule("WholeSumPart", pa.int64(), _integer_sums, _added)
 #: The sums of the lower and of the upper 32 bits of integers, which do not wrap.
-LOW_SUM = PartRule("LowSumPart", pa.int64(), _low_sums, _added)
-HIGH_SUM = PartRule("HighSumPart", pa.int64(), _high_sums, _added)
+LOW_SUM = PartialAggregateRule("LowSumPart", pa.int64(), _low_sums, _added)
+HIGH_SUM = PartialAggregateRule("HighSumPart", pa.int64(), _high_sums, _added)
 #: The exact sum of numbers as limbs, which is rounded only when it is read.
-EXACT_SUM = PartRule("ExactSumPart", CODES, _exact_sums, merged_codes)
+EXACT_SUM = PartialAggregateRule("ExactSumPart", ENCODED_SUM_TYPE, _exact_sums, merged_sums)
 #: The exact sum of the squares of finite numbers.
-SQUARES = PartRule("SquaresPart", CODES, _exact_squares, merged_codes)
+SQUARES = PartialAggregateRule("SquaresPart", ENCODED_SUM_TYPE, _exact_squares, merged_sums)
 #: The least and the greatest value. NaN is greater than each number. Null without a value.
-LEAST = PartRule("LeastPart", widened, _least, _merged_least)
-GREATEST = PartRule("GreatestPart", widened, _greatest, _merged_greatest)
+LEAST = PartialAggregateRule("LeastPart", widened, _least, _merged_least)
+GREATEST = PartialAggregateRule("GreatestPart", widened, _greatest, _merged_greatest)
 #: The value with the least (greatest) coordinates, and the coordinates. Null without a value.
-FIRST = PartRule("FirstPart", _located_type, _first, _merged_first)
-LAST = PartRule("LastPart", _located_type, _last, _merged_last)
+FIRST = PartialAggregateRule("FirstPart", _located_type, _first, _merged_first)
+LAST = PartialAggregateRule("LastPart", _located_type, _last, _merged_last)
 #: Every value with its coordinates, in their order.
-LIST = PartRule("ListPart", _located_list_type, _located_lists, _merged_lists)
+LIST = PartialAggregateRule("ListPart", _located_list_type, _located_lists, _merged_lists)
 
 #: Name of a partial aggregate -> its form for rows with a lineage. The name is the same, because
 #: the inputs of a store decide which form it has.
@@ -320,12 +320,16 @@ WITH_LINEAGE = {
 #: subtracted exactly. The others have no such form. For example, when the least value is deleted,
 #: the next one is unknown.
 NET = {
-    COUNT.name: PartRule("NetCountPart", pa.int64(), _net_sizes, _added),
-    WHOLE_SUM.name: PartRule("NetWholeSumPart", pa.int64(), _net_integer_sums, _added),
-    LOW_SUM.name: PartRule("NetLowSumPart", pa.int64(), _net_low_sums, _added),
-    HIGH_SUM.name: PartRule("NetHighSumPart", pa.int64(), _net_high_sums, _added),
-    EXACT_SUM.name: PartRule("NetExactSumPart", CODES, _net_exact_sums, merged_codes),
-    SQUARES.name: PartRule("NetSquaresPart", CODES, _net_exact_squares, merged_codes),
+    COUNT.name: PartialAggregateRule("NetCountPart", pa.int64(), _net_sizes, _added),
+    WHOLE_SUM.name: PartialAggregateRule("NetWholeSumPart", pa.int64(), _net_integer_sums, _added),
+    LOW_SUM.name: PartialAggregateRule("NetLowSumPart", pa.int64(), _net_low_sums, _added),
+    HIGH_SUM.name: PartialAggregateRule("NetHighSumPart", pa.int64(), _net_high_sums, _added),
+    EXACT_SUM.name: PartialAggregateRule(
+        "NetExactSumPart", ENCODED_SUM_TYPE, _net_exact_sums, merged_sums
+    ),
+    SQUARES.name: PartialAggregateRule(
+        "NetSquaresPart", ENCODED_SUM_TYPE, _net_exact_squares, merged_sums
+    ),
 }
 
 #: Partial aggregates of a bounded size with exactly the results of the values. They merge windows

@@ -14,13 +14,13 @@ import pyarrow as pa
 
 from oriel.pipeline.windows.aggregates.built_in import Aggregate
 from oriel.pipeline.windows.aggregates.members import Members
-from oriel.pipeline.windows.aggregates.part_columns import PartColumns
-from oriel.pipeline.windows.aggregates.parts import SMALL, Part
-from oriel.pipeline.windows.arrays import Ints, Ranges, heads
+from oriel.pipeline.windows.aggregates.part_columns import PartialAggregates
+from oriel.pipeline.windows.aggregates.parts import SMALL, PartialAggregate
+from oriel.pipeline.windows.arrays import Ints, Ranges, run_starts
 
 #: The average number of unmerged partial aggregates per window before a merge. Fewer merges cost
 #: less time, but unmerged partial aggregates need memory.
-_WAITING = 4
+_MAX_UNMERGED = 4
 
 
 class Pieces(NamedTuple):
@@ -37,7 +37,7 @@ class Pieces(NamedTuple):
     ranges: Ranges
 
 
-def of_pieces(
+def aggregates_of_pieces(
     aggregates: Mapping[str, Aggregate],
     rows: pa.Table,
     all_pieces: Iterable[Pieces],
@@ -52,11 +52,11 @@ def of_pieces(
             of a window share no row.
         listed: Each window once, in order, with all of its records.
     """
-    merged = {n: a for n, a in aggregates.items() if _has_small_parts(a, rows.schema)}
+    merged = {n: a for n, a in aggregates.items() if _has_small_partials(a, rows.schema)}
     # Aggregates with functions of users can have equal names, and then equal state columns.
-    shared = {n: a for n, a in merged.items() if not _has_functions(a, rows.schema)}
-    groups = [shared, *({n: a} for n, a in merged.items() if n not in shared)]
-    merging = [_Merging(PartColumns(group, rows.schema)) for group in groups if group]
+    without_functions = {n: a for n, a in merged.items() if not _has_functions(a, rows.schema)}
+    groups = [without_functions, *({n: a} for n, a in merged.items() if n not in without_functions)]
+    merging = [_PieceMerger(PartialAggregates(group, rows.schema)) for group in groups if group]
     columns: dict[str, list[pa.Array]] = {name: [] for name in aggregates}
     if merging:
         for pieces in all_pieces:
@@ -74,7 +74,7 @@ def of_pieces(
     return {name: pa.chunked_array(chunks) for name, chunks in columns.items()}
 
 
-def _parts(aggregate: Aggregate, values: pa.Schema) -> tuple[Part, ...]:
+def _parts(aggregate: Aggregate, values: pa.Schema) -> tuple[PartialAggregate, ...]:
     return aggregate.parts(aggregate.column_type(values))
 
 
@@ -82,15 +82,15 @@ def _has_functions(aggregate: Aggregate, values: pa.Schema) -> bool:
     return any(part.rule.functions is not None for part in _parts(aggregate, values))
 
 
-def _has_small_parts(aggregate: Aggregate, values: pa.Schema) -> bool:
+def _has_small_partials(aggregate: Aggregate, values: pa.Schema) -> bool:
     rules = [part.rule for part in _parts(aggregate, values)]
     return all(rule in SMALL or rule.functions is not None for rule in rules)
 
 
-class _Merging:
+class _PieceMerger:
     """The partial aggregates of windows while their pieces arrive."""
 
-    def __init__(self, columns: PartColumns) -> None:
+    def __init__(self, columns: PartialAggregates) -> None:
         self._columns = columns
         self._windows: list[Ints] = []
         self._parts: list[pa.Table] = []
@@ -99,7 +99,7 @@ class _Merging:
         """Add one range of rows to each of the windows."""
         self._windows.append(window)
         self._parts.append(self._columns.of(rows, ranges))
-        if sum(map(len, self._windows[1:])) > _WAITING * len(self._windows[0]):
+        if sum(map(len, self._windows[1:])) > _MAX_UNMERGED * len(self._windows[0]):
             self._merge()
 
     def results(self) -> dict[str, pa.Array]:
@@ -111,7 +111,7 @@ class _Merging:
         """Merge the pieces of each window that have arrived."""
         window = np.concatenate(self._windows)
         order = np.argsort(window, kind="stable")
-        same = Ranges.of_runs(heads(window[order]))
+        same = Ranges.of_runs(run_starts(window[order]))
         rows = pa.concat_tables(self._parts).take(pa.array(order))
         self._parts = [self._columns.merged(rows, same)]
         self._windows = [window[order[same.low]]]

@@ -7,13 +7,13 @@ depend on windows, records or state.
 from oriel.pipeline.windows.arrays.order import (
     Timeline,
     coded_keys,
-    heads,
     lexsort,
     pair_order,
-    places_in_runs,
+    positions_in_runs,
     ranked,
+    run_ends,
+    run_starts,
     running_max,
-    tails,
 )
 from oriel.pipeline.windows.arrays.python_values import python_rows, python_values
 from oriel.pipeline.windows.arrays.ranges import (
@@ -35,17 +35,17 @@ __all__ = [
     "Timeline",
     "coded_keys",
     "distinct_counts",
-    "heads",
     "kth_least",
     "lexsort",
     "lists",
     "pair_order",
-    "places_in_runs",
+    "positions_in_runs",
     "prefix_sums",
     "python_rows",
     "python_values",
     "range_extremes",
     "ranked",
+    "run_ends",
+    "run_starts",
     "running_max",
-    "tails",
 ]

@@ -16,7 +16,7 @@ from oriel.pipeline.windows.arrays.ranges import Flags, Ints, Ranges
 _MAX_AXIS = 2**62
 
 #: At most this many distinct values fit into an int64 that is not negative.
-_MAX_PLACES = 2**63 - 1
+_MAX_DISTINCT = 2**63 - 1
 
 
 def coded_keys(*columns: pa.ChunkedArray) -> tuple[list[Ints], pa.Array]:
@@ -46,7 +46,7 @@ def ranked(encoded: pa.DictionaryArray) -> tuple[Ints, pa.Array]:
     return rank[np.asarray(encoded.indices)], encoded.dictionary.take(order)
 
 
-def heads(*columns: Ints) -> Flags:
+def run_starts(*columns: Ints) -> Flags:
     """Return which rows start a run of equal rows, in columns that are sorted together."""
     length = len(columns[0])
     head = np.ones(length, dtype=np.bool_)
@@ -57,12 +57,12 @@ def heads(*columns: Ints) -> Flags:
     return head
 
 
-def tails(head: Flags) -> Flags:
+def run_ends(head: Flags) -> Flags:
     """Return which rows end a run. ``head`` marks the start of each run."""
     return np.append(head[1:], True)[: len(head)]
 
 
-def places_in_runs(head: Flags) -> Ints:
+def positions_in_runs(head: Flags) -> Ints:
     """Return the position of each row in its run, from 0. ``head`` marks the start of each run."""
     number = np.arange(len(head))
     return number - np.maximum.accumulate(np.where(head, number, 0))
@@ -75,13 +75,13 @@ def running_max(values: Ints, head: Flags) -> Ints:
     span = int(values.max()) - lowest + 1
     run = np.cumsum(head) - 1
     if (int(run[-1]) + 1) * span < _MAX_AXIS:
-        lifted = np.maximum.accumulate(run * span + (values - lowest))
-        running: Ints = lifted - run * span + lowest
+        offset_values = np.maximum.accumulate(run * span + (values - lowest))
+        running: Ints = offset_values - run * span + lowest
         return running
     # The values do not fit, but their ranks fit.
     distinct, rank = np.unique(values, return_inverse=True)
-    lifted = np.maximum.accumulate(run * len(distinct) + rank)
-    ranked: Ints = distinct[lifted - run * len(distinct)]
+    offset_values = np.maximum.accumulate(run * len(distinct) + rank)
+    ranked: Ints = distinct[offset_values - run * len(distinct)]
     return ranked
 
 
@@ -101,19 +101,19 @@ def lexsort(keys: Sequence[Ints]) -> Ints:
     if not length:
         return np.zeros(0, dtype=np.int64)
     packed = np.zeros(length, dtype=np.int64)
-    places = 1
+    distinct = 1
     for key in reversed(keys):
         least = int(key.min())
         span = int(key.max()) - least + 1
-        places *= span
-        if places > _MAX_PLACES:
+        distinct *= span
+        if distinct > _MAX_DISTINCT:
             order: Ints = np.lexsort(tuple(keys))
             return order
         packed = packed * span + (key.astype(np.int64, copy=False) - least)
     if (packed[1:] >= packed[:-1]).all():
         return np.arange(length)
     row_bits = length.bit_length()
-    if places << row_bits > _MAX_PLACES:
+    if distinct << row_bits > _MAX_DISTINCT:
         return np.argsort(packed, kind="stable")
     rows = packed << row_bits | np.arange(length)
     rows.sort()

@@ -15,18 +15,18 @@ def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     """
     # Arrow warns of a repeated key when it creates dicts, and a test can turn warnings into errors.
     values = column.to_pylist()
-    with_dicts = _dicts_in(column.type)
-    return values if with_dicts is None else [with_dicts(value) for value in values]
+    convert = _dicts_in(column.type)
+    return values if convert is None else [convert(value) for value in values]
 
 
 def python_rows(rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
     """Return rows as dicts by column, with the values of ``python_values``."""
     found: list[dict[str, Any]] = rows.to_pylist()
     for field in rows.schema:
-        with_dicts = _dicts_in(field.type)
-        if with_dicts is not None:
+        convert = _dicts_in(field.type)
+        if convert is not None:
             for row in found:
-                row[field.name] = with_dicts(row[field.name])
+                row[field.name] = convert(row[field.name])
     return found
 
 
@@ -42,7 +42,7 @@ def _dicts_in(column_type: pa.DataType) -> Callable[[Any], Any] | None:
         changed = {name: each for name, each in of_fields.items() if each is not None}
         return _of_struct(changed) if changed else None
     if types.is_map(column_type):
-        of_item = _dicts_in(column_type.item_type) or _as_it_is
+        of_item = _dicts_in(column_type.item_type) or _identity
         return _of_map(of_item, as_dict=not types.is_nested(column_type.key_type))
     return None
 
@@ -73,5 +73,5 @@ def _of_map(of_item: Callable[[Any], Any], *, as_dict: bool) -> Callable[[Any], 
     return of_map
 
 
-def _as_it_is(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from oriel.pipeline.windows.arrays.order import heads, lexsort
+from oriel.pipeline.windows.arrays.order import lexsort, run_starts
 from oriel.pipeline.windows.arrays.ranges import Ints, Ranges, prefix_sums
 
 
@@ -45,16 +45,16 @@ def distinct_counts(codes: Ints, ranges: Ranges) -> Ints:
     """Return the number of different ``codes`` in each range. Each row has a code."""
     counts = np.zeros(len(ranges.low), dtype=np.int64)
     filled = ~ranges.empty
-    own = ranges.keep(filled)
-    first_row = _first_rows(len(codes), own)
+    non_empty = ranges.keep(filled)
+    first_row = _first_rows(len(codes), non_empty)
     # Each code is counted at its first row in a range. The previous row with the code, if any, is
     # before the start of the range.
     order = lexsort((codes,))
-    again = ~heads(codes[order])
+    is_repeated = ~run_starts(codes[order])
     after_last = np.zeros(len(codes), dtype=np.int64)
-    after_last[order[again]] = order[np.flatnonzero(again) - 1] + 1
+    after_last[order[is_repeated]] = order[np.flatnonzero(is_repeated) - 1] + 1
     after_last = np.maximum(after_last - first_row, 0)
-    low, high = own.low, own.high
+    low, high = non_empty.low, non_empty.high
     bound = np.minimum(low - first_row[low], after_last.max(initial=0))
     found = np.zeros(len(low), dtype=np.int64)
     for bit, zeros_before in _levels(after_last):
@@ -73,8 +73,8 @@ def _first_rows(length: int, ranges: Ranges) -> Ints:
     """Return for each row the first row that is connected to it by overlapping ranges."""
     begun = np.bincount(ranges.low + 1, minlength=length + 1)
     ended = np.bincount(ranges.high, minlength=length + 1)
-    led_to = np.cumsum(begun - ended)[:length] > 0
-    first: Ints = np.maximum.accumulate(np.where(led_to, 0, np.arange(length)))
+    is_connected = np.cumsum(begun - ended)[:length] > 0
+    first: Ints = np.maximum.accumulate(np.where(is_connected, 0, np.arange(length)))
     return first
 
 

@@ -11,7 +11,7 @@ from oriel.pipeline.windows.definitions.durations import (
     to_ms,
 )
 from oriel.pipeline.windows.definitions.errors import IllegalArgument
-from oriel.pipeline.windows.definitions.other_words import WindowWords
+from oriel.pipeline.windows.definitions.other_words import WindowHints
 
 #: The inputs of a join, as values of the column ``side``.
 LEFT, RIGHT = 0, 1
@@ -20,7 +20,7 @@ _DIFFERENCE, _BEFORE, _AFTER = "Join time difference", "Join window before", "Jo
 
 
 @dataclass(frozen=True)
-class JoinWindows(WindowWords):
+class JoinWindows(WindowHints):
     """Which records of two streams match: ``left - before_ms <= right <= left + after_ms``.
 
     Both bounds are inclusive, and ``before_ms`` or ``after_ms`` can be negative (semantics.md#5-2).
@@ -144,22 +144,24 @@ class JoinWindows(WindowWords):
         """The greatest time difference of two records that match."""
         return max(self.before_ms, self.after_ms)
 
-    def allowed_lateness_ms(self, side: int) -> int:
-        """Return how far a record of ``side`` can be older than its own stream time."""
+    def allowed_lateness_ms(self, input_index: int) -> int:
+        """Return how far a record of ``input_index`` can be older than its own stream time."""
         # The times of possible matches are a window with the end t + after. For a right record, the
         # end is t + before. The window is open while its end >= st - G (semantics.md#0-2). A
         # negative bound does not close it before the time of the record itself.
-        return max(self.after_ms if side == LEFT else self.before_ms, 0) + self.grace_ms
+        return max(self.after_ms if input_index == LEFT else self.before_ms, 0) + self.grace_ms
 
-    def wait_ms(self, side: int, held_ms: int = 0) -> int:
+    def wait_ms(self, input_index: int, upstream_delay_ms: int = 0) -> int:
         """Return how far the other stream time must pass a record before it is unmatched.
 
         Args:
-            side: The input of the record, ``LEFT`` or ``RIGHT``.
-            held_ms: How much older than the other stream time a record can be that an upstream join
-                has held back.
+            input_index: The input of the record, ``LEFT`` or ``RIGHT``.
+            upstream_delay_ms: How much older than the other stream time a record can be that an
+                upstream join has held back.
         """
         # The last possible match has the time t + ahead. It is late if the stream time of the other
         # input has passed this time by more than the allowed lateness of the other input.
-        ahead_ms = self.after_ms if side == LEFT else self.before_ms
-        return ahead_ms + max(self.allowed_lateness_ms(RIGHT if side == LEFT else LEFT), held_ms)
+        latest_match_ms = self.after_ms if input_index == LEFT else self.before_ms
+        return latest_match_ms + max(
+            self.allowed_lateness_ms(RIGHT if input_index == LEFT else LEFT), upstream_delay_ms
+        )

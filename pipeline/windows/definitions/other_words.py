@@ -27,8 +27,8 @@ _GAP = (
     "Write of_inactivity_gap_with_no_grace(gap_ms), or of_inactivity_gap_and_grace(gap_ms, "
     "grace_ms)"
 )
-_OF_WINDOWS = {"until": _UNTIL, "windows_for": _BOUNDS, "grace_period_ms": "Write grace_ms"}
-_OF_OTHERS = {
+_WINDOW_HINTS = {"until": _UNTIL, "windows_for": _BOUNDS, "grace_period_ms": "Write grace_ms"}
+_OTHER_WINDOW_HINTS = {
     **dict.fromkeys(("of_size_with_no_grace", "of_size_and_grace"), "Write TimeWindows.{}(...)"),
     **dict.fromkeys(
         ("of_time_difference_with_no_grace", "of_time_difference_and_grace"),
@@ -42,29 +42,29 @@ _OF_OTHERS = {
 #: A class -> a name in Python's spelling -> what to do. ``{}`` is replaced by the name.
 _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
     "TimeWindows": {
-        **_OF_WINDOWS,
-        **_OF_OTHERS,
+        **_WINDOW_HINTS,
+        **_OTHER_WINDOW_HINTS,
         **dict.fromkeys(("of", "of_size", "grace"), _SIZE),
         "size": "Write size_ms",
     },
     "SlidingWindows": {
-        **_OF_WINDOWS,
-        **_OF_OTHERS,
+        **_WINDOW_HINTS,
+        **_OTHER_WINDOW_HINTS,
         **dict.fromkeys(
             ("of", "of_time_difference", "with_time_difference_and_grace", "grace"), _DIFFERENCE
         ),
         "advance_by": "Records define these windows. Use TimeWindows for hopping windows",
     },
     "SessionWindows": {
-        **_OF_WINDOWS,
-        **_OF_OTHERS,
+        **_WINDOW_HINTS,
+        **_OTHER_WINDOW_HINTS,
         **dict.fromkeys(("of", "of_inactivity_gap", "with", "grace"), _GAP),
         "inactivity_gap": "Write inactivity_gap_ms",
         "advance_by": "Records define these windows. Use TimeWindows for hopping windows",
     },
     "JoinWindows": {
-        **_OF_WINDOWS,
-        **_OF_OTHERS,
+        **_WINDOW_HINTS,
+        **_OTHER_WINDOW_HINTS,
         **dict.fromkeys(("of", "of_time_difference", "grace"), _DIFFERENCE),
         "size": "Write before_ms + after_ms",
     },
@@ -72,8 +72,8 @@ _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
 }
 
 
-class _Answering(ABCMeta):
-    """The metaclass of ``KafkaWords``, for names that a program reads from the class itself."""
+class _HintingMeta(ABCMeta):
+    """The metaclass of ``KafkaHints``, for names that a program reads from the class itself."""
 
     # Type checkers must see only the attributes that exist.
     if not TYPE_CHECKING:
@@ -81,10 +81,10 @@ class _Answering(ABCMeta):
         def __getattr__(cls, name: str) -> NoReturn:
             """Reject a name that does not exist, with the alternative if one is known."""
             message = f"type object {cls.__name__!r} has no attribute {name!r}"
-            raise AttributeError(message + _answer(cls, name), name=name, obj=cls)
+            raise AttributeError(message + _hint(cls, name), name=name, obj=cls)
 
 
-class KafkaWords(metaclass=_Answering):
+class KafkaHints(metaclass=_HintingMeta):
     """A class whose error messages name the alternative to a name of Kafka Streams.
 
     This applies to names that do not exist, and to arguments that the methods in ``_TAKES`` do not
@@ -101,7 +101,7 @@ class KafkaWords(metaclass=_Answering):
         super().__init_subclass__(**options)
         for name, method in list(vars(cls).items()):
             if name in cls._TAKES and isinstance(method, FunctionType):
-                setattr(cls, name, _refusing(method, cls._TAKES[name]))
+                setattr(cls, name, _with_hint(method, cls._TAKES[name]))
 
     if not TYPE_CHECKING:
 
@@ -112,10 +112,10 @@ class KafkaWords(metaclass=_Answering):
                 AttributeError: Always, so that ``hasattr`` is False as for any object.
             """
             message = f"{type(self).__name__!r} object has no attribute {name!r}"
-            raise AttributeError(message + _answer(type(self), name), name=name, obj=self)
+            raise AttributeError(message + _hint(type(self), name), name=name, obj=self)
 
 
-def _answer(of_class: type[KafkaWords], name: str) -> str:
+def _hint(of_class: type[KafkaHints], name: str) -> str:
     """Return the text to append to Python's message about a name that does not exist."""
     # Python itself looks for such names when it copies or prints an object.
     if name.startswith("_"):
@@ -123,39 +123,41 @@ def _answer(of_class: type[KafkaWords], name: str) -> str:
     snake_case = re.sub(r"(?<=[a-z0-9])[A-Z]", lambda capital: f"_{capital[0]}", name).lower()
     # The names ``with_`` and ``as_`` replace keywords of Python.
     snake_case = snake_case.rstrip("_")
-    has = next((vars(each)[snake_case] for each in of_class.__mro__ if snake_case in vars(each)), 0)
-    if has or snake_case in getattr(of_class, "__dataclass_fields__", {}):
-        is_called = isinstance(has, FunctionType | classmethod | staticmethod)
+    found = next(
+        (vars(each)[snake_case] for each in of_class.__mro__ if snake_case in vars(each)), 0
+    )
+    if found or snake_case in getattr(of_class, "__dataclass_fields__", {}):
+        is_called = isinstance(found, FunctionType | classmethod | staticmethod)
         return f". Write {snake_case}{'(...)' * is_called} {_PAGE}"
-    way_out = of_class._WAYS_OUT.get(of_class.__name__, {}).get(snake_case)  # noqa: SLF001 - ours
-    return "" if way_out is None else f". {way_out.format(snake_case)} {_PAGE}"
+    hint = of_class._WAYS_OUT.get(of_class.__name__, {}).get(snake_case)  # noqa: SLF001 - ours
+    return "" if hint is None else f". {hint.format(snake_case)} {_PAGE}"
 
 
-def _refusing(method: Callable[..., Any], way_out: str) -> Callable[..., Any]:
-    """Return the method with a message that names ``way_out`` if its arguments are wrong.
+def _with_hint(method: Callable[..., Any], hint: str) -> Callable[..., Any]:
+    """Return the method with a message that names ``hint`` if its arguments are wrong.
 
     Raises:
         IllegalArgumentType: The method does not accept the arguments.
     """
-    takes = signature(method)
+    accepted = signature(method)
     of_class, name = method.__qualname__.split(".")[-2:]
     called = of_class if name == "__init__" else name
-    own = [each.replace(annotation=Parameter.empty) for each in takes.parameters.values()][1:]
-    shown = takes.replace(parameters=own, return_annotation=Signature.empty)
+    own = [each.replace(annotation=Parameter.empty) for each in accepted.parameters.values()][1:]
+    shown = accepted.replace(parameters=own, return_annotation=Signature.empty)
 
     @wraps(method)
     def checked(*args: Any, **named: Any) -> Any:
         try:
-            takes.bind(*args, **named)
+            accepted.bind(*args, **named)
         except TypeError as error:
-            message = f"{called}: {error}. It accepts {shown}. {way_out} {_PAGE}"
+            message = f"{called}: {error}. It accepts {shown}. {hint} {_PAGE}"
             raise IllegalArgumentType(message) from error
         return method(*args, **named)
 
     return checked
 
 
-class WindowWords(KafkaWords):
+class WindowHints(KafkaHints):
     """A window definition whose error messages name alternatives to names of Kafka Streams."""
 
     _WAYS_OUT: ClassVar[Mapping[str, Mapping[str, str]]] = _WAYS_OUT

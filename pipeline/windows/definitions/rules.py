@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from oriel.pipeline.windows.arrays import Flags, Ints
-from oriel.pipeline.windows.definitions.other_words import WindowWords
+from oriel.pipeline.windows.definitions.other_words import WindowHints
 
 Kind = Literal["tumbling", "hopping", "sliding", "session", "none"]
 
@@ -126,7 +126,7 @@ RULES: Mapping[Kind, WindowRule] = {
 
 
 @dataclass(frozen=True)
-class EmitStrategy(WindowWords):
+class EmitStrategy(WindowHints):
     """The rule for when the row of a window is written (semantics.md#2-5, semantics.md#2-6).
 
     Example:

@@ -19,7 +19,7 @@ from oriel.pipeline.windows.definitions.durations import (
     to_ms,
 )
 from oriel.pipeline.windows.definitions.errors import IllegalArgument
-from oriel.pipeline.windows.definitions.other_words import WindowWords
+from oriel.pipeline.windows.definitions.other_words import WindowHints
 from oriel.pipeline.windows.definitions.rules import FOREVER_MS, RULES, Kind, WindowRule
 
 #: The most windows that can contain one record. For each key and batch that changes it, a hopping
@@ -32,7 +32,7 @@ _SIZE, _ADVANCE = "Window size", "Window advance"
 _DIFFERENCE, _GAP = "Window time difference", "Session inactivity gap"
 
 
-class Windows(WindowWords):
+class Windows(WindowHints):
     """The base of all window definitions: its rule, its length and when its windows close."""
 
     grace_ms: int

@@ -11,7 +11,7 @@ from oriel.pipeline.windows.engines.choice import engine_for
 from oriel.pipeline.windows.engines.contract import EngineResult, WindowEngine
 from oriel.pipeline.windows.engines.grid import WindowGrid
 from oriel.pipeline.windows.engines.operator import (
-    Due,
+    Expiring,
     Operator,
     Result,
     StateLayout,
@@ -34,8 +34,8 @@ from oriel.pipeline.windows.engines.sliding import SlidingEntries, WindowMembers
 __all__ = [
     "SESSION_FIELDS",
     "Arrival",
-    "Due",
     "EngineResult",
+    "Expiring",
     "Operator",
     "PartitionSession",
     "RecordsEngine",

@@ -8,10 +8,10 @@ import pyarrow as pa
 from oriel.pipeline.windows.aggregates import Aggregate
 from oriel.pipeline.windows.definitions import EmitStrategy, IllegalArgument, Kind, Windows
 from oriel.pipeline.windows.engines.contract import WindowEngine
-from oriel.pipeline.windows.engines.grid import TimeFoldEngine, TimeWindowEngine
-from oriel.pipeline.windows.engines.sessions import SessionFoldEngine, SessionWindowEngine
-from oriel.pipeline.windows.engines.sliding import SlidingFoldEngine, SlidingWindowEngine
-from oriel.pipeline.windows.functions import Fold
+from oriel.pipeline.windows.engines.grid import TimeFunctionsEngine, TimeWindowEngine
+from oriel.pipeline.windows.engines.sessions import SessionFunctionEngine, SessionWindowEngine
+from oriel.pipeline.windows.engines.sliding import SlidingFunctionEngine, SlidingWindowEngine
+from oriel.pipeline.windows.functions import UserFunctions
 
 
 class _Engines(NamedTuple):
@@ -22,17 +22,17 @@ class _Engines(NamedTuple):
 
 
 _ENGINES: Mapping[Kind, _Engines] = {
-    "tumbling": _Engines(TimeWindowEngine, TimeFoldEngine),
-    "hopping": _Engines(TimeWindowEngine, TimeFoldEngine),
-    "none": _Engines(TimeWindowEngine, TimeFoldEngine),
-    "sliding": _Engines(SlidingWindowEngine, SlidingFoldEngine),
-    "session": _Engines(SessionWindowEngine, SessionFoldEngine),
+    "tumbling": _Engines(TimeWindowEngine, TimeFunctionsEngine),
+    "hopping": _Engines(TimeWindowEngine, TimeFunctionsEngine),
+    "none": _Engines(TimeWindowEngine, TimeFunctionsEngine),
+    "sliding": _Engines(SlidingWindowEngine, SlidingFunctionEngine),
+    "session": _Engines(SessionWindowEngine, SessionFunctionEngine),
 }
 
 
 def engine_for(
     windows: Windows,
-    aggregates: Mapping[str, Aggregate] | Fold,
+    aggregates: Mapping[str, Aggregate] | UserFunctions,
     values: pa.Schema,
     *,
     carried: pa.Schema | None = None,
@@ -54,6 +54,6 @@ def engine_for(
         message = f"no engine for {windows!r}"
         raise IllegalArgument(message)
     engines = _ENGINES[windows.kind]
-    engine = engines.functions if isinstance(aggregates, Fold) else engines.declarative
+    engine = engines.functions if isinstance(aggregates, UserFunctions) else engines.declarative
     emit = emit or EmitStrategy.on_window_update()
     return engine(windows, aggregates, values, carried, emit=emit)

@@ -14,7 +14,7 @@ from oriel.pipeline.windows.definitions import Windows
 from oriel.pipeline.windows.engines.operator import Operator
 from oriel.pipeline.windows.functions import Compilation
 from oriel.pipeline.windows.records import (
-    EFFECT,
+    APPLY_ORDER,
     LINEAGE,
     NOTHING_OBSERVED_MS,
     REJECTED_SCHEMA,
@@ -88,7 +88,7 @@ class WindowEngine(Operator[EngineResult]):
 
     def order_by_effect(self) -> None:
         """Expect records with an apply order, such as updates of joined tables."""
-        self.record_schema = self.record_schema.append(EFFECT)
+        self.record_schema = self.record_schema.append(APPLY_ORDER)
 
     def is_late(self, timestamp_ms: Ints, close_ms: Ints) -> Flags:
         """Return which records are late by their own times (semantics.md#0-3).

@@ -43,7 +43,7 @@ class Times(NamedTuple):
         return cls(stream_times_ms, stream_times_ms)
 
 
-class Due(NamedTuple):
+class Expiring(NamedTuple):
     """State rows that a batch needs because one of their windows becomes final.
 
     These are the rows with ``due_ms`` in [``low_ms``, ``high_ms``), and the time buckets of their
@@ -78,7 +78,7 @@ class StateReader(Protocol):
     def touched_units(
         self,
         changing: tuple[pa.ChunkedArray, Ranges],
-        looked_at: tuple[pa.ChunkedArray, Ranges],
+        read_only: tuple[pa.ChunkedArray, Ranges],
         closing_ms: tuple[int, int],
     ) -> Any:
         """Return the rows of time buckets that can change, and of buckets that are only read."""
@@ -158,13 +158,13 @@ class Operator(ABC, Generic[Result]):
         """Return an upper bound of ``due_ms`` for rows in the time bucket of each state row."""
         return self.due_ms(state)
 
-    def due(self, previous_close_ms: int, close_ms: int) -> Sequence[Due]:
+    def due(self, previous_close_ms: int, close_ms: int) -> Sequence[Expiring]:
         """Return the rows that expire between two close times.
 
         By default, these are the rows of each bucket with such a row, even without a new record of
         the key.
         """
-        return (Due(previous_close_ms, close_ms),)
+        return (Expiring(previous_close_ms, close_ms),)
 
     def close_ms(self, times: tuple[int, ...]) -> int:  # noqa: ARG002
         """Return the time up to which state rows have expired. By default, none has."""

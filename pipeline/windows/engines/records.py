@@ -8,7 +8,7 @@ from oriel.pipeline.windows.arrays import lexsort
 from oriel.pipeline.windows.definitions import NoWindows
 from oriel.pipeline.windows.engines.contract import EngineResult, WindowEngine
 from oriel.pipeline.windows.engines.operator import Times
-from oriel.pipeline.windows.records import EFFECT, NULL_VALUE, RECORD_FIELDS, arrival_keys
+from oriel.pipeline.windows.records import APPLY_ORDER, NULL_VALUE, RECORD_FIELDS, arrival_keys
 
 
 class RecordsEngine(WindowEngine):
@@ -22,20 +22,22 @@ class RecordsEngine(WindowEngine):
 
     state_layout = "output"
 
-    def __init__(self, values: pa.Schema, inputs: int = 1, *, share_elements: bool = False) -> None:
+    def __init__(
+        self, values: pa.Schema, inputs: int = 1, *, share_flattened_records: bool = False
+    ) -> None:
         """Read records of several inputs.
 
         Args:
             values: The columns of the values.
             inputs: The number of inputs.
-            share_elements: True if the rows of all inputs are flattened from the same records. They
-                then have one order.
+            share_flattened_records: True if the rows of all inputs are flattened from the same
+                records. They then have one order.
         """
         self.windows = NoWindows()
         self.aggregate_types = {field.name: field.type for field in values}
         self.record_schema = pa.schema([*RECORD_FIELDS, NULL_VALUE, *values])
         self.state_schema = pa.schema([])
-        self._inputs, self._share_elements = inputs, share_elements
+        self._inputs, self._share_elements = inputs, share_flattened_records
 
     def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> EngineResult:
         """Return the records of the batch as changes, with the columns of records."""
@@ -43,15 +45,18 @@ class RecordsEngine(WindowEngine):
         batch = self._read(batch).drop_columns(["close_ms"])
         # The partition is partition * inputs + input (``hops.PartitionNumbers``).
         partition, input_number = np.divmod(np.asarray(batch["partition"]), self._inputs)
-        effect = []
-        if EFFECT.name in batch.column_names:
-            effect.append(np.asarray(pc.fill_null(batch[EFFECT.name], 0)))
-            batch = batch.drop_columns([EFFECT.name])
+        apply_order = []
+        if APPLY_ORDER.name in batch.column_names:
+            apply_order.append(np.asarray(pc.fill_null(batch[APPLY_ORDER.name], 0)))
+            batch = batch.drop_columns([APPLY_ORDER.name])
         # The last two of ``arrival_keys`` are the offset and the partition, which is split here.
-        numbers, place = arrival_keys(batch)[:-2], [np.asarray(batch["offset"]), partition]
-        lineage = [*numbers, input_number]
+        lineage_keys, source_offset = (
+            arrival_keys(batch)[:-2],
+            [np.asarray(batch["offset"]), partition],
+        )
+        lineage = [*lineage_keys, input_number]
         if self._share_elements:
-            lineage = [input_number, *numbers]
-        keys = [*lineage, *place, *effect]
+            lineage = [input_number, *lineage_keys]
+        keys = [*lineage, *source_offset, *apply_order]
         records = batch.take(pa.array(lexsort(keys)))
         return EngineResult(records, records)

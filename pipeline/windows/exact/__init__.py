@@ -6,8 +6,8 @@ without loss. Standard deviations are computed from such sums.
 """
 
 from oriel.pipeline.windows.exact.coded_sums import (
-    CODES,
-    merged_codes,
+    ENCODED_SUM_TYPE,
+    merged_sums,
     net_square_codes,
     net_sum_codes,
     rounded,
@@ -19,8 +19,8 @@ from oriel.pipeline.windows.exact.coded_sums import (
 from oriel.pipeline.windows.exact.sums import rounded_sums
 
 __all__ = [
-    "CODES",
-    "merged_codes",
+    "ENCODED_SUM_TYPE",
+    "merged_sums",
     "net_square_codes",
     "net_sum_codes",
     "rounded",

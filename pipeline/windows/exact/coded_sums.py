@@ -24,7 +24,7 @@ from oriel.pipeline.windows.exact.sums import (
 )
 
 #: The type of a state column of exact sums.
-CODES = pa.list_(pa.int64())
+ENCODED_SUM_TYPE = pa.list_(pa.int64())
 
 #: Digits have 32 bits and a sign, and counts of NaN and infinities are below 2**39. With the bias,
 #: they are not negative and fill the lower 40 bits. The index of the limb is above them.
@@ -61,8 +61,8 @@ def net_sum_codes(numbers: NDArray[Any], signs: Ints, ranges: Ranges) -> pa.Arra
 
     NaN and infinities are also counted with their sign, so each can be subtracted again.
     """
-    added, gone = _by_sign(numbers, signs)
-    sums = _difference(limb_sums([added], ranges), limb_sums([gone], ranges))
+    added, subtracted = _by_sign(numbers, signs)
+    sums = _difference(limb_sums([added], ranges), limb_sums([subtracted], ranges))
     if numbers.dtype.kind == "i" or np.isfinite(numbers).all():
         return _encoded(sums, {})
     counts = (ranges.totals(flags * signs) for flags in non_finite_flags(numbers))
@@ -71,13 +71,13 @@ def net_sum_codes(numbers: NDArray[Any], signs: Ints, ranges: Ranges) -> pa.Arra
 
 def net_square_codes(numbers: NDArray[Any], signs: Ints, ranges: Ranges) -> pa.Array:
     """Return the exact sum of the squares of the finite numbers of each range, with their signs."""
-    added, gone = _by_sign(numbers, signs)
+    added, subtracted = _by_sign(numbers, signs)
     return _encoded(
-        _difference(limb_sums(added.squares(), ranges), limb_sums(gone.squares(), ranges)), {}
+        _difference(limb_sums(added.squares(), ranges), limb_sums(subtracted.squares(), ranges)), {}
     )
 
 
-def merged_codes(codes: pa.Array, ranges: Ranges) -> pa.Array:
+def merged_sums(codes: pa.Array, ranges: Ranges) -> pa.Array:
     """Return the sum of the sums of each range of rows."""
     return _encoded(*_added(codes, ranges))
 
@@ -88,7 +88,9 @@ def rounded(codes: pa.Array) -> Floats:
     if not counts:
         return sums.rounded()
     none = np.zeros(len(codes), dtype=np.int64)
-    return with_non_finite(sums.rounded(), *(counts.get(number, none) for number in _NON_FINITE))
+    return with_non_finite(
+        sums.rounded(), *(counts.get(limb_index, none) for limb_index in _NON_FINITE)
+    )
 
 
 def sample_deviation(sizes: Ints, totals: pa.Array, squares: pa.Array) -> Floats:
@@ -161,16 +163,20 @@ def _encoded(sums: LimbSums, counts: Mapping[int, Ints]) -> pa.Array:
 def _added(codes: pa.Array, ranges: Ranges) -> tuple[LimbSums, dict[int, Ints]]:
     """Add digits by index. Return the finite sums, and the counts of NaN and infinities."""
     packed = np.asarray(codes.flatten())
-    number = (packed >> _DIGIT_BITS) - _NUMBER_BIAS
-    least = int(number.min(initial=0))
+    limb_index = (packed >> _DIGIT_BITS) - _NUMBER_BIAS
+    least = int(limb_index.min(initial=0))
     # Few indices occur, so the table has one row per index.
-    numbers = np.flatnonzero(np.bincount(number - least)) + least
+    numbers = np.flatnonzero(np.bincount(limb_index - least)) + least
     table = np.zeros((len(numbers), len(codes)), dtype=np.int64)
     column = Ranges.side_by_side(np.diff(np.asarray(codes.offsets)).astype(np.int64)).owners
     # A list has each index once, so the assignment loses nothing.
-    table[np.searchsorted(numbers, number), column] = (packed & (2**_DIGIT_BITS - 1)) - _DIGIT_BIAS
+    table[np.searchsorted(numbers, limb_index), column] = (
+        packed & (2**_DIGIT_BITS - 1)
+    ) - _DIGIT_BIAS
     totals = dict(zip(numbers.tolist(), map(ranges.totals, table), strict=True))
-    counts = {number: totals.pop(number) for number in _NON_FINITE if number in totals}
+    counts = {
+        limb_index: totals.pop(limb_index) for limb_index in _NON_FINITE if limb_index in totals
+    }
     first, last = min(totals, default=0), max(totals, default=0)
     limbs = np.zeros((last - first + 1, len(ranges.low)), dtype=np.int64)
     for limb_number, total in totals.items():

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from oriel.pipeline.windows.arrays import Flags, Ints, python_values
 from oriel.pipeline.windows.functions.converters import converter
-from oriel.pipeline.windows.functions.folds import Fold, Rejected
+from oriel.pipeline.windows.functions.folds import Rejected, UserFunctions
 from oriel.pipeline.windows.functions.inlining import Inliner, Record, Result
 from oriel.pipeline.windows.functions.sources import Bound, NotPlain
 
@@ -35,7 +35,7 @@ class Stop(Exception):
     """Raised by the loop if the functions themselves must compute a run."""
 
 
-class FoldedRuns(NamedTuple):
+class RunAggregates(NamedTuple):
     """The aggregates of runs.
 
     Attributes:
@@ -48,8 +48,8 @@ class FoldedRuns(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CompiledFold:
-    """The loop of a ``Fold``.
+class CompiledFunctions:
+    """The loop of a ``UserFunctions``.
 
     Attributes:
         types: The columns of the aggregate.
@@ -80,7 +80,7 @@ class CompiledFold:
         keys: pa.Array | pa.ChunkedArray,
         aggregates: pa.Table,
         start: Ints,
-    ) -> FoldedRuns:
+    ) -> RunAggregates:
         """Add the records of each run to its aggregate.
 
         Args:
@@ -91,7 +91,7 @@ class CompiledFold:
             start: For each run, the row in ``aggregates`` that it continues, or -1 for a new one.
         """
         read = [_values(values[name]) for name in self.columns]
-        fresh = (start < 0).tolist()
+        is_new = (start < 0).tolist()
         rows = start.tolist()
         starts = []
         for number, name in enumerate(self.types):
@@ -105,7 +105,7 @@ class CompiledFold:
             namespace[f"i{number}"] = None if self.initial is None else self.initial[number]
         # The source has only expressions of the functions, which run in this process anyway.
         exec(_code(self.source), namespace)  # noqa: S102
-        of_run = [sizes.tolist(), fresh, *starts]
+        of_run = [sizes.tolist(), is_new, *starts]
         if self.reads_key:
             of_run.append(keys.to_pylist())
         results, skipped = namespace["loop"](range(len(values)), read, zip(*of_run, strict=True))
@@ -115,7 +115,7 @@ class CompiledFold:
             pa.array(column, column_type)
             for column, column_type in zip(results, self.types.values(), strict=True)
         ]
-        return FoldedRuns(pa.table(columns, schema=aggregates.schema), is_skipped)
+        return RunAggregates(pa.table(columns, schema=aggregates.schema), is_skipped)
 
 
 @lru_cache(maxsize=100)
@@ -138,27 +138,29 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     return numbers
 
 
-def compiled_fold(fold: Fold, values: pa.Schema, step: Step = "aggregate") -> CompiledFold:
-    """Compile the functions of a ``Fold``.
+def compile_functions(
+    functions: UserFunctions, values: pa.Schema, step: Step = "aggregate"
+) -> CompiledFunctions:
+    """Compile the functions of a ``UserFunctions``.
 
     Args:
-        fold: The functions.
+        functions: The functions.
         values: The columns of the values.
         step: The functions that add a record to an aggregate.
 
     Raises:
         NotPlain: A function cannot be compiled. The message is the reason.
     """
-    if fold.subtractor is not None:
+    if functions.subtractor is not None:
         message = "an aggregation of a table also subtracts rows"
         raise NotPlain(message)
-    if any(each is not fold.aggregators[0] for each in fold.aggregators):
+    if any(each is not functions.aggregators[0] for each in functions.aggregators):
         message = "a cogroup has several aggregators"
         raise NotPlain(message)
-    for name, column_type in fold.types.items():
-        _refuse_nested(f"the column {name!r} of the aggregate", column_type)
+    for name, column_type in functions.types.items():
+        _reject_nested(f"the column {name!r} of the aggregate", column_type)
     try:
-        compiled = _Loop(fold, values, step).compiled()
+        compiled = _Loop(functions, values, step).compiled()
         _code(compiled.source)
     except (RecursionError, SyntaxError, ValueError) as error:
         # For example, Python cannot convert an integer with many digits to text.
@@ -166,7 +168,7 @@ def compiled_fold(fold: Fold, values: pa.Schema, step: Step = "aggregate") -> Co
     return compiled
 
 
-def _refuse_nested(column: str, column_type: pa.DataType) -> None:
+def _reject_nested(column: str, column_type: pa.DataType) -> None:
     if pa.types.is_nested(column_type):
         message = f"{column} is of the type {column_type}, which functions can change in place"
         raise NotPlain(message)
@@ -178,13 +180,13 @@ class _Loop:
     The variables v0, v1, ... are the columns of the value, and a0, a1, ... of the aggregate.
     """
 
-    def __init__(self, fold: Fold, values: pa.Schema, step: Step) -> None:
-        self._fold, self._values = fold, values
-        self._merges = step == "merge and aggregate" and fold.initializer is not None
+    def __init__(self, functions: UserFunctions, values: pa.Schema, step: Step) -> None:
+        self._fold, self._values = functions, values
+        self._merges = step == "merge and aggregate" and functions.initializer is not None
         self._inliner = Inliner()
-        self._names = list(fold.types)
+        self._names = list(functions.types)
 
-    def compiled(self) -> CompiledFold:
+    def compiled(self) -> CompiledFunctions:
         """Return the compiled functions."""
         initial = self._initial()
         body = self._body()
@@ -193,8 +195,8 @@ class _Loop:
         numbers = [n for n in range(len(self._values)) if f"v{n}" in read or initial is None]
         for number in numbers:
             field = self._values.field(number)
-            _refuse_nested(f"the column {field.name!r} of the value", field.type)
-        return CompiledFold(
+            _reject_nested(f"the column {field.name!r} of the value", field.type)
+        return CompiledFunctions(
             types=dict(self._fold.types),
             source="\n".join(self._source(body, numbers, reads_key="key" in read)),
             columns=tuple(self._values.names[number] for number in numbers),
@@ -286,14 +288,14 @@ class _Loop:
             ),
         ]
 
-    def _aggregate(self, letter: str) -> Record | str:
+    def _aggregate(self, prefix: str) -> Record | str:
         """Return the variables of an aggregate, as one value or as a record of the functions."""
         if not self._fold.has_dicts:
-            return f"{letter}0"
-        fields = {name: f"{letter}{number}" for number, name in enumerate(self._names)}
+            return f"{prefix}0"
+        fields = {name: f"{prefix}{number}" for number, name in enumerate(self._names)}
         return Record(fields, writable=True)
 
-    def _set(self, letter: str, result: Result) -> list[str]:
+    def _set(self, prefix: str, result: Result) -> list[str]:
         """Return the statements that set an aggregate to a result, in the declared types."""
         if isinstance(result, str):
             result = {self._names[0]: result}
@@ -305,7 +307,7 @@ class _Loop:
             raise NotPlain(message)
         lines, after = [], []
         for number, name in enumerate(self._names):
-            variable = f"{letter}{number}"
+            variable = f"{prefix}{number}"
             if result[name] == variable:
                 continue
             # All results are computed from the previous aggregate.
@@ -320,43 +322,45 @@ class _Loop:
         types = pa.types
         exact, _ = converter(column_type)
         if exact is not None:
-            unfit = f"type({variable}) is not {exact.__name__}"
+            mismatch = f"type({variable}) is not {exact.__name__}"
         elif types.is_integer(column_type):
             half = 2 ** (column_type.bit_width - 1)
-            unfit = f"type({variable}) is not int or not {-half} <= {variable} <= {half - 1}"
+            mismatch = f"type({variable}) is not int or not {-half} <= {variable} <= {half - 1}"
         elif types.is_string(column_type):
-            unfit = f"type({variable}) is not str or not {variable}.isascii()"
+            mismatch = f"type({variable}) is not str or not {variable}.isascii()"
         else:
-            unfit = "True"
+            mismatch = "True"
         # A function that returns None removes the row. A column of a dict can be None.
         is_none = [] if self._fold.has_dicts else [f"    if {variable} is None: raise Stop"]
-        return [f"if {unfit}:", *is_none, f"    {variable} = c{number}({variable})"]
+        return [f"if {mismatch}:", *is_none, f"    {variable} = c{number}({variable})"]
 
 
-def skipped_runs(fold: Fold, count: int) -> FoldedRuns:
+def skipped_runs(functions: UserFunctions, count: int) -> RunAggregates:
     """Return ``count`` runs that the functions themselves must compute."""
-    nulls = [pa.nulls(count, column_type) for column_type in fold.types.values()]
-    aggregates = pa.table(nulls, schema=pa.schema(fold.types))
-    return FoldedRuns(aggregates, np.ones(count, dtype=np.bool_))
+    nulls = [pa.nulls(count, column_type) for column_type in functions.types.values()]
+    aggregates = pa.table(nulls, schema=pa.schema(functions.types))
+    return RunAggregates(aggregates, np.ones(count, dtype=np.bool_))
 
 
 @dataclass(frozen=True)
 class Compilation:
     """Compiled functions, or the reason why Oriel calls the functions for each record."""
 
-    compiled: CompiledFold | None
+    compiled: CompiledFunctions | None
     reason: str | None = None
 
     @classmethod
-    def of(cls, fold: Fold, values: pa.Schema, step: Step = "aggregate") -> "Compilation":
-        """Compile functions if that is possible. See ``compiled_fold``."""
+    def of(
+        cls, functions: UserFunctions, values: pa.Schema, step: Step = "aggregate"
+    ) -> "Compilation":
+        """Compile functions if that is possible. See ``compile_functions``."""
         try:
-            return cls(compiled_fold(fold, values, step))
+            return cls(compile_functions(functions, values, step))
         except NotPlain as error:
             return cls(None, str(error))
 
     @property
-    def current(self) -> CompiledFold | None:
+    def current(self) -> CompiledFunctions | None:
         """The compiled functions, unless a name that they use has another value now."""
         return self.compiled if self.compiled and self.compiled.is_valid() else None
 

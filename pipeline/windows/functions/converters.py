@@ -40,7 +40,7 @@ def converter(column_type: pa.DataType, path: str = "") -> Converter:
     if types.is_integer(column_type):
         return Converter(None, partial(_as_integer, _bounds(column_type), convert))
     if types.is_string(column_type):
-        return Converter(None, partial(_as_text, convert))
+        return Converter(None, partial(_as_string, convert))
     return Converter(None, convert)
 
 
@@ -80,14 +80,16 @@ def typed(value: Any, column_type: pa.DataType, path: str = "") -> Any:
     if pa.types.is_integer(column_type) and isinstance(value, int):
         least, greatest = _bounds(column_type)
         if not least <= value <= greatest:
-            message = f"{_at(path)}{value} does not fit into {column_type.bit_width} bits"
+            message = (
+                f"{_message_prefix(path)}{value} does not fit into {column_type.bit_width} bits"
+            )
             raise ValueError(message)
         return int(value)
     if pa.types.is_string(column_type) and isinstance(value, str):
         return _as_utf8(value)
     if pa.types.is_boolean(column_type) and isinstance(value, bool):
         return value
-    raise _of_another_type(value, column_type, path)
+    raise _type_error(value, column_type, path)
 
 
 def _typed_nested(value: Any, column_type: pa.DataType, path: str) -> Any:
@@ -96,13 +98,13 @@ def _typed_nested(value: Any, column_type: pa.DataType, path: str) -> Any:
         item_type = column_type.value_type
         return [typed(item, item_type, f"{path}[{n}]") for n, item in enumerate(value)]
     if not isinstance(value, dict):
-        raise _of_another_type(value, column_type, path)
+        raise _type_error(value, column_type, path)
     if pa.types.is_struct(column_type):
         return _typed_struct(value, column_type, path)
     if pa.types.is_map(column_type):
         key_type, item_type = column_type.key_type, column_type.item_type
         if None in value:
-            message = f"{_at(path)}None cannot be a key of a {column_type}"
+            message = f"{_message_prefix(path)}None cannot be a key of a {column_type}"
             raise TypeError(message)
         return {
             typed(key, key_type, f"{path}, the key {key!r}"): typed(
@@ -110,7 +112,7 @@ def _typed_nested(value: Any, column_type: pa.DataType, path: str) -> Any:
             )
             for key, item in value.items()
         }
-    raise _of_another_type(value, column_type, path)
+    raise _type_error(value, column_type, path)
 
 
 def _typed_struct(value: dict[Any, Any], struct_type: pa.StructType, path: str) -> dict[str, Any]:
@@ -121,7 +123,7 @@ def _typed_struct(value: dict[Any, Any], struct_type: pa.StructType, path: str) 
         wrong = f"has no field {', '.join(unknown)}" if unknown else ""
         lacks = f"needs {', '.join(missing)} (use None for null)" if missing else ""
         problem = " and ".join(filter(None, (wrong, lacks)))
-        message = f"{_at(path)}{value!r} is not of type {struct_type}, which {problem}"
+        message = f"{_message_prefix(path)}{value!r} is not of type {struct_type}, which {problem}"
         raise TypeError(message)
     prefix = f"{path}." if path else ""
     return {
@@ -130,11 +132,11 @@ def _typed_struct(value: dict[Any, Any], struct_type: pa.StructType, path: str) 
     }
 
 
-def _of_another_type(value: Any, column_type: pa.DataType, path: str) -> TypeError:
-    return TypeError(f"{_at(path)}{value!r} is not of type {column_type}")
+def _type_error(value: Any, column_type: pa.DataType, path: str) -> TypeError:
+    return TypeError(f"{_message_prefix(path)}{value!r} is not of type {column_type}")
 
 
-def _at(path: str) -> str:
+def _message_prefix(path: str) -> str:
     """Return the start of a message about the value at ``path``."""
     return f"{path.removeprefix(', ')}: " if path else ""
 
@@ -184,7 +186,7 @@ def _as_integer(bounds: tuple[int, int], rule: _Rule, value: Any) -> Any:
     return rule(value)
 
 
-def _as_text(rule: _Rule, value: Any) -> Any:
+def _as_string(rule: _Rule, value: Any) -> Any:
     return _as_utf8(value) if type(value) is str else rule(value)
 
 

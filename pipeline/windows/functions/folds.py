@@ -1,6 +1,6 @@
 """Aggregations by the Python functions of users: initializer, aggregator, merger.
 
-An engine calls them through a ``Fold``, which follows three rules (docs/decisions/0011):
+An engine calls them through a ``UserFunctions``, which follows three rules (docs/decisions/0011):
 
 - Functions receive copies, because Kafka Streams serializes an aggregate between two calls. So a
   function that changes its argument in place does not change another window.
@@ -37,7 +37,7 @@ class Rejected(Exception):
 
 
 @dataclass(frozen=True)
-class Fold:
+class UserFunctions:
     """An aggregation by functions of a user.
 
     An aggregate is ``None`` if the row does not exist: before the first record of a reduce, and
@@ -60,11 +60,11 @@ class Fold:
     merger: Merger | None
     types: Mapping[str, pa.DataType]
     step: str
-    bare: bool = True
+    unwraps_single_column: bool = True
     subtractor: Aggregator | None = None
     of_updates: frozenset[int] = frozenset()
 
-    def fold_partition(self, partition: int) -> int:
+    def aggregation_group(self, partition: int) -> int:
         """Return the group of records that are aggregated in the order of arrival.
 
         With several streams, the partition of a record is ``partition * streams + stream``. Each
@@ -78,10 +78,10 @@ class Fold:
         number = stream if stream in self.of_updates else partition
         return number // streams if self.merger is None else number
 
-    def fold_partitions(self, partitions: Ints) -> Ints:
-        """Return ``fold_partition`` of each partition."""
+    def aggregation_groups(self, partitions: Ints) -> Ints:
+        """Return ``aggregation_group`` of each partition."""
         distinct, place = np.unique(partitions, return_inverse=True)
-        numbers = [self.fold_partition(partition) for partition in distinct.tolist()]
+        numbers = [self.aggregation_group(partition) for partition in distinct.tolist()]
         return np.array(numbers, dtype=np.int64)[place]
 
     def initial(self) -> Any:
@@ -193,10 +193,10 @@ class Fold:
     @cached_property
     def has_dicts(self) -> bool:
         """False if the functions receive the value of the only column instead of a dict."""
-        return not self.bare or len(self.types) != 1
+        return not self.unwraps_single_column or len(self.types) != 1
 
     @cached_property
-    def _may_be_named(self) -> bool:
+    def _accepts_named_value(self) -> bool:
         """True if a dict can only be the columns by name: no column is a struct or a map."""
         types = pa.types
         return not any(types.is_struct(each) or types.is_map(each) for each in self.types.values())
@@ -228,7 +228,11 @@ class Fold:
             return None
         if not self.has_dicts:
             ((name, (_, convert)),) = self._converters
-            if self._may_be_named and isinstance(aggregate, dict) and aggregate.keys() == {name}:
+            if (
+                self._accepts_named_value
+                and isinstance(aggregate, dict)
+                and aggregate.keys() == {name}
+            ):
                 aggregate = aggregate[name]
             return convert(aggregate)
         if not isinstance(aggregate, dict) or aggregate.keys() != self.types.keys():
@@ -244,12 +248,12 @@ class Fold:
         return Rejected(f"{self.step}: {said(error)}")
 
 
-def fold_fields(values: pa.Schema) -> list[pa.Field]:
+def function_fields(values: pa.Schema) -> list[pa.Field]:
     """Return the columns that an engine for functions reads in addition to ``RECORD_FIELDS``."""
     return [INPUT, NULL_VALUE, *values]
 
 
-def fold_values(batch: pa.Table, values: pa.Schema) -> list[dict[str, Any] | None]:
+def function_values(batch: pa.Table, values: pa.Schema) -> list[dict[str, Any] | None]:
     """Return the values of the records as dicts, or None for a null value."""
     value_rows = python_rows(batch.select(values.names))
     is_null = batch[NULL_VALUE.name].to_pylist()
@@ -281,7 +285,7 @@ def rejected_table(
     return records.select(schema.names).cast(schema)
 
 
-def in_partition_order(fold: Fold, key: str, aggregates: Sequence[tuple[Any, Any]]) -> Any:
+def in_partition_order(fold: UserFunctions, key: str, aggregates: Sequence[tuple[Any, Any]]) -> Any:
     """Merge the aggregates of several partitions, the lowest first. None without aggregates.
 
     The order is not the order of arrival, because arrival between partitions depends on timing, and
@@ -308,7 +312,7 @@ def in_partition_order(fold: Fold, key: str, aggregates: Sequence[tuple[Any, Any
 
 
 def merged_in_order(
-    fold: Fold,
+    fold: UserFunctions,
     keys: pa.Array | pa.ChunkedArray,
     places: Sequence[Any],
     aggregates: pa.Table,

@@ -120,9 +120,9 @@ class _Body:
                 scope[name] = own
             else:
                 scope[name] = binding
-        own_lines, goes_on = self._block(self._definition.body, scope)
+        own_lines, continues = self._block(self._definition.body, scope)
         # A function that ends without a return statement returns None.
-        return [*lines, *own_lines, *(["raise Stop"] if goes_on else [])]
+        return [*lines, *own_lines, *(["raise Stop"] if continues else [])]
 
     def _record_of(self, name: str, fields: Mapping[str, str]) -> tuple[Record, list[str]]:
         """Return the record that ``name`` is bound to, and the statement that sets it."""
@@ -137,9 +137,9 @@ class _Body:
         """Return statements, and whether execution can reach the statement after them."""
         lines: list[str] = []
         for statement in statements:
-            own, goes_on = self._statement(statement, scope)
+            own, continues = self._statement(statement, scope)
             lines += own
-            if not goes_on:
+            if not continues:
                 return lines, False
         return lines, True
 
@@ -166,9 +166,12 @@ class _Body:
                 return self._assign(target, value, scope)
             case ast.AugAssign(target=ast.Name(id=name), value=value):
                 if scope.get(name) == self._local(name):
-                    return [f"{self._local(name)} {_sign(node)} {self._text(value, scope)}"]
+                    return [
+                        f"{self._local(name)} {_operator_text(node)} {self._text(value, scope)}"
+                    ]
             case ast.AugAssign(target=ast.Subscript() as target, value=value):
-                return [f"{self._field(target, scope)} {_sign(node)} {self._text(value, scope)}"]
+                field, text = self._field(target, scope), self._text(value, scope)
+                return [f"{field} {_operator_text(node)} {text}"]
         raise self._not_plain(node)
 
     def _if(
@@ -176,19 +179,19 @@ class _Body:
     ) -> tuple[list[str], bool]:
         condition = self._condition(test, scope)
         scopes = dict(scope), dict(scope)
-        then_lines, then_goes_on = self._block(body, scopes[0])
-        else_lines, else_goes_on = self._block(orelse, scopes[1])
-        reaching = [
+        then_lines, then_continues = self._block(body, scopes[0])
+        else_lines, else_continues = self._block(orelse, scopes[1])
+        continuing_scopes = [
             own
-            for own, goes_on in zip(scopes, (then_goes_on, else_goes_on), strict=True)
-            if goes_on
+            for own, continues in zip(scopes, (then_continues, else_continues), strict=True)
+            if continues
         ]
-        if reaching:
+        if continuing_scopes:
             # A name that has no value or another record in one branch must not be read later.
-            first, last = reaching[0], reaching[-1]
+            first, last = continuing_scopes[0], continuing_scopes[-1]
             scope.clear()
             scope.update({name: own for name, own in first.items() if last.get(name) == own})
-        return _either(condition, then_lines, else_lines), then_goes_on or else_goes_on
+        return _if_statement(condition, then_lines, else_lines), then_continues or else_continues
 
     def _return(self, value: ast.expr | None, scope: _Scope) -> list[str]:
         match value:
@@ -196,7 +199,9 @@ class _Body:
                 return ["raise Stop"]
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 condition = self._condition(test, scope)
-                return _either(condition, self._return(body, scope), self._return(orelse, scope))
+                return _if_statement(
+                    condition, self._return(body, scope), self._return(orelse, scope)
+                )
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
                 called = looked_up(self._function, name)
                 if name not in self._locals and isinstance(called, FunctionType):
@@ -434,13 +439,13 @@ def _is_stored(node: ast.Name | ast.Subscript) -> bool:
     return isinstance(node.ctx, ast.Store)
 
 
-def _sign(node: ast.AugAssign) -> str:
+def _operator_text(node: ast.AugAssign) -> str:
     """Return the sign of an assignment with an operator, for example ``+=``."""
     statement = ast.AugAssign(ast.Name("x", ast.Store()), node.op, ast.Constant(0))
     return ast.unparse(statement).split()[1]
 
 
-def _either(condition: str, then_lines: list[str], else_lines: list[str]) -> list[str]:
+def _if_statement(condition: str, then_lines: list[str], else_lines: list[str]) -> list[str]:
     """Return a conditional statement. A chain of conditions uses ``elif`` instead of nesting."""
     lines = [f"if {condition}:", *_indented(then_lines)]
     outer = [line for line in else_lines if not line.startswith(" ")]

@@ -106,16 +106,18 @@ def _node(tree: ast.Module, code: CodeType) -> ast.FunctionDef | ast.Lambda | No
         return found[0] if len(found) == 1 else None
     # The body of a lambda contains all of its instructions. If lambdas are nested, the innermost
     # one is the right one.
-    places = [
+    positions = [
         ((line, column), (end_line, end_column))
         for line, end_line, column, end_column in code.co_positions()
         if (line, column) != (end_line, end_column)
     ]
-    if any(None in place for both in places for place in both):
+    if any(None in place for both in positions for place in both):
         return None
     lambdas = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda)]
-    around = [node for node in lambdas if all(_is_inside(place, node.body) for place in places)]
-    return max(around, key=lambda node: (node.body.lineno, node.body.col_offset), default=None)
+    enclosing = [
+        node for node in lambdas if all(_is_inside(place, node.body) for place in positions)
+    ]
+    return max(enclosing, key=lambda node: (node.body.lineno, node.body.col_offset), default=None)
 
 
 def _is_inside(place: Any, node: ast.expr) -> bool:

@@ -5,7 +5,8 @@ joined rows with record id, lineage and stream time, by which downstream windows
 decide which rows are late. Each kind of join has one engine:
 
     stream with stream      ``StreamJoinEngine``
-    stream with table       ``TableLookupEngine``, or ``VersionedLookupEngine`` for the row as of
+    stream with table       ``StreamTableJoinEngine``, or ``VersionedLookupEngine`` for the row as
+    of
                             the record's time, optionally after a ``GraceBufferEngine``
     updates of tables       ``TableUpdatesEngine``
     by a foreign key        several engines (``foreign_keys``)
@@ -29,24 +30,24 @@ from oriel.pipeline.windows.joins.foreign_keys import (
     SubscriptionUpdatesEngine,
 )
 from oriel.pipeline.windows.joins.grace_buffer import GraceBufferEngine
-from oriel.pipeline.windows.joins.lookups import TableLookupEngine
+from oriel.pipeline.windows.joins.lookups import StreamTableJoinEngine
 from oriel.pipeline.windows.joins.merge import MergeEngine
 from oriel.pipeline.windows.joins.sides import (
+    INPUT_FIELDS,
     MATCHED,
     RECORDS,
     RESULT_FIELDS,
     SIDE,
-    SIDE_FIELDS,
     STREAM_TIME,
     Clocks,
+    InputLogs,
+    InputRows,
     JoinEngine,
     JoinResult,
     OpenRecordsEngine,
-    SideLogs,
-    SideRows,
-    effect_order,
+    apply_order,
     replaced,
-    values_beside,
+    value_fields,
 )
 from oriel.pipeline.windows.joins.streams import StreamJoinEngine
 from oriel.pipeline.windows.joins.tables import TableJoin, TableRowsEngine
@@ -55,37 +56,37 @@ from oriel.pipeline.windows.joins.versions import VersionedLookupEngine, Version
 
 __all__ = [
     "FOREIGN_KEY",
+    "INPUT_FIELDS",
     "LEAVES",
     "MATCHED",
     "RECORDS",
     "RESULT_FIELDS",
     "SIDE",
-    "SIDE_FIELDS",
     "STREAM_TIME",
     "SUBSCRIBED",
     "SUBSCRIBER",
     "Clocks",
     "ForeignUpdatesEngine",
     "GraceBufferEngine",
+    "InputLogs",
+    "InputRows",
     "JoinEngine",
     "JoinResult",
     "MergeEngine",
     "OpenRecordsEngine",
     "ResponseUpdatesEngine",
     "ResponsesEngine",
-    "SideLogs",
-    "SideRows",
     "StreamJoinEngine",
+    "StreamTableJoinEngine",
     "SubscriptionUpdatesEngine",
     "SubscriptionsEngine",
     "TableChangesEngine",
     "TableJoin",
-    "TableLookupEngine",
     "TableRowsEngine",
     "TableUpdatesEngine",
     "VersionedLookupEngine",
     "VersionedRecordsEngine",
-    "effect_order",
+    "apply_order",
     "replaced",
-    "values_beside",
+    "value_fields",
 ]

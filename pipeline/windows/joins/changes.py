@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.windows.arrays import Flags
-from oriel.pipeline.windows.joins.sides import RESULT_FIELDS, SideRows
+from oriel.pipeline.windows.joins.sides import RESULT_FIELDS, InputRows
 from oriel.pipeline.windows.joins.tables import TableJoin
 from oriel.pipeline.windows.joins.updates import Histories, TableUpdatesEngine, Told
 from oriel.pipeline.windows.records import extended_by
@@ -44,12 +44,14 @@ class TableChangesEngine(TableUpdatesEngine):
         carried: pa.Schema | None = None,
         filtered: frozenset[int] = frozenset(),
         *,
-        rows: Sequence[SideRows] = (),
+        rows: Sequence[InputRows] = (),
     ) -> None:
         """See ``TableUpdatesEngine``. For one table, ``join`` is 0."""
-        super().__init__(join, tables, carried, filtered, rows=rows, asks_for_old=True)
+        super().__init__(join, tables, carried, filtered, rows=rows, needs_old_rows=True)
         # A table of a topic has one row per partition. An aggregation has one for all partitions.
-        self._by_partition = isinstance(join, int) and not any(each.tell_rows for each in rows)
+        self._by_partition = isinstance(join, int) and not any(
+            each.are_table_updates for each in rows
+        )
         values = [self.result_schema.field(name) for table in tables for name in table.names]
         # Each result is a row.
         self.result_schema = self._joined_schema = pa.schema([*RESULT_FIELDS, *values])

@@ -24,19 +24,19 @@ from oriel.pipeline.windows.arrays import Flags, Ints
 from oriel.pipeline.windows.definitions import LEFT
 from oriel.pipeline.windows.engines import Times
 from oriel.pipeline.windows.joins.sides import (
+    INPUT_FIELDS,
     MATCHED,
     RECORDS,
     RESULT_FIELDS,
     SIDE,
-    SIDE_FIELDS,
     STREAM_TIME,
     Clocks,
+    InputRows,
     JoinResult,
     OpenRecordsEngine,
-    SideRows,
-    effect_order,
+    apply_order,
     replaced,
-    values_beside,
+    value_fields,
 )
 from oriel.pipeline.windows.records import LINEAGE
 
@@ -55,7 +55,7 @@ class GraceBufferEngine(OpenRecordsEngine):
         values: pa.Schema,
         carried: pa.Schema | None = None,
         *,
-        rows: SideRows = RECORDS,
+        rows: InputRows = RECORDS,
         grace_ms: int,
         is_one_stream: bool = True,
     ) -> None:
@@ -66,9 +66,9 @@ class GraceBufferEngine(OpenRecordsEngine):
         Raises:
             IllegalArgument: A column has a name that the join needs.
         """
-        beside = values_beside((*RESULT_FIELDS, SIDE, MATCHED), carried, [values])
+        beside = value_fields((*RESULT_FIELDS, SIDE, MATCHED), carried, [values])
         lineage = rows.lineage.fields
-        self.record_schema = pa.schema([*SIDE_FIELDS, *lineage, *(carried or ()), *beside])
+        self.record_schema = pa.schema([*INPUT_FIELDS, *lineage, *(carried or ()), *beside])
         self.state_schema = self.record_schema.append(MATCHED)
         self.result_schema = pa.schema([*RESULT_FIELDS, *beside])
         self._grace_ms = grace_ms
@@ -108,12 +108,12 @@ class GraceBufferEngine(OpenRecordsEngine):
         unmatched = pa.repeat(pa.scalar(value=False), len(batch))
         records = pa.concat_tables([state, batch.append_column(MATCHED, unmatched)])
         stays = self.stays(records, times.after)
-        going = records.combine_chunks().filter(pa.array(~stays))
-        going = replaced(going, {STREAM_TIME.name: self._turn_ms(going)})
-        going = going.take(pa.array(effect_order(going)))
-        if LINEAGE.name not in going.column_names:
-            going = going.append_column(LINEAGE, pa.nulls(len(going), LINEAGE.type))
-        results = going.select(self.result_schema.names).cast(self.result_schema)
+        leaving = records.combine_chunks().filter(pa.array(~stays))
+        leaving = replaced(leaving, {STREAM_TIME.name: self._turn_ms(leaving)})
+        leaving = leaving.take(pa.array(apply_order(leaving)))
+        if LINEAGE.name not in leaving.column_names:
+            leaving = leaving.append_column(LINEAGE, pa.nulls(len(leaving), LINEAGE.type))
+        results = leaving.select(self.result_schema.names).cast(self.result_schema)
         return JoinResult(records.filter(pa.array(stays)), [results], stayed=stays[: len(state)])
 
     def _turn_ms(self, records: pa.Table) -> Ints:

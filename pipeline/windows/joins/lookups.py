@@ -17,26 +17,26 @@ import pyarrow.compute as pc
 from oriel.pipeline.windows.definitions import LEFT, RIGHT
 from oriel.pipeline.windows.engines import Times
 from oriel.pipeline.windows.joins.sides import (
+    INPUT_FIELDS,
     RECORDS,
     RESULT_FIELDS,
     SIDE,
-    SIDE_FIELDS,
     TABLE_FIELDS,
     Clocks,
+    InputRows,
     JoinEngine,
     JoinResult,
-    SideRows,
     TableRecords,
-    in_effect_order,
+    in_apply_order,
     joined_values,
     split_by_key,
 )
 from oriel.pipeline.windows.records import LINEAGE, NULL_VALUE
 
-LookupHow = Literal["inner", "left"]
+StreamTableHow = Literal["inner", "left"]
 
 
-class TableLookupEngine(JoinEngine):
+class StreamTableJoinEngine(JoinEngine):
     """The join of a stream with a table.
 
     The state is the records of the table (``TableRecords.newest``). A result is the record of the
@@ -49,12 +49,12 @@ class TableLookupEngine(JoinEngine):
 
     def __init__(
         self,
-        how: LookupHow,
+        how: StreamTableHow,
         stream: pa.Schema,
         table: pa.Schema,
         carried: pa.Schema | None = None,
         *,
-        rows: tuple[SideRows, SideRows] = (RECORDS, RECORDS),
+        rows: tuple[InputRows, InputRows] = (RECORDS, RECORDS),
     ) -> None:
         """Join the columns of a stream and of a table. See ``JoinEngine``.
 
@@ -69,12 +69,12 @@ class TableLookupEngine(JoinEngine):
             IllegalArgument: ``how`` is unknown, or two columns have one name.
         """
         own = (*RESULT_FIELDS, SIDE, NULL_VALUE)
-        values = joined_values(how, LookupHow, own, carried, (stream, table))
+        values = joined_values(how, StreamTableHow, own, carried, (stream, table))
         self._inner = how == "inner"
         self._table_rows = rows[RIGHT]
         self._stream_values, self._table_values = stream.names, table.names
         order = dict.fromkeys((*rows[LEFT].lineage.fields, *self._table_rows.order_fields))
-        own_fields = (*SIDE_FIELDS, *order, NULL_VALUE)
+        own_fields = (*INPUT_FIELDS, *order, NULL_VALUE)
         self.record_schema = pa.schema([*own_fields, *(carried or ()), *values])
         self.state_schema = pa.schema([*TABLE_FIELDS, *(carried or ()), *values[len(stream) :]])
         self.result_schema = pa.schema([*RESULT_FIELDS, *values])
@@ -94,9 +94,9 @@ class TableLookupEngine(JoinEngine):
     def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> JoinResult:
         """Apply the records of the table, then join the records of the stream."""
         batch = self._read(batch)
-        of_table = pc.equal(batch["side"], RIGHT)
-        stream = batch.filter(pc.invert(of_table))
-        state, late = self._applied(state, batch.filter(of_table), times.after)
+        is_table_record = pc.equal(batch["side"], RIGHT)
+        stream = batch.filter(pc.invert(is_table_record))
+        state, late = self._applied(state, batch.filter(is_table_record), times.after)
         rows, row_number = self._looked_up(state, stream, times.after)
         filtered = 0
         if self._inner:
@@ -111,21 +111,25 @@ class TableLookupEngine(JoinEngine):
         results = pa.table([columns[name] for name in self.result_schema.names], self.result_schema)
         return JoinResult(state.combine_chunks(), [results], late=(0, late), filtered=(filtered,))
 
-    def _applied(self, state: pa.Table, arrived: pa.Table, clocks: Clocks) -> tuple[pa.Table, int]:
+    def _applied(
+        self, state: pa.Table, arrived: pa.Table, stream_times_ms: Clocks
+    ) -> tuple[pa.Table, int]:
         """Return the state after the records of the table, and the number of late records."""
-        del clocks
-        if self._table_rows.tell_rows:
-            state, arrived = in_effect_order(state, arrived)
-        other_keys, touched = split_by_key(state, arrived["key"])
-        records = TableRecords.of(pa.concat_tables([touched, arrived.select(state.column_names)]))
+        del stream_times_ms
+        if self._table_rows.are_table_updates:
+            state, arrived = in_apply_order(state, arrived)
+        other_keys, working_set = split_by_key(state, arrived["key"])
+        records = TableRecords.of(
+            pa.concat_tables([working_set, arrived.select(state.column_names)])
+        )
         return pa.concat_tables([other_keys, records.take(records.newest())]), 0
 
     def _looked_up(
-        self, state: pa.Table, stream: pa.Table, clocks: Clocks
+        self, state: pa.Table, stream: pa.Table, stream_times_ms: Clocks
     ) -> tuple[pa.Table, pa.ChunkedArray]:
         """Return rows of the table, and the index of the row of each record, null without a row."""
-        del clocks
+        del stream_times_ms
         table = TableRecords.of(split_by_key(state, stream["key"])[1])
-        counting = table.counting(np.arange(len(table.rows)))
-        rows = table.take(counting[0][table.has_row(counting)[0]])
+        newest_of_key = table.counting(np.arange(len(table.rows)))
+        rows = table.take(newest_of_key[0][table.has_row(newest_of_key)[0]])
         return rows, pc.index_in(stream["key"], value_set=rows["key"])

@@ -12,17 +12,17 @@ import pyarrow as pa
 
 from oriel.pipeline.windows.engines import Times
 from oriel.pipeline.windows.joins.sides import (
+    INPUT_FIELDS,
     RESULT_FIELDS,
     SIDE,
-    SIDE_FIELDS,
+    InputLogs,
+    InputRows,
     JoinEngine,
     JoinResult,
-    SideLogs,
-    SideRows,
-    are_behind,
-    values_beside,
+    are_older,
+    value_fields,
 )
-from oriel.pipeline.windows.records import LINEAGE, PLACE_FIELDS, lineage_fields, with_column
+from oriel.pipeline.windows.records import LINEAGE, RECORD_ID_FIELDS, lineage_fields, with_column
 
 
 class MergeEngine(JoinEngine):
@@ -37,7 +37,7 @@ class MergeEngine(JoinEngine):
         values: pa.Schema,
         carried: pa.Schema | None = None,
         *,
-        rows: Sequence[SideRows],
+        rows: Sequence[InputRows],
         allowed_lateness_ms: int,
     ) -> None:
         """Merge streams with the columns ``values``. ``rows`` has one entry per stream.
@@ -45,12 +45,12 @@ class MergeEngine(JoinEngine):
         Raises:
             IllegalArgument: A column has a name that the join needs.
         """
-        beside = values_beside((*RESULT_FIELDS, SIDE), carried, [values])
-        self._logs = SideLogs([stream.lineage for stream in rows])
+        beside = value_fields((*RESULT_FIELDS, SIDE), carried, [values])
+        self._logs = InputLogs([stream.lineage for stream in rows])
         self._allowed_lateness_ms = allowed_lateness_ms
         lineage = lineage_fields(self._logs.lineages)
-        self.record_schema = pa.schema([*SIDE_FIELDS, *lineage, *(carried or ()), *beside])
-        self.state_schema = pa.schema([*PLACE_FIELDS[:1], *(carried or ())])
+        self.record_schema = pa.schema([*INPUT_FIELDS, *lineage, *(carried or ()), *beside])
+        self.state_schema = pa.schema([*RECORD_ID_FIELDS[:1], *(carried or ())])
         self.result_schema = pa.schema([*RESULT_FIELDS, *beside])
 
     def changing(self, batch: pa.Table) -> pa.ChunkedArray:
@@ -60,7 +60,7 @@ class MergeEngine(JoinEngine):
         """Return the records of ``batch`` that are not late. Times don't matter."""
         del times
         batch = self._read(batch)
-        late = are_behind(batch, self._allowed_lateness_ms)
+        late = are_older(batch, self._allowed_lateness_ms)
         side = np.asarray(batch[SIDE.name])
         accepted = batch.filter(pa.array(~late))
         merged = with_column(accepted, LINEAGE, self._logs.merged_lineages(accepted))

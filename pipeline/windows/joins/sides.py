@@ -27,10 +27,10 @@ from oriel.pipeline.windows.arrays import Flags, Ints, coded_keys
 from oriel.pipeline.windows.definitions import LEFT, IllegalArgument
 from oriel.pipeline.windows.engines import Operator
 from oriel.pipeline.windows.records import (
-    EFFECT,
+    APPLY_ORDER,
     LINEAGE,
     NULL_VALUE,
-    PLACE_FIELDS,
+    RECORD_ID_FIELDS,
     Lineage,
     arrival_keys,
     merged_lineage,
@@ -45,23 +45,23 @@ Clocks = tuple[int, ...]
 STREAM_TIME = pa.field("stream_time_ms", pa.int64())
 SIDE = pa.field("side", pa.int8())
 #: The columns of a record in addition to its values. ``side`` is the index of the input.
-SIDE_FIELDS = (*PLACE_FIELDS, STREAM_TIME, SIDE)
+INPUT_FIELDS = (*RECORD_ID_FIELDS, STREAM_TIME, SIDE)
 #: The columns of a result in addition to the values of its inputs.
-RESULT_FIELDS = (*PLACE_FIELDS, LINEAGE, STREAM_TIME)
+RESULT_FIELDS = (*RECORD_ID_FIELDS, LINEAGE, STREAM_TIME)
 #: The columns of a table record in addition to its values. ``null_value`` marks a tombstone.
-TABLE_FIELDS = (*PLACE_FIELDS, NULL_VALUE)
+TABLE_FIELDS = (*RECORD_ID_FIELDS, NULL_VALUE)
 #: True for a record in the state that has a join result.
 MATCHED = pa.field("matched", pa.bool_())
 
 
 @dataclass(frozen=True)
-class SideRows:
+class InputRows:
     """The rows of one input of a join.
 
     Attributes:
         lineage: The form of their lineages.
-        have_effect: True if they have an apply order (``EFFECT``), because they are from several
-            logs or waited in a buffer.
+        have_effect: True if they have an apply order (``APPLY_ORDER``), because they are from
+            several logs or waited in a buffer.
         are_changes: True for the old and new rows of a table (``takes_away``).
         are_elements: True for flattened records.
         tell_rows: True for updates of an aggregation or of joined tables. The last update of a key
@@ -71,24 +71,24 @@ class SideRows:
     """
 
     lineage: Lineage = field(default_factory=Lineage)
-    have_effect: bool = False
+    have_apply_order: bool = False
     are_changes: bool = False
-    are_elements: bool = False
-    tell_rows: bool = False
+    are_flattened: bool = False
+    are_table_updates: bool = False
     held_ms: int = 0
 
     @property
     def order_fields(self) -> list[pa.Field]:
         """The columns of their apply order, in addition to record id and time."""
-        return [*self.lineage.fields, *([EFFECT] if self.have_effect else [])]
+        return [*self.lineage.fields, *([APPLY_ORDER] if self.have_apply_order else [])]
 
 
 #: Records of a source, also after a join with a table.
-RECORDS = SideRows()
+RECORDS = InputRows()
 
 
 @dataclass(frozen=True)
-class SideLogs:
+class InputLogs:
     """The logs of several inputs, one after the other. The rows of all inputs are in one table.
 
     Attributes:
@@ -103,9 +103,9 @@ class SideLogs:
         return sum(each.logs for each in self.lineages)
 
     @property
-    def merged(self) -> SideRows:
+    def merged(self) -> InputRows:
         """The rows of all inputs as rows of one input."""
-        return SideRows(merged_lineage(self.lineages), have_effect=True)
+        return InputRows(merged_lineage(self.lineages), have_apply_order=True)
 
     def log_of(self, rows: pa.Table) -> Ints:
         """Return the index of the log of each row."""
@@ -156,9 +156,9 @@ class JoinResult:
         stayed: Open records: which rows of the old state the new state begins with, in order.
         flattened: The number of records that end here because their results are flattened records.
         elements: How many more flattened records there are after the operator than before it.
-        before: If the engine ``tells_before``: the rows of the table before the batch, for the keys
-            of the results, with key, ``timestamp_ms``, the bounds of windows, and the columns of
-            the table.
+        before: If the engine ``returns_before``: the rows of the table before the batch, for the
+            keys of the results, with key, ``timestamp_ms``, the bounds of windows, and the columns
+            of the table.
         added: If rows never change: the rows of ``state`` that the batch added.
     """
 
@@ -194,7 +194,7 @@ class JoinEngine(Operator[JoinResult]):
     #: For the updates of a table: the columns of its rows.
     row_schema: pa.Schema
     #: True if a downstream operator needs ``JoinResult.before``.
-    tells_before: bool = False
+    returns_before: bool = False
     #: The input whose partitions ``Clocks`` have a stream time for. None: the least of each input.
     by_partition: int | None = None
     #: True if results are the records of the left input with more columns.
@@ -280,7 +280,7 @@ def joined_values(
 ) -> list[pa.Field]:
     """Return the value columns of both ``sides``, left first, each nullable.
 
-    ``hows`` is the ``Literal`` of the valid joins. See ``values_beside``.
+    ``hows`` is the ``Literal`` of the valid joins. See ``value_fields``.
 
     Raises:
         IllegalArgument: ``how`` is unknown, or two columns have one name.
@@ -288,10 +288,10 @@ def joined_values(
     if how not in get_args(hows):
         message = f"a join must be one of {', '.join(get_args(hows))}, not {how!r}"
         raise IllegalArgument(message)
-    return values_beside(own, carried, sides)
+    return value_fields(own, carried, sides)
 
 
-def values_beside(
+def value_fields(
     own: tuple[pa.Field, ...], carried: pa.Schema | None, sides: Iterable[pa.Schema]
 ) -> list[pa.Field]:
     """Return the value columns of ``sides`` in order, each nullable.
@@ -377,7 +377,7 @@ class TableRecords:
         return present & ~self.deletes[counting] if len(self.deletes) else present
 
 
-def are_behind(records: pa.Table, allowed_ms: Ints | int) -> Flags:
+def are_older(records: pa.Table, allowed_ms: Ints | int) -> Flags:
     """Return which records are older than their stream time by more than ``allowed_ms``."""
     timestamp_ms, stream_time_ms = (
         np.asarray(records[name]) for name in ("timestamp_ms", STREAM_TIME.name)
@@ -386,23 +386,23 @@ def are_behind(records: pa.Table, allowed_ms: Ints | int) -> Flags:
     return behind
 
 
-def effect_order(records: pa.Table) -> Ints:
+def apply_order(records: pa.Table) -> Ints:
     """Return the indexes of the records of a stream in their apply order, for all keys.
 
     The order is stream time, partition, offset, lineage. For updates of joined tables, stream time
-    and table are first (``EFFECT``).
+    and table are first (``APPLY_ORDER``).
     """
     order: Ints = np.lexsort((*arrival_keys(records), np.asarray(records[STREAM_TIME.name])))
     return order
 
 
-def in_effect_order(state: pa.Table, arrived: pa.Table) -> tuple[pa.Table, pa.Table]:
+def in_apply_order(state: pa.Table, arrived: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Return the rows of a table and their updates as records of one partition, in apply order.
 
     The last update of a key is its row, in whichever partition it is. The updates of a batch follow
     those of earlier batches.
     """
-    arrived = arrived.take(pa.array(effect_order(arrived)))
+    arrived = arrived.take(pa.array(apply_order(arrived)))
     return (
         replaced(state, {"partition": 0, "offset": -1}),
         replaced(arrived, {"partition": 0, "offset": np.arange(len(arrived))}),

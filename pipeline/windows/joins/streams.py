@@ -40,17 +40,17 @@ from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, Timeline, coded_k
 from oriel.pipeline.windows.definitions import LEFT, RIGHT, JoinWindows
 from oriel.pipeline.windows.engines import Times
 from oriel.pipeline.windows.joins.sides import (
+    INPUT_FIELDS,
     MATCHED,
     RECORDS,
     RESULT_FIELDS,
     SIDE,
-    SIDE_FIELDS,
     Clocks,
     How,
+    InputRows,
     JoinResult,
     OpenRecordsEngine,
-    SideRows,
-    are_behind,
+    are_older,
     joined_values,
 )
 from oriel.pipeline.windows.records import Lineage, joined_lineages, lineage_fields
@@ -128,7 +128,7 @@ class StreamJoinEngine(OpenRecordsEngine):
         right: pa.Schema,
         carried: pa.Schema | None = None,
         *,
-        rows: tuple[SideRows, SideRows] = (RECORDS, RECORDS),
+        rows: tuple[InputRows, InputRows] = (RECORDS, RECORDS),
     ) -> None:
         """Join the columns of both streams (see ``JoinEngine``), whose rows are ``rows``.
 
@@ -140,10 +140,10 @@ class StreamJoinEngine(OpenRecordsEngine):
         self._windows = windows
         self._lineages = rows[LEFT].lineage, rows[RIGHT].lineage
         self._has_left = how != "outer"
-        self._sides_alone = {"inner": (), "left": (LEFT,), "outer": (LEFT, RIGHT)}[how]
+        self._unmatched_inputs = {"inner": (), "left": (LEFT,), "outer": (LEFT, RIGHT)}[how]
         self._left_values, self._right_values = left.names, right.names
         lineage = lineage_fields(self._lineages)
-        self.record_schema = pa.schema([*SIDE_FIELDS, *lineage, *(carried or ()), *values])
+        self.record_schema = pa.schema([*INPUT_FIELDS, *lineage, *(carried or ()), *values])
         self.state_schema = self.record_schema.append(MATCHED)
         self.result_schema = pa.schema([*RESULT_FIELDS, *values])
         self._wait_ms = (
@@ -153,12 +153,12 @@ class StreamJoinEngine(OpenRecordsEngine):
         # A pair is emitted with one of its records, whose stream time decides how late it is. An
         # unmatched record is emitted when the stream time of the other stream is ``wait_ms`` later
         # than its time. It was in time at its arrival, so downstream windows stay open until then.
-        self.delay_ms = max((self._wait_ms[side] for side in self._sides_alone), default=0)
+        self.delay_ms = max((self._wait_ms[side] for side in self._unmatched_inputs), default=0)
 
     @property
     def keeps_matches(self) -> bool:
         """Whether unmatched records are results, as in left and outer joins."""
-        return bool(self._sides_alone)
+        return bool(self._unmatched_inputs)
 
     def is_late(self, batch: pa.Table) -> Flags:
         """Return which records of ``batch`` are late."""
@@ -167,7 +167,7 @@ class StreamJoinEngine(OpenRecordsEngine):
             self._windows.allowed_lateness_ms(LEFT),
             self._windows.allowed_lateness_ms(RIGHT),
         )
-        return are_behind(batch, allowed_ms)
+        return are_older(batch, allowed_ms)
 
     def stays(self, records: pa.Table, clocks: Clocks) -> Flags:
         """Return which records can still have a result at these stream times."""
@@ -182,7 +182,7 @@ class StreamJoinEngine(OpenRecordsEngine):
         # The files of a version also have expired records, which have no more results.
         unexpired = ~self._expired(timestamp_ms, side == LEFT, before)
         # A record expires in one batch. If it is unmatched, it is a result of this batch.
-        concerned = unexpired & ~matched & np.isin(side, self._sides_alone)
+        concerned = unexpired & ~matched & np.isin(side, self._unmatched_inputs)
         concerned &= self._expired(timestamp_ms, side == LEFT, after)
         if len(batch):
             # The records of a pair are at most ``reach_ms`` apart, so the other record has a time
@@ -212,11 +212,11 @@ class StreamJoinEngine(OpenRecordsEngine):
         # expires in this batch.
         expired = self._expired(records.timestamp_ms, records.left, times.after)
         alone = expired & ~matched
-        left_alone = np.flatnonzero(alone & records.left & (LEFT in self._sides_alone))
-        right_alone = np.flatnonzero(alone & ~records.left & (RIGHT in self._sides_alone))
+        unmatched_left = np.flatnonzero(alone & records.left & (LEFT in self._unmatched_inputs))
+        unmatched_right = np.flatnonzero(alone & ~records.left & (RIGHT in self._unmatched_inputs))
         rows_alone = (
-            np.concatenate([left_alone, np.full_like(right_alone, -1)]),
-            np.concatenate([np.full_like(left_alone, -1), right_alone]),
+            np.concatenate([unmatched_left, np.full_like(unmatched_right, -1)]),
+            np.concatenate([np.full_like(unmatched_left, -1), unmatched_right]),
         )
         # The order of the state followed by the batch, as ``stayed`` requires.
         row_of = np.empty_like(records.input_row)
@@ -257,8 +257,8 @@ class StreamJoinEngine(OpenRecordsEngine):
         old_left = records.left & ~records.new
         # l.t - before <= r.t <= l.t + after is r.t - after <= l.t <= r.t + before.
         return (
-            _partners(records, timeline, LEFT, ~records.left, (before_ms, after_ms)),
-            _partners(records, timeline, RIGHT, old_left, (after_ms, before_ms)),
+            _pair_records(records, timeline, LEFT, ~records.left, (before_ms, after_ms)),
+            _pair_records(records, timeline, RIGHT, old_left, (after_ms, before_ms)),
         )
 
     def _results(self, records: _SortedRecords, rows: _ResultRows) -> pa.Table:
@@ -342,7 +342,7 @@ class _Results:
         return self.table_of(self.records, (left, right))
 
 
-def _partners(
+def _pair_records(
     records: _SortedRecords,
     timeline: Timeline,
     side: int,

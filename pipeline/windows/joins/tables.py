@@ -27,7 +27,7 @@ from oriel.pipeline.windows.joins.sides import (
     TableRecords,
     replaced,
     split_by_key,
-    values_beside,
+    value_fields,
 )
 from oriel.pipeline.windows.records import (
     INPUT,
@@ -42,7 +42,7 @@ from oriel.pipeline.windows.records import (
 #: the right key has no row, or it has a row. Within a batch, the greatest one counts, because a
 #: subscriber that left one key has subscribed to another key or to none.
 RESPONSES = Lineage(length=1)
-LEFT_BEHIND, WITHOUT_ROW, WITH_ROW = 0, 1, 2
+UNSUBSCRIBED, WITHOUT_ROW, WITH_ROW = 0, 1, 2
 #: The column of deleted rows among changed rows.
 _DELETED = pa.field("deleted", pa.bool_())
 
@@ -114,7 +114,7 @@ class TableRowsEngine(WindowEngine):
         Raises:
             IllegalArgument: Two columns have one name.
         """
-        values = values_beside((*TABLE_FIELDS, SIDE, _DELETED), carried, tables)
+        values = value_fields((*TABLE_FIELDS, SIDE, _DELETED), carried, tables)
         self.windows = NoWindows()
         self._join = join
         self._responses, self._updates = responses, updates

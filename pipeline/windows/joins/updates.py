@@ -20,19 +20,26 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from oriel.pipeline.windows.arrays import Flags, Ints, coded_keys, heads, places_in_runs, tails
+from oriel.pipeline.windows.arrays import (
+    Flags,
+    Ints,
+    coded_keys,
+    positions_in_runs,
+    run_ends,
+    run_starts,
+)
 from oriel.pipeline.windows.engines import Times
 from oriel.pipeline.windows.joins.sides import (
+    INPUT_FIELDS,
     RECORDS,
     RESULT_FIELDS,
     SIDE,
-    SIDE_FIELDS,
+    InputLogs,
+    InputRows,
     JoinEngine,
     JoinResult,
-    SideLogs,
-    SideRows,
     split_by_key,
-    values_beside,
+    value_fields,
 )
 from oriel.pipeline.windows.joins.tables import TableJoin, has_joined_row, table_rows
 from oriel.pipeline.windows.records import (
@@ -105,8 +112,8 @@ class TableUpdatesEngine(JoinEngine):
         carried: pa.Schema | None = None,
         filtered: frozenset[int] = frozenset(),
         *,
-        rows: Sequence[SideRows] = (),
-        asks_for_old: bool = False,
+        rows: Sequence[InputRows] = (),
+        needs_old_rows: bool = False,
     ) -> None:
         """Join tables by their indexes.
 
@@ -117,21 +124,21 @@ class TableUpdatesEngine(JoinEngine):
             filtered: The tables with a filter. Kafka Streams forwards no update for a record that
                 the filter drops, if the key had no row before and old rows are needed.
             rows: The rows of each table. Empty: records of topics.
-            asks_for_old: True if a downstream operator needs old rows.
+            needs_old_rows: True if a downstream operator needs old rows.
 
         Raises:
             IllegalArgument: Two columns have one name.
         """
-        values = values_beside((*RESULT_FIELDS, SIDE, NULL_VALUE), carried, tables)
+        values = value_fields((*RESULT_FIELDS, SIDE, NULL_VALUE), carried, tables)
         self._join = join
         self._filtered = filtered
-        self._asks_for_old = asks_for_old
+        self._asks_for_old = needs_old_rows
         self._logs = self._side_logs([each.lineage for each in rows or [RECORDS] * len(tables)])
         #: True if a key has one history per partition.
         self._by_partition = False
         self._values_of = [table.names for table in tables]
         beside = (*lineage_fields(self._logs.lineages), NULL_VALUE, *(carried or ()))
-        self.record_schema = pa.schema([*SIDE_FIELDS, *beside, *values])
+        self.record_schema = pa.schema([*INPUT_FIELDS, *beside, *values])
         self.state_schema = self.record_schema
         self.row_schema = pa.schema(values)
         self.result_schema = pa.schema([*RESULT_FIELDS, NULL_VALUE, *values])
@@ -141,22 +148,22 @@ class TableUpdatesEngine(JoinEngine):
     def reads_table(self, side: int) -> bool:  # noqa: ARG002
         return True
 
-    def _side_logs(self, lineages: Sequence[Lineage]) -> SideLogs:
+    def _side_logs(self, lineages: Sequence[Lineage]) -> InputLogs:
         """Return the logs of records and results."""
-        return SideLogs(lineages)
+        return InputLogs(lineages)
 
     def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> JoinResult:
         """Apply the records of ``batch``. Times don't matter."""
         del times
         batch = self._read(batch)
-        other_keys, touched = split_by_key(state, batch["key"])
-        histories = self._histories(touched, batch)
-        told = self._told_by(histories, self._join, asked=self._asks_for_old)
-        results, tells = self._results(histories, told)
+        other_keys, working_set = split_by_key(state, batch["key"])
+        histories = self._histories(working_set, batch)
+        forwarded = self._told_by(histories, self._join, needs_old_rows=self._asks_for_old)
+        results, tells = self._results(histories, forwarded)
         state = pa.concat_tables([other_keys, histories.state]).combine_chunks()
-        silent = np.asarray(histories.records["side"])[histories.new[~tells]]
-        filtered = np.bincount(silent, minlength=len(self._values_of))
-        before = self._rows_before(touched) if self.tells_before else None
+        without_update = np.asarray(histories.records["side"])[histories.new[~tells]]
+        filtered = np.bincount(without_update, minlength=len(self._values_of))
+        before = self._rows_before(working_set) if self.returns_before else None
         return JoinResult(state, [results], filtered=tuple(filtered.tolist()), before=before)
 
     def _rows_before(self, state: pa.Table) -> pa.Table:
@@ -187,25 +194,31 @@ class TableUpdatesEngine(JoinEngine):
         # Earlier batches applied the old rows, so ``is_new`` is more significant than stream time.
         order = np.lexsort((*self._logs.effect_keys(records), is_new, key_code))
         records, key_code = records.take(pa.array(order)), key_code[order]
-        head = heads(key_code)
+        head = run_starts(key_code)
         newest = _newest(records, head, len(self._values_of))
         new = np.flatnonzero(is_new[order])
         # The row before a record is the newest row at the previous record of its key.
         before = np.where(head[new], -1, newest[:, new - 1])
-        of_last = newest[:, tails(head)]
+        of_last = newest[:, run_ends(head)]
         return Histories(records, new, before, newest[:, new], of_last[of_last >= 0])
 
-    def _told_by(self, histories: Histories, part: TableJoin | int, *, asked: bool) -> Told:
+    def _told_by(
+        self, histories: Histories, part: TableJoin | int, *, needs_old_rows: bool
+    ) -> Told:
         """Return the updates that ``part`` of the join forwards, as Kafka Streams' nodes do.
 
-        ``asked``: a downstream node needs old rows. A left join needs the old rows of its left
-        table, and an outer join those of both tables. With old rows, a node forwards nothing if no
-        row existed before and none exists now.
+        ``needs_old_rows``: a downstream node needs old rows. A left join needs the old rows of its
+        left table, and an outer join those of both tables. With old rows, a node forwards nothing
+        if no row existed before and none exists now.
         """
         if isinstance(part, int):
-            return self._told_by_table(histories, part, asked=asked)
-        left = self._told_by(histories, part.left, asked=asked or part.how != "inner")
-        right = self._told_by(histories, part.right, asked=asked or part.how == "outer")
+            return self._forwarded_by_table(histories, part, needs_old_rows=needs_old_rows)
+        left = self._told_by(
+            histories, part.left, needs_old_rows=needs_old_rows or part.how != "inner"
+        )
+        right = self._told_by(
+            histories, part.right, needs_old_rows=needs_old_rows or part.how == "outer"
+        )
         had = has_joined_row(part.how, left.had, right.had)
         has = has_joined_row(part.how, left.has, right.has)
         # The other table does not change, so ``has`` is the row that the record is joined with.
@@ -216,24 +229,26 @@ class TableUpdatesEngine(JoinEngine):
         time_ms = np.where(tells | has, np.maximum(left.time_ms, right.time_ms), -1)
         return Told(had, has, tells, time_ms)
 
-    def _told_by_table(self, histories: Histories, table: int, *, asked: bool) -> Told:
+    def _forwarded_by_table(
+        self, histories: Histories, table: int, *, needs_old_rows: bool
+    ) -> Told:
         """Return the updates that one table forwards for each new record."""
         all_times_ms = np.append(np.asarray(histories.records["timestamp_ms"]), -1)
         side = np.asarray(histories.records["side"])[histories.new]
         had, has = histories.before[table] >= 0, histories.after[table] >= 0
         own = side == table
         time_ms = all_times_ms[np.where(own, histories.new, histories.after[table])]
-        is_asked = asked and table in self._filtered
+        is_asked = needs_old_rows and table in self._filtered
         return Told(had, has, own & (had | has) if is_asked else own, time_ms)
 
-    def _results(self, histories: Histories, told: Told) -> tuple[pa.Table, Flags]:
+    def _results(self, histories: Histories, forwarded: Told) -> tuple[pa.Table, Flags]:
         """Return the results in apply order, and which new records have one."""
-        numbers = np.flatnonzero(told.tells)
+        numbers = np.flatnonzero(forwarded.tells)
         rows = self._rows(histories.after[:, numbers])
         new = histories.new[numbers]
         lineages = self._logs.merged_lineages(histories.records.take(pa.array(new)))
-        results = self._joined(histories.records, new, rows, told.time_ms[numbers], lineages)
-        return results, told.tells
+        results = self._joined(histories.records, new, rows, forwarded.time_ms[numbers], lineages)
+        return results, forwarded.tells
 
     def _rows(self, of_tables: Ints) -> Ints:
         """Return the rows from which each row is joined, by [table, row], -1 for none."""
@@ -282,7 +297,7 @@ def _newest(records: pa.Table, head: Flags, tables: int) -> NDArray[np.int64]:
     """
     newest = np.full((tables, len(records)), -1, dtype=np.int64)
     number = np.arange(len(records))
-    first_of_key = number - places_in_runs(head)
+    first_of_key = number - positions_in_runs(head)
     record_side = np.asarray(records["side"])
     deletes = np.asarray(records[NULL_VALUE.name])
     for side in range(tables) if len(records) else ():

@@ -21,40 +21,40 @@ from oriel.pipeline.windows.arrays import (
     Ints,
     Ranges,
     Timeline,
-    heads,
     pair_order,
+    run_ends,
+    run_starts,
     running_max,
-    tails,
 )
 from oriel.pipeline.windows.definitions import FOREVER_MS, LEFT, RIGHT
 from oriel.pipeline.windows.engines import StateReader, Times
-from oriel.pipeline.windows.joins.lookups import LookupHow, TableLookupEngine
+from oriel.pipeline.windows.joins.lookups import StreamTableHow, StreamTableJoinEngine
 from oriel.pipeline.windows.joins.sides import (
+    INPUT_FIELDS,
     RECORDS,
     RESULT_FIELDS,
     SIDE,
-    SIDE_FIELDS,
     TABLE_FIELDS,
     Clocks,
+    InputRows,
     JoinEngine,
     JoinResult,
-    SideRows,
     TableRecords,
-    are_behind,
+    are_older,
     greatest,
     replaced,
     split_by_key,
-    values_beside,
+    value_fields,
 )
 from oriel.pipeline.windows.records import LINEAGE, NEVER_CLOSED_MS, NULL_VALUE
 
 #: The time until which a version is valid. No value column has such a name.
 _VALID_TO = pa.field("oriel.valid_to_ms", pa.int64())
 #: The number of time buckets of one history, and of all time buckets, which are reused.
-_UNITS_OF_HISTORY, _UNITS = 64, 128
+_BUCKETS_PER_HISTORY, _BUCKETS = 64, 128
 
 
-class VersionedLookupEngine(TableLookupEngine):
+class VersionedLookupEngine(StreamTableJoinEngine):
     """The join of a stream with a versioned table: each record with the row as of its time.
 
     The row is the version with the greatest time <= t. A record that is older than the history,
@@ -68,26 +68,26 @@ class VersionedLookupEngine(TableLookupEngine):
 
     For each record, a batch needs the newest version of the key, and the versions that were valid
     at the time of the record or later. So the newest versions are in one time bucket of the state.
-    The others are in buckets by the time until which they are valid (``units_of_batch``).
+    The others are in buckets by the time until which they are valid (``time_buckets_of_batch``).
     """
 
     by_partition = RIGHT
 
     def __init__(
         self,
-        how: LookupHow,
+        how: StreamTableHow,
         stream: pa.Schema,
         table: pa.Schema,
         carried: pa.Schema | None = None,
         *,
-        rows: tuple[SideRows, SideRows] = (RECORDS, RECORDS),
+        rows: tuple[InputRows, InputRows] = (RECORDS, RECORDS),
         history_ms: int,
     ) -> None:
-        """See ``TableLookupEngine``. The table is a topic, with a history of ``history_ms``."""
+        """See ``StreamTableJoinEngine``. The table is a topic, with a history of ``history_ms``."""
         super().__init__(how, stream, table, carried, rows=rows)
         self.state_schema = self.state_schema.append(_VALID_TO)
         self._history_ms = history_ms
-        self._unit_ms = max(1, history_ms // _UNITS_OF_HISTORY)
+        self._bucket_ms = max(1, history_ms // _BUCKETS_PER_HISTORY)
 
     def changing(self, batch: pa.Table) -> None:
         """Return None, because ``needed_state`` selects the rows that can change."""
@@ -99,7 +99,7 @@ class VersionedLookupEngine(TableLookupEngine):
         to read them.
         """
         valid_to_ms = np.asarray(rows[_VALID_TO.name])
-        unit: Ints = 1 + valid_to_ms // self._unit_ms % _UNITS
+        unit: Ints = 1 + valid_to_ms // self._bucket_ms % _BUCKETS
         return np.where(valid_to_ms == FOREVER_MS, 0, unit)
 
     def due_ms(self, rows: pa.Table) -> Ints:
@@ -117,9 +117,9 @@ class VersionedLookupEngine(TableLookupEngine):
     def needed_state(self, state: StateReader, batch: pa.Table, times: Times) -> Any:
         newest = state.touched(batch["key"]).rows
         closing_ms = self.close_ms(times.before), self.close_ms(times.after)
-        return state.touched_units(*self.units_of_batch(newest, batch), closing_ms)
+        return state.touched_units(*self.time_buckets_of_batch(newest, batch), closing_ms)
 
-    def units_of_batch(
+    def time_buckets_of_batch(
         self, newest: pa.Table, batch: pa.Table
     ) -> tuple[tuple[pa.ChunkedArray, Ranges], tuple[pa.ChunkedArray, Ranges]]:
         """Return the time buckets that a batch can change, and the buckets that it only reads.
@@ -137,11 +137,11 @@ class VersionedLookupEngine(TableLookupEngine):
         until_ms = np.maximum(time_ms, newest_ms)
         is_before = ~of_table & (time_ms < newest_ms)
         return (
-            self._units_of(batch["key"], time_ms, until_ms, of_table, of_table),
-            self._units_of(batch["key"], time_ms, until_ms, ~of_table, is_before),
+            self._time_buckets_of(batch["key"], time_ms, until_ms, of_table, of_table),
+            self._time_buckets_of(batch["key"], time_ms, until_ms, ~of_table, is_before),
         )
 
-    def _units_of(
+    def _time_buckets_of(
         self, keys: pa.ChunkedArray, from_ms: Ints, to_ms: Ints, of: Flags, spans: Flags
     ) -> tuple[pa.ChunkedArray, Ranges]:
         """Return the bucket of newest versions, and the buckets of ranges of time, with their keys.
@@ -154,18 +154,22 @@ class VersionedLookupEngine(TableLookupEngine):
             spans: The records that need the range.
         """
         newest, chosen = np.flatnonzero(of), np.flatnonzero(spans)
-        first = from_ms[chosen] // self._unit_ms
-        end = first % _UNITS + np.minimum(to_ms[chosen] // self._unit_ms - first + 1, _UNITS)
+        first = from_ms[chosen] // self._bucket_ms
+        end = first % _BUCKETS + np.minimum(to_ms[chosen] // self._bucket_ms - first + 1, _BUCKETS)
         # After the last bucket, a range continues at the first one.
-        low = [np.zeros_like(newest), 1 + first % _UNITS, np.ones_like(chosen)]
-        high = [np.ones_like(newest), 1 + np.minimum(end, _UNITS), 1 + np.maximum(end - _UNITS, 0)]
+        low = [np.zeros_like(newest), 1 + first % _BUCKETS, np.ones_like(chosen)]
+        high = [
+            np.ones_like(newest),
+            1 + np.minimum(end, _BUCKETS),
+            1 + np.maximum(end - _BUCKETS, 0),
+        ]
         return (
             keys.take(pa.array(np.concatenate([newest, chosen, chosen]))),
             Ranges(np.concatenate(low), np.concatenate(high)),
         )
 
     def _applied(self, state: pa.Table, arrived: pa.Table, clocks: Clocks) -> tuple[pa.Table, int]:
-        late = are_behind(arrived, self._history_ms)
+        late = are_older(arrived, self._history_ms)
         arrived = arrived.filter(pa.array(~late))
         forever = pa.repeat(pa.scalar(FOREVER_MS, _VALID_TO.type), len(arrived))
         arrived = arrived.append_column(_VALID_TO, forever).select(state.column_names)
@@ -175,7 +179,7 @@ class VersionedLookupEngine(TableLookupEngine):
         number = greatest(group, (records.partition, records.offset))
         is_new, key_code = number >= len(touched), records.key_code[number]
         next_ms = np.append(records.timestamp_ms[number][1:], FOREVER_MS)[: len(number)]
-        next_ms = np.where(tails(heads(key_code)), FOREVER_MS, next_ms)
+        next_ms = np.where(run_ends(run_starts(key_code)), FOREVER_MS, next_ms)
         next_is_new = np.append(is_new[1:], False)[: len(number)]
         # The working set lacks some older versions. So the end of a version stays unchanged, unless
         # a new version follows it.
@@ -236,8 +240,8 @@ class VersionedRecordsEngine(JoinEngine):
         Raises:
             IllegalArgument: A column has a name that the join needs.
         """
-        beside = values_beside((*RESULT_FIELDS, SIDE, NULL_VALUE), carried, [values])
-        self.record_schema = pa.schema([*SIDE_FIELDS, NULL_VALUE, *(carried or ()), *beside])
+        beside = value_fields((*RESULT_FIELDS, SIDE, NULL_VALUE), carried, [values])
+        self.record_schema = pa.schema([*INPUT_FIELDS, NULL_VALUE, *(carried or ()), *beside])
         self.state_schema = pa.schema([*TABLE_FIELDS, *(carried or ())])
         self.result_schema = pa.schema([*RESULT_FIELDS, NULL_VALUE, *beside])
         self._history_ms, self._newest_only = history_ms, newest_only
@@ -249,7 +253,7 @@ class VersionedRecordsEngine(JoinEngine):
     def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> JoinResult:
         """Return the records that are not late and, with ``newest_only``, in order."""
         batch = self._read(batch).combine_chunks()
-        accepted = batch.filter(pa.array(~are_behind(batch, self._history_ms)))
+        accepted = batch.filter(pa.array(~are_older(batch, self._history_ms)))
         if self._newest_only and len(accepted):
             state, in_order = self._ordered(state, accepted, times.after)
             accepted = accepted.filter(pa.array(in_order))
@@ -267,7 +271,7 @@ class VersionedRecordsEngine(JoinEngine):
         is_new = np.arange(len(rows)) >= len(touched)
         order = np.lexsort((records.offset, is_new, *group[::-1]))
         newest_ms = running_max(
-            records.timestamp_ms[order], heads(*(column[order] for column in group))
+            records.timestamp_ms[order], run_starts(*(column[order] for column in group))
         )
         in_order = np.empty(len(rows), dtype=np.bool_)
         in_order[order] = records.timestamp_ms[order] == newest_ms

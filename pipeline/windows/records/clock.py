@@ -26,7 +26,7 @@ def greatest_ms(time_ms: NDArray[np.int64]) -> int:
     return int(time_ms.max(initial=NOTHING_OBSERVED_MS))
 
 
-class StreamClock:
+class StreamTimes:
     """The stream time of each partition, which never decreases."""
 
     def __init__(self, initial: Mapping[int, int] | None = None) -> None:

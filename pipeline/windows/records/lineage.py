@@ -198,7 +198,7 @@ def lineage_keys(lineages: pa.Array | pa.ChunkedArray) -> tuple[Ints, ...]:
     return tuple(np.ascontiguousarray(key) for key in keys if (key != key[0]).any())
 
 
-def takes_away(changes: pa.Table) -> Flags:
+def are_retractions(changes: pa.Table) -> Flags:
     """Return which changes of a table delete an old row. The others add a new row.
 
     The last index of the lineage is 0 for an old row and 1 for a new row.

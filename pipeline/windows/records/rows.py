@@ -4,7 +4,7 @@ User functions see records in the order of arrival: partition, offset, lineage. 
 order is timestamp, partition, offset, lineage. Both orders are properties of the log. Lists,
 ``first``, ``last`` and the last bits of sums are therefore the same for all batches and all
 interleavings of partitions (guarantees.md#1). Updates of joined tables are from several logs and
-arrive in their apply order (``EFFECT``).
+arrive in their apply order (``APPLY_ORDER``).
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ from oriel.pipeline.windows.records.lineage import LINEAGE, lineage_keys
 NULL_VALUE = pa.field("null_value", pa.bool_())
 
 #: The key, the time and the record id of a record.
-PLACE_FIELDS = (
+RECORD_ID_FIELDS = (
     pa.field("key", pa.string()),
     pa.field("timestamp_ms", pa.int64()),
     pa.field("partition", pa.int32()),
@@ -28,13 +28,13 @@ PLACE_FIELDS = (
 )
 #: The columns of a record that every engine reads. ``close_ms`` is the stream time of the record's
 #: partition at its arrival, less ``close_delay_ms`` of the windows.
-RECORD_FIELDS = (*PLACE_FIELDS, pa.field("close_ms", pa.int64()))
+RECORD_FIELDS = (*RECORD_ID_FIELDS, pa.field("close_ms", pa.int64()))
 
 #: The index of the input of the store that a record is from.
 INPUT = pa.field("input", pa.int8())
 #: The position of an update of joined tables in the apply order. Null in any other record. No value
 #: column has such a name.
-EFFECT = pa.field("__effect", pa.int64())
+APPLY_ORDER = pa.field("__effect", pa.int64())
 #: Records on which a user's function raised, in all windows or in one. ``detail`` has the step and
 #: the error.
 REJECTED_SCHEMA = pa.schema([
@@ -42,7 +42,7 @@ REJECTED_SCHEMA = pa.schema([
     pa.field("offset", pa.int64()),
     INPUT,
     LINEAGE,
-    *PLACE_FIELDS[:2],
+    *RECORD_ID_FIELDS[:2],
     pa.field("detail", pa.string()),
 ])  # fmt: skip
 
@@ -58,7 +58,7 @@ def rows_schema(
         aggregates: The columns from which results are computed. ``timestamp_ms`` is the greatest
             time of the records of a row.
     """
-    key, timestamp = PLACE_FIELDS[:2]
+    key, timestamp = RECORD_ID_FIELDS[:2]
     return pa.schema([key, *place, *carried, *aggregates, timestamp])
 
 
@@ -75,7 +75,7 @@ def arrival_keys(records: pa.Table) -> tuple[Ints, ...]:
     Records of a source have neither a lineage nor an apply order. If they are in one table with
     other rows, these columns are null, and the records are first.
     """
-    names = ("offset", "partition", EFFECT.name)
+    names = ("offset", "partition", APPLY_ORDER.name)
     keys = [
         np.asarray(pc.fill_null(records[name], 0)) for name in names if name in records.column_names
     ]

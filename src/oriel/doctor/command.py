@@ -93,12 +93,12 @@ def _parser() -> argparse.ArgumentParser:
 def _data(text: str) -> Path:
     """Return the data directory as the other commands read it, if their packages are installed."""
     try:
-        from oriel.storage import data_folder  # noqa: PLC0415 - see the package
+        from oriel.storage import parse_data_directory  # noqa: PLC0415 - see the package
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] == "oriel":
             raise
         return Path(text)
-    return data_folder(text)
+    return parse_data_directory(text)
 
 
 def _counted(number: int, noun: str) -> str:

@@ -45,7 +45,7 @@ _value_of = itemgetter(1)
 #: The end of the JSON of a final window: ``final`` is its last field.
 FINAL = b'"final":true}'
 #: The place of the bytes in a value, before the checksums.
-_FINAL_PLACE = slice(-CHECKSUM_BYTES - len(FINAL), -CHECKSUM_BYTES)
+_FINAL_SLICE = slice(-CHECKSUM_BYTES - len(FINAL), -CHECKSUM_BYTES)
 
 
 class Span(NamedTuple):
@@ -105,25 +105,25 @@ def read_page(
     looks = size = 0
     # If the windows are filtered by their ends, the first few are often enough.
     chunk_records = _SMALL_CHUNK if span.least_end else _CHUNK
-    is_sifted = bool(
+    is_filtered = bool(
         span.earliest_start or span.least_end or span.has_key or span.final is not None
     )
-    at: bytes | None = span.high if backward else span.low
-    while at is not None and _place(cursor, at, backward=backward):
+    search_key: bytes | None = span.high if backward else span.low
+    while search_key is not None and _seek(cursor, search_key, backward=backward):
         walk = cursor.iterprev() if backward else cursor.iternext()
-        at = None
-        while at is None:
+        search_key = None
+        while search_key is None:
             # One record more than the page can have shows whether a next page exists.
-            most = min(chunk_records, bounds.looks - looks)
-            if not is_sifted:
-                most = min(most, bounds.records + 1 - len(windows))
-            chunk = list(islice(walk, most))
+            read_max = min(chunk_records, bounds.looks - looks)
+            if not is_filtered:
+                read_max = min(read_max, bounds.records + 1 - len(windows))
+            chunk = list(islice(walk, read_max))
             looks += len(chunk)
             last = chunk[-1][0] if chunk else b""
             # A read moves in one direction. After it has left the span, it does not return.
             has_left = not (chunk and span.low <= last < span.high)
-            chunk = _inside(chunk, span, has_left=has_left, is_sifted=is_sifted)
-            if found := _sift(chunk, span) if is_sifted else chunk:
+            chunk = _verified_in_span(chunk, span, has_left=has_left, is_filtered=is_filtered)
+            if found := _filter(chunk, span) if is_filtered else chunk:
                 found_windows = list(map(content_of, map(_value_of, found)))
                 size += sum(map(len, found_windows))
                 windows += found_windows
@@ -138,36 +138,38 @@ def read_page(
                 return windows, None
             if looks >= bounds.looks:
                 return windows, last
-            at = _next_wanted(last, span, backward=backward)
-            chunk_records = min(4 * chunk_records, _CHUNK) if at is None else _SMALL_CHUNK
+            search_key = _next_search_key(last, span, backward=backward)
+            chunk_records = min(4 * chunk_records, _CHUNK) if search_key is None else _SMALL_CHUNK
     return windows, None
 
 
-def last_before(cursor: "lmdb.Cursor[bytes]", bound: bytes) -> bool:
+def seek_last_before(cursor: "lmdb.Cursor[bytes]", bound: bytes) -> bool:
     """Move a cursor to the last record below ``bound``. Return False if no such record exists.
 
     Raises:
         lmdb.CorruptedError: this record or the next one is damaged, so it may not be the last.
     """
-    around: list[Record] = []
+    neighbors: list[Record] = []
     if cursor.set_range(bound):
-        around.append(cursor.item())
-        is_there = cursor.prev()
+        neighbors.append(cursor.item())
+        is_found = cursor.prev()
     else:
-        is_there = cursor.last()
-    if is_there:
-        around.append(cursor.item())
-    check(around)
+        is_found = cursor.last()
+    if is_found:
+        neighbors.append(cursor.item())
+    check(neighbors)
     # If pages were swapped, a search can end at a wrong record.
-    if (is_there and around[-1][0] >= bound) or (len(around) > is_there and around[0][0] < bound):
+    if (is_found and neighbors[-1][0] >= bound) or (
+        len(neighbors) > is_found and neighbors[0][0] < bound
+    ):
         message = "the records are not in the order of their keys"
         raise lmdb.CorruptedError(message)
-    return is_there
+    return is_found
 
 
-def first_from(cursor: "lmdb.Cursor[bytes]", bound: bytes) -> bool:
-    """Move a cursor to the first record at or above ``bound``. See ``last_before``."""
-    return cursor.next() if last_before(cursor, bound) else cursor.first()
+def seek_first_from(cursor: "lmdb.Cursor[bytes]", bound: bytes) -> bool:
+    """Move a cursor to the first record at or above ``bound``. See ``seek_last_before``."""
+    return cursor.next() if seek_last_before(cursor, bound) else cursor.first()
 
 
 def key_of(record: Record, key_type: KeyType) -> str:
@@ -178,18 +180,20 @@ def key_of(record: Record, key_type: KeyType) -> str:
     return str(orjson.loads(content(record[1]))["key"]) if key is None else key
 
 
-def _place(cursor: "lmdb.Cursor[bytes]", at: bytes, *, backward: bool) -> bool:
-    return last_before(cursor, at) if backward else first_from(cursor, at)
+def _seek(cursor: "lmdb.Cursor[bytes]", search_key: bytes, *, backward: bool) -> bool:
+    return seek_last_before(cursor, search_key) if backward else seek_first_from(cursor, search_key)
 
 
 def is_final(record: Record) -> bool:
     """Return True if the window is final."""
-    return record[1][_FINAL_PLACE] == FINAL
+    return record[1][_FINAL_SLICE] == FINAL
 
 
-def _inside(chunk: list[Record], span: Span, *, has_left: bool, is_sifted: bool) -> list[Record]:
+def _verified_in_span(
+    chunk: list[Record], span: Span, *, has_left: bool, is_filtered: bool
+) -> list[Record]:
     """Return the records of a chunk that are in the span, with verified checksums."""
-    if is_sifted:
+    if is_filtered:
         # The filters use each key.
         check(chunk)
     else:
@@ -204,7 +208,7 @@ def _inside(chunk: list[Record], span: Span, *, has_left: bool, is_sifted: bool)
     return chunk[:end] if has_left else chunk
 
 
-def _sift(chunk: list[Record], span: Span) -> list[Record]:
+def _filter(chunk: list[Record], span: Span) -> list[Record]:
     """Return the wanted records of a chunk."""
     earliest, latest, least_end = span.earliest_start, span.latest_start, span.least_end
     if earliest:
@@ -225,7 +229,7 @@ def fitting(windows: Sequence[bytes], bounds: PageBounds) -> int:
     return min(next(ends, len(windows)), bounds.records)
 
 
-def _next_wanted(last: bytes, span: Span, *, backward: bool) -> bytes | None:
+def _next_search_key(last: bytes, span: Span, *, backward: bool) -> bytes | None:
     """Return where to search for the next wanted start. None: the next record can have it."""
     if not span.earliest_start:
         return None

@@ -12,7 +12,7 @@ from operator import attrgetter
 
 from oriel.storage.definition import StoreKind
 from oriel.storage.errors import StoreNotReady
-from oriel.storage.index.folder import IndexFolder, PointerStamp
+from oriel.storage.index.folder import IndexDirectory, PointerIdentity
 from oriel.storage.index.generation import OpenGeneration, not_usable
 from oriel.storage.index.reading.sessions import SessionSnapshot
 from oriel.storage.index.reading.snapshot import IndexSnapshot, KeyValueSnapshot
@@ -41,11 +41,11 @@ class IndexReader:
     one thread only: the API reads on its event loop.
     """
 
-    def __init__(self, folder: IndexFolder) -> None:
+    def __init__(self, folder: IndexDirectory) -> None:
         """Read the index in ``folder``. Nothing is opened before the first snapshot."""
         self.folder = folder
         self._generation: OpenGeneration | None = None
-        self._pointer: PointerStamp | None = None
+        self._pointer: PointerIdentity | None = None
         self._pointer_seen_at = 0.0
 
     def snapshot(self) -> IndexSnapshot:
@@ -75,10 +75,10 @@ class IndexReader:
         """Return the number of open snapshots."""
         return 0 if self._generation is None else self._generation.reads_open
 
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         """Return True if an index was built, damaged or not. It opens nothing."""
         try:
-            return self.folder.pointer_stamp() is not None
+            return self.folder.pointer_identity() is not None
         except OSError:
             return self._generation is not None
 
@@ -93,11 +93,11 @@ class IndexReader:
         self._pointer_seen_at = 0.0
 
     def _follow_pointer(self) -> None:
-        stamp = self.folder.pointer_stamp()
+        identity = self.folder.pointer_identity()
         # If the index is deleted, the mapped generation is used until a new one exists. The
         # identity of the pointer is read before its content. If the pointer changes in between, the
         # new generation is opened under the old identity, and the next read finds the new identity.
-        if stamp is None or stamp == self._pointer:
+        if identity is None or identity == self._pointer:
             return
         current = self.folder.current()
         if current is None:
@@ -105,7 +105,7 @@ class IndexReader:
         self.close()
         self._make_room()
         self._generation = OpenGeneration(current)
-        self._pointer = stamp
+        self._pointer = identity
         _open_readers.add(self)
 
     def _make_room(self) -> None:

@@ -16,7 +16,7 @@ from oriel.storage.contracts import (
 )
 from oriel.storage.index.checksums import Record, check, content
 from oriel.storage.index.lengths import class_prefix, classes_of, longest_ms
-from oriel.storage.index.reading.pages import first_from, fitting, is_final, last_before
+from oriel.storage.index.reading.pages import fitting, is_final, seek_first_from, seek_last_before
 from oriel.storage.index.reading.snapshot import IndexSnapshot, Scan, is_of_key, page_bounds
 from oriel.storage.key_codec import (
     TIME_BYTES,
@@ -49,14 +49,14 @@ class SessionSnapshot(IndexSnapshot):
     __slots__ = ()
 
     def find_sessions(self, session_range: SessionRange) -> WindowPage:
-        begun_before, scan = self._overlapping(session_range)
-        if not begun_before:
+        earlier_sessions, scan = self._overlapping(session_range)
+        if not earlier_sessions:
             return self._read(session_range, scan)
         if session_range.after is not None:
             last = self._record_key(session_range, session_range.after)
-            begun_before = [record for record in begun_before if record[0] > last]
+            earlier_sessions = [record for record in earlier_sessions if record[0] > last]
         bounds = page_bounds(session_range)
-        windows = [content(value) for _, value in begun_before]
+        windows = [content(value) for _, value in earlier_sessions]
         count = fitting(windows, bounds)
         size = sum(map(len, windows[:count]))
         if count == len(windows) and count < bounds.records and size < bounds.bytes:
@@ -67,34 +67,34 @@ class SessionSnapshot(IndexSnapshot):
             return WindowPage(windows + page.windows, page.next_after)
         if count == len(windows) and not self._read(session_range._replace(limit=1), scan).windows:
             return WindowPage(windows, None)
-        return WindowPage(windows[:count], WindowId(*window_times(begun_before[count - 1][0])))
+        return WindowPage(windows[:count], WindowId(*window_times(earlier_sessions[count - 1][0])))
 
     def backward_find_sessions(self, session_range: SessionRange) -> WindowPage:
-        begun_before, scan = self._overlapping(session_range)
+        earlier_sessions, scan = self._overlapping(session_range)
         page = self._read(session_range, scan, backward=True)
-        if page.next_after is not None or not begun_before:
+        if page.next_after is not None or not earlier_sessions:
             return page
         if session_range.after is not None:
             last = self._record_key(session_range, session_range.after)
-            begun_before = [record for record in begun_before if record[0] < last]
+            earlier_sessions = [record for record in earlier_sessions if record[0] < last]
         bounds = page_bounds(session_range)
-        left = bounds._replace(
+        rest = bounds._replace(
             records=bounds.records - len(page.windows),
             bytes=bounds.bytes - sum(map(len, page.windows)),
         )
-        windows = [content(value) for _, value in reversed(begun_before)]
-        count = fitting(windows, left) if left.records > 0 and left.bytes > 0 else 0
+        windows = [content(value) for _, value in reversed(earlier_sessions)]
+        count = fitting(windows, rest) if rest.records > 0 and rest.bytes > 0 else 0
         if count == len(windows):
             return WindowPage(page.windows + windows, None)
         items = page.windows + windows[:count]
         last_item = orjson.loads(items[-1])
-        place = WindowId(last_item["window_start_ms"], last_item["window_end_ms"])
-        return WindowPage(items, place)
+        next_after = WindowId(last_item["window_start_ms"], last_item["window_end_ms"])
+        return WindowPage(items, next_after)
 
     def fetch_session(self, key: str, window_start_ms: int, window_end_ms: int) -> bytes | None:
         if window_end_ms < self.earliest_ms:
             return None
-        return self._exactly(key, window_start_ms, window_end_ms)
+        return self._fetch_exact(key, window_start_ms, window_end_ms)
 
     def _is_visible(self, encoded_prefix: bytes) -> bool:
         return self._newest(encoded_prefix) is not None
@@ -105,16 +105,16 @@ class SessionSnapshot(IndexSnapshot):
 
     def _current(self, prefix: bytes) -> bytes | None:
         """Return the visible session that ends last. If several do, it is the last by start."""
-        found = later = self._newest(prefix)
+        found = candidate = self._newest(prefix)
         # The session with the greatest start can end earlier than an older session that continued.
-        while later is not None:
-            found = later
-            later = self._newest(prefix, window_times(found[0])[1] + 1)
+        while candidate is not None:
+            found = candidate
+            candidate = self._newest(prefix, window_times(found[0])[1] + 1)
         return None if found is None else found[1]
 
     def _newest(self, prefix: bytes, earliest_end_ms: int = 0) -> Record | None:
         """Return the visible session with the greatest start that ends at this time or later."""
-        if not last_before(self._cursor, after_key(prefix)):
+        if not seek_last_before(self._cursor, after_key(prefix)):
             return None
         # The last session by start can have expired, although a longer one before it has not.
         _, low, _, least_end = self._scan(prefix, 0, LATEST_MS, earliest_end_ms)
@@ -154,20 +154,20 @@ class SessionSnapshot(IndexSnapshot):
             of_class = class_prefix(prefix, length_class)
             low = lower_bound(of_class, max(0, end_ms - longest_ms(length_class)))
             high = upper_bound(of_class, high_ms)
-            if low >= high or not first_from(cursor, low):
+            if low >= high or not seek_first_from(cursor, low):
                 continue
-            longer = _ending_from(cursor, high, least_end)
-            found += [encoded[len(of_class) :] for encoded in longer]
+            found_keys = _ending_from(cursor, high, least_end)
+            found += [encoded[len(of_class) :] for encoded in found_keys]
         keys = [prefix + times for times in sorted(found)]
         windows = self._generation.environment.windows
-        begun_before = [(key, self._txn.get(key, b"", windows)) for key in keys]
-        check(begun_before)
+        earlier_sessions = [(key, self._txn.get(key, b"", windows)) for key in keys]
+        check(earlier_sessions)
         if session_range.final is not None:
-            begun_before = [r for r in begun_before if is_final(r) == session_range.final]
-        if begun_before and not is_of_key(begun_before[0][1], session_range.key, prefix):
-            begun_before = []
+            earlier_sessions = [r for r in earlier_sessions if is_final(r) == session_range.final]
+        if earlier_sessions and not is_of_key(earlier_sessions[0][1], session_range.key, prefix):
+            earlier_sessions = []
         low, high = lower_bound(prefix, start_ms), upper_bound(prefix, latest_ms)
-        return begun_before, (prefix, low, high, least_end)
+        return earlier_sessions, (prefix, low, high, least_end)
 
     def _scan(
         self, prefix: bytes, earliest_start_ms: int, latest_start_ms: int, earliest_end_ms: int

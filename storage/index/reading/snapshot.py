@@ -22,17 +22,17 @@ from oriel.storage.contracts import (
     WindowId,
     WindowPage,
     WindowRange,
-    is_short_enough,
+    fits_request,
 )
 from oriel.storage.index.checksums import content
 from oriel.storage.index.generation import OpenGeneration
 from oriel.storage.index.reading.pages import (
     PageBounds,
     Span,
-    first_from,
     key_of,
-    last_before,
     read_page,
+    seek_first_from,
+    seek_last_before,
 )
 from oriel.storage.index.state import IndexState
 from oriel.storage.key_codec import (
@@ -115,7 +115,7 @@ class IndexSnapshot:
     def usage(self) -> IndexUsage:
         """Return the current usage of the index."""
         environment = self._generation.environment
-        return IndexUsage(environment.promised_bytes(), environment.env.info()["num_readers"])
+        return IndexUsage(environment.required_bytes(), environment.env.info()["num_readers"])
 
     def fetch_window(self, key: str, window_start_ms: int) -> bytes | None:
         page = self.fetch(WindowRange(key, window_start_ms, window_start_ms, 1))
@@ -160,14 +160,14 @@ class IndexSnapshot:
         keys: list[str] = []
         key = None
         for _ in range(records_max):
-            is_there = first_from(self._cursor, position)
-            if not is_there or not self._cursor.key().startswith(scan):
+            is_found = seek_first_from(self._cursor, position)
+            if not is_found or not self._cursor.key().startswith(scan):
                 return KeyPage(keys, None)
             if len(keys) == limit:
                 break
             key = key_of(self._cursor.item(), self._key_type)
             encoded_prefix = prefix_of(self._cursor.key())
-            is_listed = key.startswith(prefix) and is_short_enough(key)
+            is_listed = key.startswith(prefix) and fits_request(key)
             if is_listed and self._is_visible(encoded_prefix):
                 keys.append(key)
             position = after_key(encoded_prefix)
@@ -183,20 +183,20 @@ class IndexSnapshot:
         """Return True if the key at the cursor has a visible window."""
         if self.earliest_ms == 0:
             return True
-        is_there = first_from(self._cursor, lower_bound(encoded_prefix, self.earliest_ms))
-        return is_there and self._cursor.key().startswith(encoded_prefix)
+        is_found = seek_first_from(self._cursor, lower_bound(encoded_prefix, self.earliest_ms))
+        return is_found and self._cursor.key().startswith(encoded_prefix)
 
-    def _exactly(self, key: str, window_start_ms: int, window_end_ms: int) -> bytes | None:
+    def _fetch_exact(self, key: str, window_start_ms: int, window_end_ms: int) -> bytes | None:
         """Return exactly this window, expired or not."""
         encoded = record_key(key, window_start_ms, window_end_ms, self._key_type)
-        if not first_from(self._cursor, encoded) or self._cursor.key() != encoded:
+        if not seek_first_from(self._cursor, encoded) or self._cursor.key() != encoded:
             return None
         value = self._cursor.value()
         return content(value) if is_of_key(value, key, prefix_of(encoded)) else None
 
     def _latest(self, prefix: bytes) -> bytes | None:
         """Return the value of the visible window with the greatest start, by key prefix."""
-        if not last_before(self._cursor, after_key(prefix)):
+        if not seek_last_before(self._cursor, after_key(prefix)):
             return None
         encoded, value = self._cursor.item()
         # A record of an earlier key and an expired record compare lower.
@@ -218,7 +218,7 @@ class IndexSnapshot:
         # Other programs can write a time outside of the window. The search must not pass this
         # window.
         first = min(lower_bound(prefix, max(first_ms, self.earliest_ms)), self._cursor.key())
-        first_from(self._cursor, first)
+        seek_first_from(self._cursor, first)
         # A window that was closed when the record arrived does not contain it, because a late
         # record only joins open windows. The latest window contains it.
         while _timestamp_ms(self._cursor.value()) < newest_ms:
@@ -232,12 +232,16 @@ class IndexSnapshot:
         prefix, low, high, least_end = scan
         if read_range.after is not None:
             last = self._record_key(read_range, read_range.after)
-            low, high = _behind(last, low, high, backward=backward)
+            low, high = _rest_after(last, low, high, backward=backward)
         span = Span(low, high, self._key_type, least_end=least_end, final=read_range.final)
-        windows, place = read_page(self._cursor, span, page_bounds(read_range), backward=backward)
+        windows, next_after = read_page(
+            self._cursor, span, page_bounds(read_range), backward=backward
+        )
         if windows and not is_of_key(windows[0], read_range.key, prefix):
             return WindowPage([], None)
-        return WindowPage(windows, None if place is None else WindowId(*window_times(place)))
+        return WindowPage(
+            windows, None if next_after is None else WindowId(*window_times(next_after))
+        )
 
     def _record_key(self, read_range: WindowRange | SessionRange, window: WindowId) -> bytes:
         """Return the record key of a window, for the key of a range."""
@@ -247,7 +251,7 @@ class IndexSnapshot:
         """Read a page of the records of many keys."""
         low, high, has_key = self._key_span(scan_range)
         if scan_range.after is not None:
-            low, high = _behind(scan_range.after, low, high, backward=backward)
+            low, high = _rest_after(scan_range.after, low, high, backward=backward)
         from_ms, end_ms = self._visible_bounds(scan_range)
         if from_ms > scan_range.to_ms:
             return ScanPage([], None)
@@ -257,8 +261,10 @@ class IndexSnapshot:
             span = span._replace(earliest_start=starts[0], latest_start=starts[1])
         if end_ms > 0:
             span = span._replace(least_end=encoded_time(end_ms))
-        windows, place = read_page(self._cursor, span, page_bounds(scan_range), backward=backward)
-        return ScanPage(windows, place)
+        windows, next_after = read_page(
+            self._cursor, span, page_bounds(scan_range), backward=backward
+        )
+        return ScanPage(windows, next_after)
 
     def _key_span(self, scan_range: ScanRange) -> KeySpan:
         """Return the record keys of the keys in a range."""
@@ -281,7 +287,7 @@ class IndexSnapshot:
         size = 0
         prefix = None
         for _ in range(scan_range.records_max):
-            if not first_from(self._cursor, low) or self._cursor.key() >= high:
+            if not seek_first_from(self._cursor, low) or self._cursor.key() >= high:
                 return ScanPage(windows, None)
             if len(windows) == scan_range.limit or size >= scan_range.bytes_max:
                 break
@@ -305,7 +311,7 @@ class KeyValueSnapshot(IndexSnapshot):
 
     def get(self, key: str) -> bytes | None:
         # The row of a key is stored as the window [0, 0].
-        return self._exactly(key, 0, 0)
+        return self._fetch_exact(key, 0, 0)
 
 
 def page_bounds(read_range: WindowRange | SessionRange | ScanRange) -> PageBounds:
@@ -313,10 +319,12 @@ def page_bounds(read_range: WindowRange | SessionRange | ScanRange) -> PageBound
     return PageBounds(read_range.limit, read_range.bytes_max, read_range.records_max)
 
 
-def _behind(place: bytes, low: bytes, high: bytes, *, backward: bool) -> tuple[bytes, bytes]:
+def _rest_after(
+    next_after: bytes, low: bytes, high: bytes, *, backward: bool
+) -> tuple[bytes, bytes]:
     """Return the rest of a range after a record key, in the direction of the read."""
     # No bytes sort between a record key and the same key with a zero byte after it.
-    return (low, min(high, place)) if backward else (max(low, place + b"\x00"), high)
+    return (low, min(high, next_after)) if backward else (max(low, next_after + b"\x00"), high)
 
 
 def _timestamp_ms(value: bytes) -> int:

@@ -36,7 +36,7 @@ AGGREGATES: dict[str, Any] = {
 
 
 def begin() -> dict[str, Any]:
-    """Return the aggregate of no record."""
+    """Return the aggregate without records."""
     return {"text": "", "n": 0}
 
 
@@ -47,7 +47,7 @@ def add(key: str, value: dict[str, Any] | None, old: dict[str, Any]) -> dict[str
 
 
 def merge(key: str, left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
-    """Concatenate two aggregates and show where they meet."""
+    """Return both aggregates, with the boundary between them visible."""
     return {"text": f"({left['text']}|{right['text']})", "n": left["n"] + right["n"]}
 
 

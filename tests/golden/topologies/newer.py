@@ -1,4 +1,4 @@
-"""Stores of the operations that came after state format 3, and integer keys (definition 4)."""
+"""Stores of the operations since state format 3, and integer keys (definition 4)."""
 
 from oriel import EmitStrategy, Serdes, StreamsBuilder, TimeWindows, avg, count, sum
 

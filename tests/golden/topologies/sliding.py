@@ -1,4 +1,4 @@
-"""Sliding windows alone: all that the language of the first formats has."""
+"""Only sliding windows, because the language of the first formats has no others."""
 
 from typing import Any
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from oriel import InvalidTopology, Serdes, StreamsBuilder
-from oriel.pipeline.arrow_steps import arrow_steps
+from oriel.pipeline.arrow_steps import selecting_steps
 from oriel.pipeline.hops import StepsOutput, joined_schema
 from oriel.pipeline.language import Input, arrow_schema
 from oriel.pipeline.language.arguments import with_key_type
@@ -52,7 +52,7 @@ PLAIN = [
 def test_steps_that_choose_columns_need_no_spark(spark: SparkSession, grouped: object) -> None:
     """Steps that only choose columns equal Spark's, also for invalid records and after pickling."""
     origin = grouped.origins[0]  # type: ignore[attr-defined]
-    steps = arrow_steps(origin, origin.source)
+    steps = selecting_steps(origin, origin.source)
     assert steps is not None
     sent = pickle.loads(pickle.dumps(steps))  # noqa: S301
     assert_same_rows(spark, sent, origin, decoded(VALUES, ROWS))
@@ -116,7 +116,7 @@ def test_results_of_a_join_pass_with_their_reports(spark: SparkSession) -> None:
     """A row that only has a reason is not a record. It keeps its position and skips all steps."""
     grouped = stream().map_values("n", "w").group_by("w")
     read = joined_schema(pa.schema([*RESULT_FIELDS, *VALUES]))
-    steps = arrow_steps(grouped.origins[0], read)
+    steps = selecting_steps(grouped.origins[0], read)
     assert steps is not None
     rows = [row for row in ROWS if row is not None]
     assert_same_rows(spark, steps, grouped.origins[0], joined(VALUES, rows))
@@ -126,7 +126,7 @@ def test_results_of_a_join_pass_with_their_reports(spark: SparkSession) -> None:
 def test_a_side_of_a_join_keeps_its_key(spark: SparkSession) -> None:
     """An input of a join without `group_by` keeps the key of the record."""
     side = Input(stream().group_by_key().origins[0].source, (), is_grouped=False)
-    steps = arrow_steps(side, side.source)
+    steps = selecting_steps(side, side.source)
     assert steps is not None
     assert_same_rows(spark, steps, side, decoded(VALUES, ROWS))
 
@@ -147,7 +147,7 @@ def test_a_side_of_a_join_keeps_its_key(spark: SparkSession) -> None:
 def test_expressions_are_sparks(grouped: object) -> None:
     """Arrow has no steps for SQL, names in another case, and keys that only Spark can format."""
     origin = grouped.origins[0]  # type: ignore[attr-defined]
-    assert arrow_steps(origin, origin.source) is None
+    assert selecting_steps(origin, origin.source) is None
 
 
 def _branched(*, maps: bool) -> KStream:
@@ -181,4 +181,4 @@ def test_a_name_that_is_taken_is_refused() -> None:
     """Arrow's steps reject a reserved column name, as Spark's steps do."""
     origin = stream("key STRING").group_by_key().origins[0]
     with pytest.raises(InvalidTopology, match="Leave them out of the schema"):
-        arrow_steps(origin, origin.source)
+        selecting_steps(origin, origin.source)

@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 
 from oriel.pipeline.commit import Maintenance, maintenance
-from oriel.storage.delta import Limits, TableUpkeep, UpkeepSettings, cleanup
+from oriel.storage.delta import Limits, MaintenanceSettings, TableMaintenance, cleanup
 from tests.pipeline.commit.writers import Writer
 
-SETTINGS = UpkeepSettings(limits=Limits(small_files=2))
+SETTINGS = MaintenanceSettings(limits=Limits(small_files=2))
 
 
 def _kill(delay_ms: int) -> None:
@@ -24,7 +24,7 @@ def _kill(delay_ms: int) -> None:
 
 
 def _main(folder: Path, delay_ms: int) -> None:
-    maintenance._BATCHES = 1
+    maintenance._BATCHES_BETWEEN_CHECKS = 1
     # The module imports this constant from another module and does not export it.
     vars(cleanup)["CHECKPOINT_INTERVAL"] = 3
     if delay_ms >= 0:
@@ -32,8 +32,8 @@ def _main(folder: Path, delay_ms: int) -> None:
     tables = folder / "data" / "tables"
     with Writer(folder) as writer:
         kept = Maintenance(
-            {name: TableUpkeep(tables / name, SETTINGS) for name in writer.stores},
-            TableUpkeep(tables / "_dead_letters", SETTINGS),
+            {name: TableMaintenance(tables / name, SETTINGS) for name in writer.stores},
+            TableMaintenance(tables / "_dead_letters", SETTINGS),
             {name: store.recorded_batch() for name, store in writer.stores.items()},
             writer.checkpoint.check_epoch,
         )

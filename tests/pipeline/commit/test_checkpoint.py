@@ -50,7 +50,7 @@ def test_the_state_of_joins_belongs_to_a_version(tmp_path: Path) -> None:
     versions.decide(3, joined, [])
     assert versions.load(3) == joined
     assert joined.state_files == {names[0], names[1]}
-    versions.forget_before(2, [joined])
+    versions.remove_before(2, [joined])
     assert {path.name for path in versions.folder.glob("*.arrow")} == {names[0], names[1]}
 
 
@@ -70,7 +70,7 @@ def test_what_no_replay_needs_is_removed(tmp_path: Path) -> None:
     for batch in (1, 2, 3):
         versions.decide(batch, prepared(batch), [])
     names = [write_segment(versions.folder, RECORDS, "x", sync=False) for _ in range(3)]
-    versions.forget_before(2, [prepared(2, names[0]), prepared(3, names[0], names[1])])
+    versions.remove_before(2, [prepared(2, names[0]), prepared(3, names[0], names[1])])
     left = {path.name for path in versions.folder.iterdir()}
     assert left == {"000000000002.json", "000000000003.json", names[0], names[1]}
 
@@ -86,7 +86,7 @@ def test_a_batch_removes_what_the_one_before_left(tmp_path: Path) -> None:
             name = write_segment(versions.folder, RECORDS, "x", sync=False)
             made = prepared(batch, name)
             versions.decide(batch, made, [])
-            versions.forget_before(batch - 1, [made] if before is None else [before, made])
+            versions.remove_before(batch - 1, [made] if before is None else [before, made])
             before, last = made, before
     assert isinstance(files, CountingFiles)
     assert files.counts["names"] == 1

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from oriel import Consumed, EmitStrategy, JoinWindows, TimeWindows, count, sum
-from oriel.pipeline.commit.differences import FIXED, define, differences, settled
+from oriel.pipeline.commit.differences import FIXED_FIELDS, differences, settled, store_definition
 from oriel.pipeline.language import (
     AggregateUpdates,
     Columns,
@@ -27,9 +27,9 @@ from oriel.pipeline.language import (
     Step,
     Store,
     StreamJoin,
+    StreamTableJoin,
     Subscriptions,
     TableChanges,
-    TableLookup,
     TableRows,
     TableUpdates,
     VersionedRecords,
@@ -94,7 +94,7 @@ def joined(join: Any) -> Store:
 
 STREAMS = StreamJoin(LEFT, RIGHT, "inner", JoinWindows.of_time_difference_and_grace(5, 0))
 MERGED = MergedStreams((LEFT, RIGHT), 5)
-LOOKUP = TableLookup(LEFT, RIGHT, "inner")
+LOOKUP = StreamTableJoin(LEFT, RIGHT, "inner")
 BUFFER = GraceBuffer(LEFT, 5)
 VERSIONS = VersionedRecords(LEFT, 5, newest_only=True)
 UPDATES = TableUpdates((LEFT, RIGHT), TableJoin("inner", 0, 1))
@@ -168,10 +168,10 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
     (StreamJoin, "windows"): _of_join(STREAMS, windows=OTHER_WINDOWS),
     (MergedStreams, "streams"): _of_join(MERGED, streams=(LEFT, OTHER_RIGHT)),
     (MergedStreams, "allowed_lateness_ms"): _of_join(MERGED, allowed_lateness_ms=6),
-    (TableLookup, "left"): _of_join(LOOKUP, left=OTHER_LEFT),
-    (TableLookup, "right"): _of_join(LOOKUP, right=OTHER_RIGHT),
-    (TableLookup, "how"): _of_join(LOOKUP, how="left"),
-    (TableLookup, "history_ms"): _of_join(LOOKUP, history_ms=5),
+    (StreamTableJoin, "left"): _of_join(LOOKUP, left=OTHER_LEFT),
+    (StreamTableJoin, "right"): _of_join(LOOKUP, right=OTHER_RIGHT),
+    (StreamTableJoin, "how"): _of_join(LOOKUP, how="left"),
+    (StreamTableJoin, "history_ms"): _of_join(LOOKUP, history_ms=5),
     (GraceBuffer, "left"): _of_join(BUFFER, left=OTHER_LEFT),
     (GraceBuffer, "grace_ms"): _of_join(BUFFER, grace_ms=6),
     (VersionedRecords, "left"): _of_join(VERSIONS, left=OTHER_LEFT),
@@ -220,7 +220,7 @@ FREE = {(Store, "name"), (Store, "retention_ms"), (Store, "publications")}
 def defined(of: Store) -> StoreDefinition:
     """Return the definition that the table of a store has."""
     names = of.aggregation.names if isinstance(of.aggregation, Columns) else ["n"]
-    return define(of, dict.fromkeys(names, pa.int64()), "app", 64)
+    return store_definition(of, dict.fromkeys(names, pa.int64()), "app", 64)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_no_field_is_forgotten() -> None:
 def test_no_field_of_a_definition_is_forgotten() -> None:
     """Each field of a definition is compared, or is listed here as free."""
     free = {"name", "key_groups", "retention_ms", "application", "format", "generation"}
-    assert {each.name for each in fields(StoreDefinition)} == FIXED.keys() | free
+    assert {each.name for each in fields(StoreDefinition)} == FIXED_FIELDS.keys() | free
 
 
 @pytest.mark.parametrize("old_format", [1, 2])
@@ -271,7 +271,7 @@ def test_who_is_shown_records_may_come_and_go() -> None:
 
     def peeked(*peeks: Step) -> Store:
         left, right = side(SOURCE, (*peeks, Filter("v > 1"))), side(OTHER, peeks)
-        lookup = TableLookup(left, right, "inner")
+        lookup = StreamTableJoin(left, right, "inner")
         return store(Input(SOURCE, (*peeks, MapValues(("v",), {}), *peeks), (), lookup))
 
     first, then = defined(peeked()), defined(peeked(Peek(print)))

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from oriel.pipeline.commit import Checkpoint, Mend, SinkDefinition, settle_log
+from oriel.pipeline.commit import Checkpoint, SinkDefinition, StreamTimeOverride, check_log
 from oriel.pipeline.commit.versions import StateVersions
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.plan import PreparedBatch
@@ -17,7 +17,7 @@ from tests.campaigns import cases
 
 RECORD = CommitRecord(3, {"t": {"0": 17}}, {"t": {"0": 900}}, 700, {"input": 5, "applied": 5}, 800)
 PREPARED = PreparedBatch(RECORD, {0: ["a.arrow"]}, {}, [], [], changed=4, open_records=9)
-MEND = Mend({"t": {"0": 100}}, 50, 60, ["the clock of t 0 was set back"])
+MEND = StreamTimeOverride({"t": {"0": 100}}, 50, 60, ["the clock of t 0 was set back"])
 SINK = SinkDefinition("out", ("t",), ("filter",), "none", 4)
 ID = "5b8e0c43-0b2c-44b4-8a3e-3f1b3a0f2d11"
 
@@ -51,12 +51,12 @@ def _sink(checkpoint: Path) -> None:
 
 def _log(checkpoint: Path) -> None:
     checkpoint.mkdir(exist_ok=True)
-    settle_log(checkpoint, {"event log": "17 of device 3"}, sync=False)
+    check_log(checkpoint, {"event log": "17 of device 3"}, sync=False)
     _decide(checkpoint)
 
 
 def _read_log(checkpoint: Path) -> object:
-    settle_log(checkpoint, {"event log": "17 of device 3"}, sync=False)
+    check_log(checkpoint, {"event log": "17 of device 3"}, sync=False)
     return (checkpoint / "log.json").read_bytes()
 
 

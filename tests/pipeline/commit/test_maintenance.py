@@ -9,7 +9,7 @@ import pytest
 
 from oriel.pipeline.commit import Maintenance
 from oriel.pipeline.commit import maintenance as module
-from oriel.storage.delta import Limits, TableUpkeep, UpkeepSettings, open_table
+from oriel.storage.delta import Limits, MaintenanceSettings, TableMaintenance, open_table
 from tests.storage.compacted_table import CompactedTable
 from tests.storage.store_tables import SLIDING
 from tests.storage.waiting import wait_for, wait_until
@@ -17,12 +17,12 @@ from tests.storage.waiting import wait_for, wait_until
 LIMITS = Limits(small_files=4)
 
 
-def dead_letters(data: Path) -> TableUpkeep:
+def dead_letters(data: Path) -> TableMaintenance:
     """Return maintenance of an empty table of dead letters."""
     folder = data / "tables" / "_dead_letters"
     schema = pa.schema([pa.field("topic", pa.string(), nullable=False)])
     open_table(folder, schema, {}, sync=False)
-    return TableUpkeep(folder, UpkeepSettings(sync=False, limits=LIMITS))
+    return TableMaintenance(folder, MaintenanceSettings(sync=False, limits=LIMITS))
 
 
 def maintained(
@@ -43,7 +43,7 @@ def commit(table: CompactedTable, maintenance: Maintenance, batches: int) -> Non
 
 def wait_for_few_files(table: CompactedTable) -> None:
     """Wait until maintenance has compacted the table."""
-    most = LIMITS.small_files + module._BATCHES
+    most = LIMITS.small_files + module._BATCHES_BETWEEN_CHECKS
     wait_until(table.live, f"{most} files", lambda files: len(files) <= most)
 
 
@@ -53,7 +53,7 @@ def test_it_compacts_beside_batches(tmp_path: Path) -> None:
     maintenance = maintained(table)
     maintenance.start()
     for _ in range(3):
-        commit(table, maintenance, module._BATCHES)
+        commit(table, maintenance, module._BATCHES_BETWEEN_CHECKS)
         wait_for_few_files(table)
     maintenance.close(finish=False)
     table.assert_unchanged()
@@ -75,7 +75,7 @@ def test_an_error_is_told_once_and_never_stops_the_stream(
         patched.setattr("oriel.storage.delta.compaction.create_entry", full)
         maintenance.start()
         for failures in range(1, 4):
-            commit(table, maintenance, module._BATCHES)
+            commit(table, maintenance, module._BATCHES_BETWEEN_CHECKS)
             wait_until(
                 lambda: maintenance.failures, f"{failures} failures",
                 lambda count, least=failures: count >= least,  # type: ignore[misc]
@@ -86,7 +86,7 @@ def test_an_error_is_told_once_and_never_stops_the_stream(
     assert "store could not be compacted" in warnings[0]
     assert "No space left" in warnings[0]
     assert "\n" not in warnings[0]
-    commit(table, maintenance, module._BATCHES)
+    commit(table, maintenance, module._BATCHES_BETWEEN_CHECKS)
     wait_for_few_files(table)
     maintenance.close(finish=False)
     table.assert_unchanged()
@@ -102,7 +102,7 @@ def test_a_large_merge_lets_small_files_pass_and_is_given_up_at_the_end(tmp_path
         worker.merge(worker.runs()[-1:], lambda: None)
     maintenance = maintained(table, limits)
     seen: list[int] = []
-    between = maintenance._between
+    between = maintenance._merge_small
 
     def noted() -> None:
         commit(table, maintenance, 1)
@@ -112,7 +112,7 @@ def test_a_large_merge_lets_small_files_pass_and_is_given_up_at_the_end(tmp_path
             # At the end of a run, another thread sets this.
             maintenance._stops = True
 
-    maintenance._between = noted  # type: ignore[method-assign]
+    maintenance._merge_small = noted  # type: ignore[method-assign]
     maintenance.start()
     wait_for(False, maintenance._thread.is_alive, "whether the thread lives")
     maintenance.close(finish=False)

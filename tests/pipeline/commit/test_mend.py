@@ -2,8 +2,8 @@
 
 import pytest
 
-from oriel.pipeline.commit import Mend
-from oriel.pipeline.plan import ClockNotes, PreparedBatch
+from oriel.pipeline.commit import StreamTimeOverride
+from oriel.pipeline.plan import PreparedBatch, StreamTimeNotes
 from oriel.storage import CommitRecord
 
 
@@ -22,7 +22,7 @@ def test_the_slowest_clock_keeps_windows_open(
 ) -> None:
     """It is the slowest of the previous one and the changed ones. Idle partitions do not count."""
     record = CommitRecord(3, {"t": {"0": 10, "1": 10}}, {"t": {"0": 5, "1": 9}}, 3, {"input": 1})
-    notes = ClockNotes(idle={"t": idle}, held_by=("t", 0))
+    notes = StreamTimeNotes(idle={"t": idle}, held_by=("t", 0))
     batch = PreparedBatch(record, {}, {}, [], [], changed=0, open_records=0, clock_notes=notes)
-    mended = Mend({"t": clocks}, 1, 1, ["set back"]).applied(batch)
+    mended = StreamTimeOverride({"t": clocks}, 1, 1, ["set back"]).applied(batch)
     assert mended.clock_notes.held_by == ("t", holder)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from oriel.pipeline.commit import Checkpoint, Resumption
-from oriel.pipeline.commit.resumption import keep_first_offsets
+from oriel.pipeline.commit import Checkpoint, RecoveryPoint
+from oriel.pipeline.commit.resumption import copy_first_offsets
 from oriel.pipeline.errors import CheckpointError, Fenced
 from oriel.storage import current_files
 from tests.object_store import ObjectStore
@@ -35,7 +35,7 @@ def test_where_sources_began_is_known_to_the_next_start(
     assert second.application == first.application
     decided = Checkpoint(folder, sync=True, scratch=tmp_path / "third")
     ends = {"events": {"0": 20}}
-    decided.prepare_spark(["events"], Resumption(0, {}, ends, is_done=True))
+    decided.prepare_spark(["events"], RecoveryPoint(0, {}, ends, is_done=True))
     assert decided.end_offsets(0) == ends
     assert not (decided.spark / "sources").exists()
 
@@ -58,9 +58,9 @@ def test_a_damaged_note_of_where_sources_began_is_an_error(
             note, content[:at] + bytes([content[at] ^ flip]) + content[at + 1 :], sync=False
         )
         with pytest.raises(CheckpointError, match=r"first-offsets/.*is damaged.*Delete the file"):
-            keep_first_offsets(tmp_path / "damaged", folder / "first-offsets")
+            copy_first_offsets(tmp_path / "damaged", folder / "first-offsets")
     files.replace(note, _FIRST, sync=False)
-    keep_first_offsets(tmp_path / "earlier", folder / "first-offsets")
+    copy_first_offsets(tmp_path / "earlier", folder / "first-offsets")
     assert (tmp_path / "earlier" / "sources/0/0").read_bytes() == _FIRST
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import orjson
 
 from oriel.pipeline.commit import Checkpoint
-from oriel.pipeline.commit.resumption import Resumption
+from oriel.pipeline.commit.resumption import RecoveryPoint
 
 ENDS = {"a": {"0": 12, "1": 0}, "b": {}}
 
 
-def prepared(folder: Path, resumption: Resumption | None) -> Path:
+def prepared(folder: Path, resumption: RecoveryPoint | None) -> Path:
     """Return Spark's directory after a start has prepared it."""
     with Checkpoint(folder, sync=False) as checkpoint:
         checkpoint.prepare_spark(["a", "b", "new"], resumption)
@@ -27,13 +27,13 @@ def names(folder: Path) -> list[str]:
 def test_spark_goes_on_from_the_last_decided_batch(tmp_path: Path) -> None:
     """Spark resumes at the last prepared batch. Its log has a commit only if the batch is done."""
     starts = {"a": {"0": 3}}
-    spark = prepared(tmp_path / "open", Resumption(7, starts, ENDS, is_done=False))
+    spark = prepared(tmp_path / "open", RecoveryPoint(7, starts, ENDS, is_done=False))
     assert names(spark) == ["metadata", "offsets/6", "offsets/7"]
     entry = (spark / "offsets" / "7").read_text().splitlines()
     assert entry[0] == "v1"
     # The source of the event log writes this format. A new topic has no offsets.
     assert entry[2:] == ['{"a": {"0": 12, "1": 0}}', '{"b": {}}', "-"]
-    done = prepared(tmp_path / "done", Resumption(0, {}, ENDS, is_done=True))
+    done = prepared(tmp_path / "done", RecoveryPoint(0, {}, ENDS, is_done=True))
     assert names(done) == ["commits/0", "metadata", "offsets/0"]
     with Checkpoint(tmp_path / "done", sync=False) as checkpoint:
         assert orjson.loads((done / "metadata").read_bytes()) == {"id": checkpoint.application}
@@ -66,5 +66,5 @@ def test_where_sources_began_is_kept_until_a_batch_is_decided(tmp_path: Path) ->
     second = prepared(tmp_path, None)
     assert names(second) == ["metadata", "sources/0/0"]
     assert (second / "sources" / "0" / "0").read_bytes() == whole
-    third = prepared(tmp_path, Resumption(0, {}, ENDS, is_done=True))
+    third = prepared(tmp_path, RecoveryPoint(0, {}, ENDS, is_done=True))
     assert "sources/0/0" not in names(third)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from oriel import StreamsBuilder
-from oriel.pipeline.commit import Checkpoint, SinkDefinition, SinkTopic, note_published
+from oriel.pipeline.commit import Checkpoint, SinkDefinition, SinkTopic, mark_published
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.plan import PreparedBatch
 from oriel.storage import CommitRecord, DataLayout, IncompatibleStore
@@ -93,7 +93,7 @@ def test_a_note_that_comes_late_does_no_harm(opened: Opened) -> None:
     for batch in range(4):
         topic.commit(prepared(batch), batch)
     for batch in (1, 3):
-        note_published(topic.table_folder, prepared(batch), sync=False)
+        mark_published(topic.table_folder, prepared(batch), sync=False)
     assert opened.topic().recorded_batch() == 3
     notes = [path.name for path in topic.table_folder.glob("published-*")]
     assert notes == ["published-000000000003.json"]

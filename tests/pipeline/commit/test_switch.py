@@ -13,9 +13,9 @@ from oriel.pipeline.commit import (
     Checkpoint,
     Replacement,
     StoreTables,
-    as_version,
-    remove_left,
-    stores_left,
+    as_committed_batch,
+    remove_old_generations,
+    removed_stores,
 )
 from oriel.pipeline.plan import PreparedBatch
 from oriel.storage import CommitRecord, DataLayout
@@ -47,7 +47,7 @@ def test_state_is_on_disk_before_the_table_names_it(
     """The state files, their directory and its name are synced before the log entry."""
     layout = DataLayout(tmp_path)
     replacement = Replacement(layout, checkpoint, DEFINITION, SCHEMA, sync=True)
-    prepared = as_version(computed(tmp_path / "scratch"), 7)
+    prepared = as_committed_batch(computed(tmp_path / "scratch"), 7)
     synced: list[str] = []
     fsync = os.fsync
 
@@ -57,7 +57,7 @@ def test_state_is_on_disk_before_the_table_names_it(
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", noted)
-    replacement.take_state(tmp_path / "scratch", prepared)
+    replacement.add_state(tmp_path / "scratch", prepared)
     state = "checkpoints/app/state"
     assert {state, f"{state}/s@1", f"{state}/s@1/0.arrow"} <= set(synced)
     assert DeltaLog(layout.table("s")).snapshot().definition.generation == 0
@@ -86,10 +86,10 @@ def test_earlier_generations_go_later_ones_stay(tmp_path: Path, checkpoint: Chec
     layout.rebuild("s").mkdir(parents=True)
     names = ["s", "s@1", "s@2", "s@3", "other", "other@1"]
     folders = {name: checkpoint.versions(name).folder for name in names}
-    remove_left(layout, checkpoint, replace(DEFINITION, generation=2))
+    remove_old_generations(layout, checkpoint, replace(DEFINITION, generation=2))
     assert [name for name, path in folders.items() if path.is_dir()] == names[2:]
     assert not layout.rebuild("s").exists()
-    assert stores_left(checkpoint, ["s"]) == ["other"]
+    assert removed_stores(checkpoint, ["s"]) == ["other"]
 
 
 def test_dead_letters_that_are_there_are_not_added_again(

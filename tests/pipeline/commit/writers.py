@@ -12,7 +12,13 @@ import orjson
 import pyarrow as pa
 
 from oriel import SlidingWindows, StreamsBuilder, Topology, collect_list, count
-from oriel.pipeline.commit import Checkpoint, StoreBatches, StoreTables, define, last_batch
+from oriel.pipeline.commit import (
+    Checkpoint,
+    StoreBatches,
+    StoreTables,
+    store_definition,
+    topology_recovery_point,
+)
 from oriel.pipeline.decoding import BlockDecoder
 from oriel.pipeline.plan import StorePlans, reasons_by_store
 from oriel.pipeline.sources import EventLog
@@ -93,11 +99,11 @@ class Writer:
             steps = partial(steps_for, store=store.name)
             plans = StorePlans(store, steps, reasons[store.name])
             types = plans.assembly.types
-            definition = define(store, types, self.checkpoint.application, 8)
+            definition = store_definition(store, types, self.checkpoint.application, 8)
             tables = StoreTables(layout, definition, types, sync=sync)
             versions = self.checkpoint.versions(store.name)
             self.stores[store.name] = StoreBatches(plans, tables, versions, tasks=tasks)
-        self.resumption = last_batch(self.stores.values())
+        self.resumption = topology_recovery_point(self.stores.values())
         self.checkpoint.prepare_spark(["t"], self.resumption)
         self._next = 0
         #: End offsets of the batches in Spark's log. Later batches end at the next cut.

@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from oriel.pipeline.commit.store_tables import open_dead_letters
-from oriel.pipeline.errors import ReplayRefused
+from oriel.pipeline.errors import ReplayRejected
 from oriel.pipeline.operations import compact, dead_letters
 from oriel.pipeline.operations.replay import EventLogTarget, replay
 from oriel.pipeline.sources import Message
@@ -357,7 +357,7 @@ def test_of_two_replays_among_objects_one_sends(object_store: ObjectStore) -> No
         assert replay(data, wanted, faster, limit=None, again=False).sent == 2
 
     slower = _Sent(go_in_front)
-    with pytest.raises(ReplayRefused, match=r"another replay of s3://.* is running"):
+    with pytest.raises(ReplayRejected, match=r"another replay of s3://.* is running"):
         replay(data, wanted, slower, limit=None, again=False)
     assert (len(faster.messages), len(slower.messages)) == (2, 0)
     assert replay(data, wanted, _Sent(), limit=None, again=False).known == 2

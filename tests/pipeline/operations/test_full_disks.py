@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from oriel.pipeline.disk_errors import in_words
+from oriel.pipeline.disk_errors import user_error
 from oriel.pipeline.operations import backup, clock, compact
 from oriel.storage.files import FailingFiles, use_files
 from tests.disks import small_disk
@@ -90,7 +90,7 @@ def test_a_batch_on_a_full_disk_names_the_file(disk: Path, tmp_path: Path) -> No
     with pytest.raises(OSError, match="No space left") as raised:
         writer.run()
     writer.close()
-    line = str(in_words(raised.value))
+    line = str(user_error(raised.value))
     assert line.startswith(f"{writer.data}/")
     assert ": the disk is full (No space left on device). Free space on the file system" in line
     (disk / "filler").unlink()

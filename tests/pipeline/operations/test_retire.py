@@ -79,7 +79,7 @@ def test_a_run_makes_it_active_again(data: Path) -> None:
     _retire(data)
     folder = DataLayout(data).checkpoint("flights")
     report = RunReport(folder, "flights", "records", lambda: {"t": {"0": 1}}, dict)
-    report.beat()
+    report.write_heartbeat()
     try:
         assert (_run(data, "flights").retired_ms, list(_run(data, "flights").stores)) == (
             0,
@@ -183,11 +183,11 @@ def test_a_run_reports_its_own_problem(data: Path, monkeypatch: pytest.MonkeyPat
     report = RunReport(DataLayout(data).checkpoint("mine"), "mine", "records", log_ends, dict)
     report._write_seconds = 0
     try:
-        report.beat()
+        report.write_heartbeat()
         assert _run(data, "mine").problem is None
         later_ms = report._started_ms + 400_000
         monkeypatch.setattr(run_report, "_now_ms", lambda: later_ms)
-        report.beat()
+        report.write_heartbeat()
         problem = str(_run(data, "mine").problem)
         assert problem.startswith("Pipeline mine has not reported the end of its log since 2")
     finally:

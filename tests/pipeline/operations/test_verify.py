@@ -11,7 +11,7 @@ import lmdb
 import orjson
 import pytest
 
-from oriel.pipeline.commit import settle_log
+from oriel.pipeline.commit import check_log
 from oriel.pipeline.operations import verify
 from oriel.pipeline.operations.verification import Site, confirmed
 from oriel.pipeline.operations.verification.agreement import KafkaTopics
@@ -19,11 +19,11 @@ from oriel.pipeline.sources import TopicLog
 from oriel.storage import DataLayout, with_digest
 from oriel.storage.delta import (
     DeltaLog,
-    TableUpkeep,
-    UpkeepSettings,
+    MaintenanceSettings,
+    TableMaintenance,
     add_checkpoint,
 )
-from oriel.storage.index import IndexFolder, build_generation
+from oriel.storage.index import IndexDirectory, build_generation
 from tests.campaigns import cases
 from tests.golden.directories import LOG, archives, unpack
 from tests.pipeline.commit.writers import Writer, write_log
@@ -34,7 +34,7 @@ BATCHES = 5
 
 def _build_index(data: Path, store: str) -> None:
     layout = DataLayout(data)
-    index = IndexFolder(layout.index(store))
+    index = IndexDirectory(layout.index(store))
     generation = index.new_generation()
     build_generation(layout.table(store), DeltaLog(layout.table(store)).snapshot(), generation)
     index.publish(generation)
@@ -47,7 +47,7 @@ def _written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_log(folder, BATCHES)
     writer = Writer(folder, sync=False)
     writer.run()
-    settle_log(writer.checkpoint.folder, {"log": "an event log"}, sync=False)
+    check_log(writer.checkpoint.folder, {"log": "an event log"}, sync=False)
     writer.close()
     add_checkpoint(folder / "data" / "tables" / "first", 3)
     return folder
@@ -265,7 +265,7 @@ def test_offsets_are_compared_with_the_topics_of_kafka(
     (checkpoint / "kafka.json").write_bytes(b'{"topic_ids":{"t":"known"}}')
     for state in sorted((checkpoint / "state").iterdir()):
         _set_offset(state / _NEWEST, _WAS_READ)
-    site = Site(DataLayout(data), ask_topic={"t": log}.__getitem__)
+    site = Site(DataLayout(data), fetch_topic={"t": log}.__getitem__)
     found = list(confirmed(site, [KafkaTopics()]))
     assert [str(finding.path) for finding in found] == [
         str(checkpoint / "state" / store / _NEWEST)
@@ -388,7 +388,7 @@ def test_a_running_pipeline_makes_no_findings(
         try:
             while writer.is_behind:
                 writer.run_batch()
-                upkeep = TableUpkeep(table, UpkeepSettings())
+                upkeep = TableMaintenance(table, MaintenanceSettings())
                 while upkeep.step({"": 0}):
                     pass
         except BaseException as error:

@@ -18,8 +18,8 @@ from oriel import (
 )
 from oriel.pipeline.language import Store
 from oriel.pipeline.language.grouped import CogroupedKStream
-from oriel.pipeline.plan import aggregate_calls, assemble
-from oriel.pipeline.plan.engine import Assembly
+from oriel.pipeline.plan import aggregate_calls, plan_engine
+from oriel.pipeline.plan.engine import PlannedEngine
 from oriel.pipeline.windows import Times
 from tests.pipeline.tasks.task_runs import one_store
 
@@ -40,7 +40,7 @@ def test_one_input_keeps_its_names() -> None:
     builder.stream("a", "v DOUBLE, w STRING").group_by_key().aggregate(mean=avg("v")).materialize(
         "s"
     )
-    assembly = assemble(one_store(builder.build()), [A])
+    assembly = plan_engine(one_store(builder.build()), [A])
     assert assembly.columns == ({"v": "v"},)
     assert assembly.markers == (None,)
     assert "w" not in assembly.engine.record_schema.names
@@ -53,7 +53,7 @@ def test_columns_of_several_inputs_are_told_apart() -> None:
     builder = StreamsBuilder()
     of_two(builder, n=count(), mean=avg("v")).aggregate().materialize("s")
     store = one_store(builder.build())
-    assembly = assemble(store, [A, B])
+    assembly = plan_engine(store, [A, B])
     assert assembly.columns == ({"v": "_0_v"}, {"v": "_1_v"})
     assert assembly.markers == ("_0_", "_1_")
     assert {"_0_v", "_1_v", "_0_", "_1_"} <= set(assembly.engine.record_schema.names)
@@ -70,7 +70,7 @@ def test_an_unknown_column_is_told_with_the_inputs_own_names() -> None:
     builder = StreamsBuilder()
     of_two(builder, mean=avg("x")).aggregate().materialize("s")
     with pytest.raises(InvalidTopology) as caught:
-        assemble(one_store(builder.build()), [A, B])
+        plan_engine(one_store(builder.build()), [A, B])
     assert str(caught.value) == (
         "store 's', aggregate: avg(x): no column 'x'. The columns are ['v', 'w']. "
         "Compute others in map_values first"
@@ -84,7 +84,7 @@ def test_a_column_of_another_input_is_unknown() -> None:
     second = builder.stream("b", "v INT").group_by_key()
     first.cogroup(n=count()).cogroup(second, words=collect_list("w")).aggregate().materialize("s")
     with pytest.raises(InvalidTopology, match=r"collect_list\(w\): no column 'w'.*\['v'\]"):
-        assemble(one_store(builder.build()), [A, B])
+        plan_engine(one_store(builder.build()), [A, B])
 
 
 def test_functions_of_several_inputs_see_their_own_columns() -> None:
@@ -103,14 +103,14 @@ def test_functions_of_several_inputs_see_their_own_columns() -> None:
     a = builder.stream("a", "v DOUBLE, w STRING").group_by_key()
     b = builder.stream("b", "v INT").group_by_key()
     a.cogroup(first).cogroup(b, second).aggregate(lambda: 0, schema="n BIGINT").materialize("s")
-    assembly = assemble(one_store(builder.build()), [A, B])
+    assembly = plan_engine(one_store(builder.build()), [A, B])
     assert assembly.keeps_raw
     rows = _processed(assembly, [(0, {"_0_v": 1.5, "_0_w": "x"}), (1, {"_1_v": 7})])
     assert seen == [("a", "k", {"v": 1.5, "w": "x"}), ("b", "k", {"v": 7})]
     assert [row["n"] for row in rows] == [11]
 
 
-def _processed(assembly: Assembly, records: list[tuple[int, dict[str, Any]]]) -> list[Any]:
+def _processed(assembly: PlannedEngine, records: list[tuple[int, dict[str, Any]]]) -> list[Any]:
     """Run records (input, columns) of one key and partition through the engine."""
     schema = assembly.engine.record_schema
     rows = [
@@ -131,7 +131,7 @@ def test_reduce_keeps_the_values_columns() -> None:
     builder = StreamsBuilder()
     grouped = builder.stream("b", "v INT").group_by_key()
     grouped.reduce(lambda kept, new: {"v": max(kept["v"], new["v"])}).materialize("s")
-    assembly = assemble(one_store(builder.build()), [B])
+    assembly = plan_engine(one_store(builder.build()), [B])
     assert assembly.engine.aggregate_types == {"v": pa.int64()}
     assert [row["v"] for row in _processed(assembly, [(0, {"v": 3}), (0, {"v": 2})])] == [3]
 
@@ -149,7 +149,7 @@ def table_store(how: str = "inner") -> Store:
 @pytest.mark.parametrize("how", ["inner", "left", "outer"])
 def test_joined_tables_have_the_columns_of_both(how: str) -> None:
     """The store's columns are the left table's, then the right one's, widened."""
-    assembly = assemble(table_store(how), [A, pa.schema([("x", pa.int32())])])
+    assembly = plan_engine(table_store(how), [A, pa.schema([("x", pa.int32())])])
     assert assembly.engine.aggregate_types == {
         "v": pa.float64(), "w": pa.string(), "x": pa.int64(),
     }  # fmt: skip
@@ -158,7 +158,7 @@ def test_joined_tables_have_the_columns_of_both(how: str) -> None:
 def test_tables_with_equal_columns_are_refused() -> None:
     """Columns of one name could not stand beside each other."""
     with pytest.raises(InvalidTopology, match=r"store 's', .*column 'v' exists twice"):
-        assemble(table_store(), [A, pa.schema([("v", pa.int32())])])
+        plan_engine(table_store(), [A, pa.schema([("v", pa.int32())])])
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_type_that_no_store_can_hold_is_refused(found: pa.DataType) -> None:
     builder.stream("t", "v STRING").group_by_key().reduce(lambda kept, _: kept).materialize("kept")
     for store in builder.build().stores:
         with pytest.raises(InvalidTopology) as caught:
-            assemble(store, [pa.schema([("v", found)])])
+            plan_engine(store, [pa.schema([("v", found)])])
         assert str(caught.value).startswith(
             f"store {store.name!r}, column 'v': a store cannot hold {found}"
         )
@@ -191,7 +191,7 @@ def test_a_value_may_not_take_the_name_of_a_stores_column(name: str) -> None:
     builder.stream("t", "v STRING").group_by_key().reduce(lambda kept, _: kept).materialize("kept")
     for store in builder.build().stores:
         with pytest.raises(InvalidTopology) as caught:
-            assemble(store, [pa.schema([(name, pa.string())])])
+            plan_engine(store, [pa.schema([(name, pa.string())])])
         assert str(caught.value).startswith(f"store {store.name!r}: ")
         assert repr(name) in str(caught.value)
 
@@ -201,7 +201,7 @@ def test_joined_tables_may_not_differ_in_case_only() -> None:
     with pytest.raises(
         InvalidTopology, match=r"store 's', .*join of tables: .*'V' exists twice .*case"
     ):
-        assemble(table_store(), [A, pa.schema([("V", pa.int32())])])
+        plan_engine(table_store(), [A, pa.schema([("V", pa.int32())])])
 
 
 def test_a_join_of_streams_orders_its_results() -> None:
@@ -215,8 +215,8 @@ def test_a_join_of_streams_orders_its_results() -> None:
     looked_up.group_by_key().windowed_by(windows).count().materialize("table")
     streams, table = builder.build().stores
     values = [pa.schema([("v", pa.float64()), ("x", pa.int32())])]
-    assert "__lineage" in assemble(streams, values).engine.record_schema.names
-    assert "__lineage" not in assemble(table, values).engine.record_schema.names
+    assert "__lineage" in plan_engine(streams, values).engine.record_schema.names
+    assert "__lineage" not in plan_engine(table, values).engine.record_schema.names
 
 
 def test_a_session_needs_a_merger_only_for_functions() -> None:
@@ -227,7 +227,7 @@ def test_a_session_needs_a_merger_only_for_functions() -> None:
     windowed.reduce(lambda kept, _: kept).materialize("reduced")
     windowed.aggregate(n=count()).materialize("counted")
     for store in builder.build().stores:
-        assert assemble(store, [B]).engine.aggregate_types
+        assert plan_engine(store, [B]).engine.aggregate_types
 
 
 def test_calls_of_columns_behind_steps() -> None:

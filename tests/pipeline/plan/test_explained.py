@@ -65,7 +65,7 @@ def test_the_stream_time_of_a_stream_continues_after_a_join_with_a_table() -> No
       +- Late filter
          +- Stream time: orders
             +- Exchange by partition
-               +- TableLookup: join(table 'names') [state: rows by key]
+               +- StreamTableJoin: join(table 'names') [state: rows by key]
                   +- Exchange by key
                      :- Source: stream('orders')
                      +- Stream time: names

@@ -5,9 +5,9 @@ import pyarrow as pa
 import pytest
 
 from oriel.pipeline.hops import (
-    HOP_COLUMNS,
     RAW,
-    PartitionNumbers,
+    STAGE_COLUMNS,
+    PartitionIndexes,
     joined_values,
     to_windows_schema,
 )
@@ -19,7 +19,7 @@ def test_these_names_no_value_column_may_have() -> None:
     assert {
         "partition", "offset", "key", "timestamp_ms", "stream_time_ms", "task",
         "reason", "keep", "null_value", "raw", "key_group", "close_ms", "input",
-    } == HOP_COLUMNS  # fmt: skip
+    } == STAGE_COLUMNS  # fmt: skip
 
 
 def test_bytes_go_to_the_engine_once_and_only_where_they_are_needed() -> None:
@@ -40,7 +40,7 @@ def test_a_join_adds_nothing_to_the_values() -> None:
 @pytest.mark.parametrize("inputs", [1, 2, 3])
 def test_each_partition_of_each_input_has_a_number_of_its_own(inputs: int) -> None:
     """From the number both come back; with one input it is the partition's own."""
-    numbers = PartitionNumbers(inputs)
+    numbers = PartitionIndexes(inputs)
     rows = pa.table({"partition": pa.array([0, 1, 7, 1], pa.int32()), "v": [1, 2, 3, 4]})
     seen: set[int] = set()
     for input_number in range(inputs):

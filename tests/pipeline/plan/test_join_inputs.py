@@ -12,7 +12,7 @@ from oriel import SessionWindows, StreamsBuilder, count
 from oriel.pipeline.language import Store
 from oriel.pipeline.state import KeyedState
 from oriel.pipeline.state.hashes import key_hashes
-from oriel.pipeline.state.keyed_state import Touched
+from oriel.pipeline.state.keyed_state import KeyedWorkingSet
 from tests.pipeline.tasks.join_runs import JoinRun
 from tests.pipeline.tasks.task_runs import one_store
 from tests.pipeline.tasks.test_join_tasks import WINDOWS
@@ -76,11 +76,11 @@ def changes(*, is_joined: bool) -> Store:
     return one_store(builder.build())
 
 
-def all_touched(self: KeyedState, keys: pa.ChunkedArray, *_closing: Any) -> Touched:
+def all_touched(self: KeyedState, keys: pa.ChunkedArray, *_closing: Any) -> KeyedWorkingSet:
     """Every key there is, whatever a batch names."""
     rows = self.all_rows()
     hashes = np.concatenate([key_hashes(keys), key_hashes(rows["key"])])
-    return Touched(np.unique(hashes), rows)
+    return KeyedWorkingSet(np.unique(hashes), rows)
 
 
 def run_random(folder: Path, store: Store, seed: int) -> JoinRun:

@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from oriel import InvalidTopology, StreamsBuilder
-from oriel.pipeline.hops import HOP_COLUMNS, StepsOutput
-from oriel.pipeline.language import refuse_hidden
+from oriel.pipeline.hops import STAGE_COLUMNS, StepsOutput
+from oriel.pipeline.language import reject_internal_names
 from oriel.pipeline.language.grouped import KGroupedStream
 from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.rows import RowSteps
@@ -89,7 +89,7 @@ def test_no_value_column_hides_the_record(
         rows_of(spark, grouped, [])
 
 
-@pytest.mark.parametrize("name", sorted(HOP_COLUMNS - {"key", "timestamp_ms"}))
+@pytest.mark.parametrize("name", sorted(STAGE_COLUMNS - {"key", "timestamp_ms"}))
 def test_a_value_column_with_a_name_of_the_rows_can_be_renamed(
     spark: SparkSession, name: str
 ) -> None:
@@ -98,7 +98,7 @@ def test_a_value_column_with_a_name_of_the_rows_can_be_renamed(
     records = spark.createDataFrame([(0, 0, b"", None, "k", 1, ("x",), None)], schema)
     grouped = stream(f"{name} STRING").group_by_key()
     with pytest.raises(InvalidTopology, match=rf"store 's'.*{name}.*Rename them .*map_values"):
-        refuse_hidden("s", RowSteps(records, grouped.origins[0], "s").values.names)
+        reject_internal_names("s", RowSteps(records, grouped.origins[0], "s").values.names)
     renamed = stream(f"{name} STRING").map_values(other=name).group_by_key()
     steps = RowSteps(records, renamed.origins[0], "s")
     steps.select(StepsOutput(["other"], null_values=False))

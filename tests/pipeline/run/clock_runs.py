@@ -12,11 +12,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from oriel import Topology
-from oriel.pipeline.plan import UNPROTECTED, ClockSettings, PreparedBatch
+from oriel.pipeline.plan import NO_LIMITS, PreparedBatch, WallClockLimits
 from oriel.pipeline.run import PipelineRun, RunSettings, query
 from oriel.pipeline.run.planned_batch import PlannedBatch, planned_batch
 from oriel.pipeline.sources import EventLog
-from oriel.storage.delta import UpkeepSettings
+from oriel.storage.delta import MaintenanceSettings
 from tests.pipeline.run.topic_logs import Record, write_topics
 
 #: The end of the year 9999.
@@ -31,8 +31,8 @@ class ClockRuns:
     folder: Path
     patch: pytest.MonkeyPatch
     now_ms: int = 1000
-    clocks: ClockSettings = UNPROTECTED
-    upkeep: UpkeepSettings = field(default_factory=UpkeepSettings)
+    clocks: WallClockLimits = NO_LIMITS
+    upkeep: MaintenanceSettings = field(default_factory=MaintenanceSettings)
     last: dict[str, PreparedBatch] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from oriel.pipeline.arguments import run_parser
 from oriel.pipeline.arguments.kafka import add_kafka_arguments
-from oriel.pipeline.run.options import upkeep_settings
+from oriel.pipeline.run.options import maintenance_settings
 from oriel.pipeline.run_command import main, rebuild
 from oriel.pipeline.spark import is_cluster
 from oriel.storage import DataLayout, is_object
@@ -63,11 +63,11 @@ def test_the_help_has_the_limits_of_compaction() -> None:
     defaults = " ".join(run_parser().format_help().split())
     assert f"has this many. Default: {Limits().small_files}" in defaults
     options = run_parser().parse_args(["t.py", "--event-log", "x", "--data", "d"])
-    assert upkeep_settings(options).limits == Limits()
+    assert maintenance_settings(options).limits == Limits()
     options = run_parser().parse_args(
         ["t.py", "--event-log", "x", "--data", "d", "--compact-files", "7"]
     )
-    assert upkeep_settings(options).limits == Limits(small_files=7)
+    assert maintenance_settings(options).limits == Limits(small_files=7)
 
 
 def _documented_commands() -> list[str]:

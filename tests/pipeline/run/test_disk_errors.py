@@ -6,7 +6,7 @@ import os
 import pytest
 from pyspark.errors import PySparkException
 
-from oriel.pipeline.disk_errors import disk_error_in, in_words
+from oriel.pipeline.disk_errors import find_disk_error, user_error
 
 FREE = "Free space on the file system of "
 
@@ -49,7 +49,7 @@ FREE = "Free space on the file system of "
 )
 def test_the_disk_is_found_in_a_trace(text: str, told: str) -> None:
     """The disk error is found at any place in a trace, without the rest of the trace."""
-    error = disk_error_in(PySparkException(text))
+    error = find_disk_error(PySparkException(text))
     assert error is not None
     assert str(error).startswith(told)
     assert str(error).endswith(" and start again. Nothing is lost")
@@ -58,29 +58,29 @@ def test_the_disk_is_found_in_a_trace(text: str, told: str) -> None:
 
 def test_other_errors_are_not_the_disk() -> None:
     """Other errors keep their own text."""
-    assert disk_error_in(PySparkException("java.io.IOException: Connection reset")) is None
+    assert find_disk_error(PySparkException("java.io.IOException: Connection reset")) is None
 
 
 def test_an_error_of_a_file_names_it() -> None:
     """The line has the path, so you can see which disk it is."""
-    told = str(in_words(OSError(errno.EACCES, "Permission denied", "/data/x")))
+    told = str(user_error(OSError(errno.EACCES, "Permission denied", "/data/x")))
     assert told.startswith("/data/x: access is denied (Permission denied). ")
 
 
 def test_an_error_that_is_not_known_is_shown_as_it_is() -> None:
     """The message has the original text and general advice."""
-    told = str(in_words(OSError(errno.ELOOP, "Too many levels of symbolic links", "/data/x")))
+    told = str(user_error(OSError(errno.ELOOP, "Too many levels of symbolic links", "/data/x")))
     assert "Too many levels of symbolic links: '/data/x'. Check the free space" in told
 
 
 def test_the_end_of_java_is_not_the_disks() -> None:
     """If Java ends, a connection breaks, which Python also reports as an OSError."""
     for error in (ConnectionResetError(errno.ECONNRESET, "reset"), ValueError("other")):
-        assert in_words(error) is error
+        assert user_error(error) is error
 
 
 def test_a_drawn_error_is_one_line() -> None:
     """delta-rs prints each cause on its own line, in color."""
     drawn = "Generic error\n   \x1b[31m↳\x1b[0m /data/x: No space left on device (os error 28)"
-    told = str(in_words(OSError(drawn)))
+    told = str(user_error(OSError(drawn)))
     assert told.startswith("/data/x: the disk is full (No space left on device). ")

@@ -11,7 +11,7 @@ from oriel.pipeline.run.publishing import Publisher
 def test_a_damaged_note_never_names_a_later_batch(tmp_path: Path, bit: int) -> None:
     """After damage, the rows of the last batch are written again, and no rows are left out."""
     publisher = Publisher({}, tmp_path, sync=False)
-    publisher.remember(12)
+    publisher.mark_published(12)
     assert publisher.published_batch() == 12
     path = tmp_path / "published.json"
     content = path.read_bytes()

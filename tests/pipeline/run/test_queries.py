@@ -55,7 +55,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
     def run(
         failures: list[Exception | None], answers: tuple[str | None, ...] = (), *,
-        once: bool = False, most_seconds: float = 60,
+        once: bool = False, timeout_seconds: float = 60,
     ) -> None:  # fmt: skip
         ends = iter(failures)
 
@@ -76,7 +76,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
                 """Do nothing."""
 
         monkeypatch.setattr(queries, "PipelineRun", Run)
-        monkeypatch.setattr(queries, "_ASK_AGAIN_SECONDS", 0)
+        monkeypatch.setattr(queries, "_LOG_POLL_SECONDS", 0)
         log = _Log("host:1")
         log.answers = iter(answers)
         builder = StreamsBuilder()
@@ -85,7 +85,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         progress = Progress(0, log, tmp_path)
         no_spark = cast("SparkSession", None)
         Queries(no_spark, builder.build(), log, settings).run(
-            progress, threading.Event(), most_seconds
+            progress, threading.Event(), timeout_seconds
         )
         assert next(ends, "no more") == "no more"
 
@@ -112,9 +112,9 @@ def test_a_run_waits_for_a_log_and_says_so_once(
 def test_a_wait_at_the_start_is_bounded(run: Any) -> None:
     """The error has the last reason. With `--once`, later waits are also bounded."""
     with pytest.raises(KafkaUnavailable, match="still down"):
-        run([], ("still down",), most_seconds=0)
+        run([], ("still down",), timeout_seconds=0)
     with pytest.raises(KafkaUnavailable, match="gone"):
-        run([TIMEOUT], (None, "gone"), most_seconds=0, once=True)
+        run([TIMEOUT], (None, "gone"), timeout_seconds=0, once=True)
 
 
 def test_queries_that_fail_though_the_log_answers_end_a_run(

@@ -36,7 +36,7 @@ from oriel.storage import (
     StorageError,
     StoreDefinition,
 )
-from oriel.storage.delta import Limits, TableUpkeep, UpkeepSettings
+from oriel.storage.delta import Limits, MaintenanceSettings, TableMaintenance
 from tests.campaigns import full
 
 # About forty runs of a streaming query are slow, so these tests are not in the inner loop.
@@ -149,11 +149,11 @@ def bench(spark: SparkSession, tmp_path: Path) -> Bench:
         *full(0, StateVersions, "decide"),
         *full(0, StoreTables, "commit"),
         *full(0, StoreTables, "commit_dead_letters"),
-        *full(0, StateVersions, "forget_before"),
+        *full(0, StateVersions, "remove_before"),
         *full(1, StateVersions, "decide"),
         (1, StoreTables, "commit"),
         (1, StoreTables, "commit_dead_letters"),
-        *full(1, StateVersions, "forget_before"),
+        *full(1, StateVersions, "remove_before"),
     ],
 )
 def test_a_failure_at_any_step_is_made_good_by_the_next_run(
@@ -185,7 +185,7 @@ def test_compaction_between_a_failure_and_its_replay(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, failing: Callable[..., Any]
 ) -> None:
     """A prepared batch is committed with its files, whatever was merged and removed."""
-    upkeep = UpkeepSettings(
+    upkeep = MaintenanceSettings(
         limits=Limits(small_files=2), log_retention_ms=1, deleted_file_retention_ms=1
     )
     bench.settings = replace(bench.settings, upkeep=upkeep)
@@ -196,7 +196,7 @@ def test_compaction_between_a_failure_and_its_replay(
         with pytest.raises(FilesFailed, match="disk is gone"):
             bench.run()
     for table in ("s", "_dead_letters"):
-        by_hand = TableUpkeep(bench.folder / "data" / "tables" / table, upkeep)
+        by_hand = TableMaintenance(bench.folder / "data" / "tables" / table, upkeep)
         while by_hand.step({"": 0, "s": 0}):
             pass
     bench.run()

@@ -46,7 +46,7 @@ def test_a_log_end_that_is_older_than_the_offset_does_not_mean_caught_up(
 ) -> None:
     """The lag is the distance from the offset at the time when the log's end was read."""
     monkeypatch.setattr(run_report, "_WRITE_SECONDS", 0)
-    monkeypatch.setattr(run_report, "_ASK_SECONDS", 0)
+    monkeypatch.setattr(run_report, "_READ_PAUSE_SECONDS", 0)
     layout = DataLayout(tmp_path)
     layout.checkpoint("flights").mkdir(parents=True)
     StoreTable(tmp_path, make_definition()).commit([{"key": "a", "start": 0}])
@@ -60,7 +60,7 @@ def test_a_log_end_that_is_older_than_the_offset_does_not_mean_caught_up(
         """Commit a batch up to this offset."""
         record = make_record(0, offset)
         report.on_batch({"store": PreparedBatch(record, {}, {}, [], [], 0, 0)}, {})
-        report.beat()
+        report.write_heartbeat()
         return overview(tmp_path).stores[0].partitions[0]
 
     def log_ends_at(offset: int) -> PartitionOverview:
@@ -70,7 +70,7 @@ def test_a_log_end_that_is_older_than_the_offset_does_not_mean_caught_up(
         for _ in range(3):
             log_ends.put(offset)
         wait_until(log_ends.empty, "the log's end is read")
-        report.beat()
+        report.write_heartbeat()
         return overview(tmp_path).stores[0].partitions[0]
 
     try:
@@ -96,7 +96,7 @@ def test_a_run_reports_when_the_log_end_was_read(report: RunReport, tmp_path: Pa
     report._write_seconds = 0
 
     def log_ends_ms() -> int:
-        report.beat()
+        report.write_heartbeat()
         return _status(tmp_path)[0].log_ends_ms
 
     read_ms = wait_until(log_ends_ms, "the time of the log's end")
@@ -153,7 +153,7 @@ def test_what_beats_say(report: RunReport, tmp_path: Path, monkeypatch: pytest.M
     report.on_batch({}, {"plan": 0.25})
 
     def log_ends() -> Offsets:
-        report.beat(1)
+        report.write_heartbeat(1)
         return _status(tmp_path)[0].log_ends
 
     wait_for({"t": {"0": 7}}, log_ends, "the end of the log")
@@ -168,7 +168,7 @@ def test_until_its_first_batch_a_run_says_what_the_one_before_it_left(
     report: RunReport, tmp_path: Path
 ) -> None:
     """Stores and lost offsets stay unchanged, and batches are the run's own."""
-    report.beat()
+    report.write_heartbeat()
     first, _ = _status(tmp_path)
     left = replace(first, started_ms=0, stores={"s": StoreRun(make_record(1), 2, 3)}, lost={"t": 1})
     RunStatusFile(DataLayout(tmp_path).checkpoint("flights")).write(replace(left, batches=9))
@@ -189,7 +189,7 @@ def test_a_log_that_does_not_answer_is_no_reason_to_be_silent(
         raise KafkaUnavailable(message)
 
     monkeypatch.setattr(report._log_ends, "_ask", ask)
-    report.beat()
+    report.write_heartbeat()
     assert asked.wait(WAIT_SECONDS), "the report never asked where the log ends"
     status, is_alive = _status(tmp_path)
     assert is_alive
@@ -201,11 +201,11 @@ def test_a_process_that_was_suspended_leaves_its_successor_the_word(
 ) -> None:
     """It does not overwrite its successor's status, not even when it ends."""
     monkeypatch.setattr(run_report, "_WRITE_SECONDS", 0)
-    report.beat()
+    report.write_heartbeat()
     mine, _ = _status(tmp_path)
     successors = replace(mine, started_ms=mine.started_ms + 1, process=1)
     RunStatusFile(DataLayout(tmp_path).checkpoint("flights")).write(successors)
-    report.beat()
+    report.write_heartbeat()
     report.end()
     assert _status(tmp_path) == (successors, True)
 
@@ -219,7 +219,7 @@ def test_a_full_disk_does_not_end_a_run_by_its_status(
         raise OSError
 
     monkeypatch.setattr(RunStatusFile, "write", fails)
-    report.beat()
+    report.write_heartbeat()
     assert overview(tmp_path).runs == {}
 
 

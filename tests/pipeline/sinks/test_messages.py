@@ -82,4 +82,8 @@ def test_a_marker_counts_only_for_its_batch() -> None:
     """The messages of another batch with this number, or of another number, are not sent."""
     marker = Marker(3, "a", 10)
     assert Marker.of(3, marker.to_metadata()) == marker
-    assert [marker.sent_of(*batch) for batch in ((3, "a"), (3, "b"), (4, "a"))] == [10, 0, 0]
+    assert [marker.committed_count(*batch) for batch in ((3, "a"), (3, "b"), (4, "a"))] == [
+        10,
+        0,
+        0,
+    ]

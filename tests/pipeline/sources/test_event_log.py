@@ -18,10 +18,10 @@ from oriel.pipeline.event_log import (
     EventLogReader,
     EventLogSource,
     next_ends,
-    opened_slices,
     partition_files,
+    slice_lines,
 )
-from oriel.pipeline.sources.event_log_source import EventLog, ensure_topic_folder
+from oriel.pipeline.sources.event_log_source import EventLog, ensure_topic_directory
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def read(reader: EventLogReader, start: dict[str, int], end: dict[str, int]) -> 
     """Return (partition, offset, raw) of all lines between two offsets."""
     rows: list[Any] = []
     for part in reader.partitions({"t": start}, {"t": end}):
-        for topic, batch in opened_slices(reader.read(part)):
+        for topic, batch in slice_lines(reader.read(part)):
             assert topic == "t"
             columns = pa.table(batch).to_pydict()
             rows += zip(columns["partition"], columns["offset"], columns["raw"], strict=True)
@@ -119,7 +119,7 @@ def test_broken_promises_are_loud(folder: Path) -> None:
 def test_a_changed_block_is_found(tmp_path: Path) -> None:
     """The last 64 KiB before the end of a batch are compared, and later bytes are not."""
     for partition, lines in {"0": 1, "1": 50_000, "2": 1}.items():
-        path = ensure_topic_folder(tmp_path, "t") / f"{partition}.jsonl"
+        path = ensure_topic_directory(tmp_path, "t") / f"{partition}.jsonl"
         path.write_bytes(b"1234\n" * lines)
     log, path = EventLog(tmp_path), tmp_path / "t" / "1.jsonl"
     blocks = log.read_blocks({"t": {"2": 5}}, {"t": {"0": 5, "1": 200_000, "2": 5}})
@@ -183,7 +183,7 @@ def test_a_name_that_is_no_topics_is_refused(tmp_path: Path, topic: str) -> None
     """Kafka's rule for names keeps the directory below the root. Nothing is created before."""
     root = tmp_path / "root"
     with pytest.raises(InvalidTopology, match="use 1 to 249 characters"):
-        ensure_topic_folder(root, topic)
+        ensure_topic_directory(root, topic)
     with pytest.raises(InvalidTopology, match="Kafka's topic rule"):
         EventLogSource({"root": str(root), "topic": topic})
     assert not root.exists()
@@ -194,7 +194,7 @@ def test_a_file_in_the_place_of_a_folder_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for root, topic in ((tmp_path, "file"), (tmp_path / "file", "t")):
         with pytest.raises(EventLogError, match="it is a file and not a directory"):
-            ensure_topic_folder(root, topic)
+            ensure_topic_directory(root, topic)
 
 
 def test_offsets_of_another_topic_are_refused(folder: Path) -> None:

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.datasource import ReadMaxBytes
 from oriel.pipeline import event_log
 from oriel.pipeline.commit import Checkpoint
 from oriel.pipeline.errors import EventLogError
-from oriel.pipeline.event_log import EventLogReader, opened_slices, whole_lines_end
+from oriel.pipeline.event_log import EventLogReader, complete_lines_end, slice_lines
 from oriel.pipeline.sources import EventLog
 
 Line = tuple[int, int, bytes]
@@ -43,7 +43,7 @@ def read_batch(
     end: dict[str, int] = reader.latestOffset({"t": start}, ReadMaxBytes(limit))["t"]
     lines: list[Line] = []
     for part in reader.partitions({"t": start}, {"t": end}):
-        for _, batch in opened_slices(reader.read(part)):
+        for _, batch in slice_lines(reader.read(part)):
             columns = pa.table(batch).to_pydict()
             lines += zip(columns["partition"], columns["offset"], columns["raw"], strict=True)
     return end, lines
@@ -81,8 +81,8 @@ def test_the_last_newline_is_found_at_any_distance(tmp_path: Path, tail: int) ->
     """A long unfinished line after the last newline does not hide it."""
     path = tmp_path / "0.jsonl"
     path.write_bytes(b"ab\n" + b"x" * tail)
-    assert whole_lines_end(path, 0, 3 + tail) == 3
-    assert whole_lines_end(path, 3, 3 + tail) == 3
+    assert complete_lines_end(path, 0, 3 + tail) == 3
+    assert complete_lines_end(path, 3, 3 + tail) == 3
 
 
 def test_a_log_that_was_replaced_is_noticed(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from oriel.pipeline.errors import InvalidKafkaOption
 from oriel.pipeline.kafka_slices import unavailable
 from oriel.pipeline.sources import Kafka, choose_reader
 from oriel.pipeline.sources.client_settings import (
-    NotTranslated,
+    UntranslatableOption,
     client_settings,
     producer_settings,
 )
@@ -105,7 +105,7 @@ def test_readers_and_writers_use_their_own_options() -> None:
     assert client_settings("kafka:9092", options) == shared | reading
     settings = producer_settings({**options, "bootstrap.servers": "kafka:9092"})
     assert settings == shared | writing
-    with pytest.raises(NotTranslated, match=r"transactional\.id"):
+    with pytest.raises(UntranslatableOption, match=r"transactional\.id"):
         producer_settings({"bootstrap.servers": "kafka:9092", "transactional.id": "mine"})
 
 
@@ -124,7 +124,7 @@ def test_readers_and_writers_use_their_own_options() -> None:
 )  # fmt: skip
 def test_an_option_without_an_equal_is_named(options: dict[str, str], named: str) -> None:
     """``auto`` uses the connector and names the option. ``client`` is an error without secrets."""
-    with pytest.raises(NotTranslated, match=named) as refused:
+    with pytest.raises(UntranslatableOption, match=named) as refused:
         client_settings("kafka:9092", options)
     assert "secret" not in str(refused.value)
     lines: list[str] = []

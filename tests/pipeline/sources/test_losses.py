@@ -8,9 +8,9 @@ from oriel.pipeline.errors import CheckpointError, RecordsLost
 from oriel.pipeline.sources.brokers import TopicLog
 from oriel.pipeline.sources.losses import (
     Gap,
-    KafkaRecord,
+    KafkaCheckpoint,
     gaps,
-    refuse_another_log,
+    reject_another_log,
 )
 
 
@@ -25,7 +25,7 @@ def test_what_is_before_the_first_offset_is_missing() -> None:
 
 def test_gaps_are_refused_in_one_line(tmp_path: Path) -> None:
     """The error names topic, partition, offsets and the option."""
-    record = KafkaRecord.opened(tmp_path / "kafka.json", "earliest", {})
+    record = KafkaCheckpoint.opened(tmp_path / "kafka.json", "earliest", {})
     record.refuse([])
     with pytest.raises(RecordsLost) as refused:
         record.refuse([Gap("t", str(number), 3, 8) for number in range(5)])
@@ -39,14 +39,14 @@ def test_gaps_are_refused_in_one_line(tmp_path: Path) -> None:
 def test_gaps_are_counted_once(tmp_path: Path) -> None:
     """A batch that runs again finds its gap already noted. Adjacent gaps are merged."""
     path = tmp_path / "kafka.json"
-    record = KafkaRecord.opened(path, "latest", {})
-    record.note_topics({"t": "id"})
+    record = KafkaCheckpoint.opened(path, "latest", {})
+    record.record_topic_ids({"t": "id"})
     first, second, other = Gap("t", "0", 3, 8), Gap("t", "0", 8, 10), Gap("t", "1", 0, 1)
-    assert record.note_gaps([first, other]) == [first, other]
-    assert record.note_gaps([first]) == []
-    again = KafkaRecord.opened(path, "earliest", {})
+    assert record.record_gaps([first, other]) == [first, other]
+    assert record.record_gaps([first]) == []
+    again = KafkaCheckpoint.opened(path, "earliest", {})
     assert (again.start, again.topic_ids) == ("latest", {"t": "id"})
-    assert again.note_gaps([first, second]) == [second]
+    assert again.record_gaps([first, second]) == [second]
     assert again.lost_records() == {"t": 8}
     assert again.lost == {"t": {"0": [(3, 10)], "1": [[0, 1]]}}
 
@@ -57,7 +57,7 @@ def test_a_damaged_record_is_told(tmp_path: Path, text: str) -> None:
     path = tmp_path / "kafka.json"
     path.write_text(text)
     with pytest.raises(CheckpointError, match="is damaged"):
-        KafkaRecord.opened(path, "earliest", {})
+        KafkaCheckpoint.opened(path, "earliest", {})
 
 
 @pytest.mark.parametrize(
@@ -74,13 +74,13 @@ def test_another_log_under_the_same_name_is_refused(
 ) -> None:
     """Its offsets belong to other records, so a run can neither continue nor skip them."""
     with pytest.raises(RecordsLost, match=said):
-        refuse_another_log("t", log, {"0": 3}, known)
+        reject_another_log("t", log, {"0": 3}, known)
 
 
 def test_the_same_log_is_accepted() -> None:
     """The topic id can be known, unknown, or missing in the brokers."""
     log = TopicLog("a", {"0": 1}, {"0": 3, "1": 0})
     for known in ("a", None, "AAAAAAAAAAAAAAAAAAAAAA"):
-        refuse_another_log("t", log, {"0": 3}, known)
-    refuse_another_log("t", TopicLog("AAAAAAAAAAAAAAAAAAAAAA", {}, {"0": 3}), {"0": 3}, "a")
-    refuse_another_log("t", {"0": 3}, {"0": 3})
+        reject_another_log("t", log, {"0": 3}, known)
+    reject_another_log("t", TopicLog("AAAAAAAAAAAAAAAAAAAAAA", {}, {"0": 3}), {"0": 3}, "a")
+    reject_another_log("t", {"0": 3}, {"0": 3})

@@ -38,7 +38,7 @@ class Topics:
 @pytest.fixture
 def topics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Topics:
     """Topics whose planner waits longer than any test, if nothing ends its wait."""
-    monkeypatch.setattr(new_records, "IDLE_SECONDS", 10 * WAIT_SECONDS)
+    monkeypatch.setattr(new_records, "MAX_WAIT_SECONDS", 10 * WAIT_SECONDS)
     return Topics(tmp_path)
 
 
@@ -88,7 +88,7 @@ def test_a_batch_with_records_is_planned_at_once(topics: Topics) -> None:
 
 def test_a_wait_without_records_ends(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stop of the query has to wait for the end of the call, so a wait is short."""
-    monkeypatch.setattr(new_records, "IDLE_SECONDS", 0.01)
+    monkeypatch.setattr(new_records, "MAX_WAIT_SECONDS", 0.01)
     assert [topics.end(0), topics.end(len(_LINE))] == [len(_LINE)] * 2
 
 
@@ -97,7 +97,7 @@ def test_a_part_of_a_line_is_no_record(topics: Topics, monkeypatch: pytest.Monke
     topics.end(0)
     topics.append("a", b"half")
     assert topics.end(len(_LINE)) == len(_LINE)
-    monkeypatch.setattr(new_records, "IDLE_SECONDS", 0.01)
+    monkeypatch.setattr(new_records, "MAX_WAIT_SECONDS", 0.01)
     assert topics.end(len(_LINE)) == len(_LINE)
 
 

@@ -121,8 +121,8 @@ def test_a_start_without_the_archive_follows_a_crash_with_it(folder: Path) -> No
     # The archive of the tests is not used either.
     environment.pop("SPARK_SUBMIT_OPTS", None)
     code = (
-        "from oriel.pipeline.spark import archive_prefix, archive_folder, build_session\n"
-        "path = archive_folder() / f'{archive_prefix()}-3.jsa'\n"
+        "from oriel.pipeline.spark import archive_prefix, archive_directory, build_session\n"
+        "path = archive_directory() / f'{archive_prefix()}-3.jsa'\n"
         "path.write_bytes(b'jsa')\n"
         "session = build_session('test', cores=1)\n"
         "assert not path.exists()\n"

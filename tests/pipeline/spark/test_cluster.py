@@ -11,7 +11,7 @@ import pytest
 
 from oriel.pipeline.errors import ClusterUnavailable
 from oriel.pipeline.spark import build_session, cluster, is_cluster, session, with_conf
-from oriel.pipeline.spark.cluster import cluster_settings, refuse_unreachable, worker_python
+from oriel.pipeline.spark.cluster import check_master_listens, cluster_settings, worker_python
 from oriel.pipeline.spark.python_files import send_package
 from tests.ports import reserved_port
 
@@ -52,14 +52,14 @@ def test_a_master_that_starts_or_that_one_cannot_connect_to_by_name_passes(
 ) -> None:
     """One standalone master of several is enough. Spark itself judges other masters."""
     for master in ("yarn", "k8s://https://nowhere.invalid:6443", "spark://nowhere.invalid"):
-        refuse_unreachable(master)
+        check_master_listens(master)
     port = reserved_port()
     listening: list[socket.socket] = []
     # The master begins to listen while the check waits for it.
     monkeypatch.setattr(
         time, "sleep", lambda _: listening.append(socket.create_server(("127.0.0.1", port)))
     )
-    refuse_unreachable(f"spark://nowhere.invalid:7077,127.0.0.1:{port}")
+    check_master_listens(f"spark://nowhere.invalid:7077,127.0.0.1:{port}")
     (listener,) = listening
     listener.close()
 

@@ -17,17 +17,17 @@ from tests.storage.waiting import wait_until
 #: Prints the command and waits for the end of its input, as ``oriel run`` does with Java.
 _DRIVER = """
 import sys, threading
-from oriel.pipeline.spark import scratch_folder, start_fork_server
+from oriel.pipeline.spark import scratch_directory, start_fork_server
 from oriel.pipeline.spark.python import local_python
 
 if "thread" in sys.argv:
     threading.Thread(target=threading.Event().wait, daemon=True).start()
 if "object store" in sys.argv:
     import obstore
-start_fork_server(scratch_folder())
+start_fork_server(scratch_directory())
 # A second call has no effect.
-start_fork_server(scratch_folder())
-print(local_python(scratch_folder()), flush=True)
+start_fork_server(scratch_directory())
+print(local_python(scratch_directory()), flush=True)
 sys.stdin.read()
 """
 ROOT = Path(__file__).resolve().parents[3]

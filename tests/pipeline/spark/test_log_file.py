@@ -63,11 +63,11 @@ def test_outputs_that_have_grown_are_put_aside(tmp_path: Path) -> None:
 def test_what_a_start_said_leaves_out_noise(tmp_path: Path) -> None:
     """Lines of Ivy's reports and of traces are left out, because they explain nothing."""
     log_file = LogFile(tmp_path, "run")
-    assert log_file.first_words() == ""
+    assert log_file.first_output_lines() == ""
     _child(
         log_file, "\n:: loading settings\nWARNING: Using incubator\n\tat java.lang\nError: no VM\n"
     )
-    assert log_file.first_words() == "Error: no VM; to stderr"
+    assert log_file.first_output_lines() == "Error: no VM; to stderr"
 
 
 def test_a_trace_is_added_to_the_log(tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ pytestmark = pytest.mark.slow
 
 _ROOT = Path(__file__).resolve().parents[3]
 _CHILD = (
-    "from oriel.pipeline.spark.session import scratch_folder as f; print(f(), flush=True); input()"
+    "from oriel.pipeline.spark.session import scratch_directory as f\n"
+    "print(f(), flush=True)\n"
+    "input()"
 )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.state import KeyedState, Layout
-from oriel.pipeline.state.layout import never_due
+from oriel.pipeline.state.layout import never_expires
 from oriel.pipeline.state.segments import read_segment, write_segment
 from oriel.pipeline.windows import LINEAGE
 
@@ -32,11 +32,11 @@ def test_rows_without_a_lineage_are_converted(tmp_path: Path) -> None:
     row = {"key": "a", "key_group": 1, "FirstPart(v)": value, "ListPart(v)": [value, value]}
     with_suborder = value | {"suborder": 0}
     earlier = row | {"FirstPart(v)": with_suborder, "ListPart(v)": [with_suborder] * 2}
-    state = KeyedState(tmp_path, (), Layout(schema_of(EARLIER), never_due))
+    state = KeyedState(tmp_path, (), Layout(schema_of(EARLIER), never_expires))
     rows = pa.Table.from_pylist([earlier], schema=schema_of(EARLIER))
     touched = state.touched(pa.chunked_array([["a"]]))
     version = state.replaced(touched, rows, "0", sync=False)
-    layout = Layout(schema_of(LOCATED), never_due)
+    layout = Layout(schema_of(LOCATED), never_expires)
     assert KeyedState(tmp_path, version.names, layout).all_rows().to_pylist() == [row]
 
 

@@ -18,11 +18,11 @@ from oriel.pipeline.state.hashes import key_hashes
 from oriel.pipeline.windows import (
     NEVER_CLOSED_MS,
     EmitStrategy,
-    Fold,
     NoWindows,
-    StreamClock,
+    StreamTimes,
     TableRowsEngine,
     Times,
+    UserFunctions,
     WindowEngine,
     Windows,
     close_time_ms,
@@ -52,8 +52,8 @@ WINDOWS: dict[str, Windows] = {
 #: the next, and the rows of a slice of a merge. If a few hashes are close together, they are all in
 #: one slice.
 SHARING: dict[str, tuple[int | None, np.int64, int]] = {
-    "nobody": (None, hashing.UNIT_STEP, 10),
-    "keys": (5, hashing.UNIT_STEP, 10),
+    "nobody": (None, hashing.TIME_BUCKET_STEP, 10),
+    "keys": (5, hashing.TIME_BUCKET_STEP, 10),
     "keys and units": (5, np.int64(1), runs.SLICE_ROWS),
 }
 
@@ -83,7 +83,7 @@ def engine_of(kind: str, *, folds: bool, final_only: bool) -> WindowEngine:
         )
     aggregates: Any = {"n": w.count(), "all": w.collect_list("v"), "last": w.last("v")}
     if folds:
-        aggregates = Fold(lambda: 1, (added,), both, {"sum": pa.int64()}, step="s")
+        aggregates = UserFunctions(lambda: 1, (added,), both, {"sum": pa.int64()}, step="s")
     close, update = EmitStrategy.on_window_close(), EmitStrategy.on_window_update()
     emit = close if final_only else update
     return engine_for(WINDOWS[kind], aggregates, VALUES, carried=CARRIED, emit=emit)
@@ -93,7 +93,7 @@ def batches(
     engine: WindowEngine, delay_ms: int, random: Random, number: int
 ) -> Iterator[tuple[pa.Table, int, int]]:
     """Yield `number` batches without late records, with the close times before and after each."""
-    clock = StreamClock({0: -1, 1: -1})
+    clock = StreamTimes({0: -1, 1: -1})
     close, now, offset = NEVER_CLOSED_MS, 0, 0
     for _ in range(number):
         now += random.choice([0, 1, 1, 8])
@@ -142,7 +142,7 @@ def test_what_a_batch_does_not_touch_does_not_matter(
     hashes, unit_step, slice_rows = SHARING[sharing]
     if hashes is not None:
         monkeypatch.setattr(hashing, "key_hashes", lambda keys: key_hashes(keys) % hashes)
-    monkeypatch.setattr(hashing, "UNIT_STEP", unit_step)
+    monkeypatch.setattr(hashing, "TIME_BUCKET_STEP", unit_step)
     # Small, so that batches merge one slice at a time and have few segments before they do.
     monkeypatch.setattr(runs, "SLICE_ROWS", slice_rows)
     monkeypatch.setattr(runs, "SLICE_BATCHES", 1)
@@ -162,7 +162,7 @@ def test_what_a_batch_does_not_touch_does_not_matter(
             touched = engine.needed_state(state, batch, times)
             result = engine.apply(touched.rows, batch, times)
             version = state.replaced(
-                touched, result.state, f"{kind}", sync=False, added=result.added
+                touched, result.state, f"{kind}", sync=False, added_rows=result.added
             )
             assert result.changes.to_pylist() == expected.changes.to_pylist()
             assert in_order(result.rejected) == in_order(expected.rejected)

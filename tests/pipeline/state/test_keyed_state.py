@@ -14,7 +14,7 @@ from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.state import KeyedState, Layout, Version
 from oriel.pipeline.state import hashes as hashing
 from oriel.pipeline.state.hashes import key_hashes
-from oriel.pipeline.state.keyed_state import Touched
+from oriel.pipeline.state.keyed_state import KeyedWorkingSet
 from oriel.pipeline.state.segments import MAX_SEGMENTS, open_segment, write_segment
 from oriel.pipeline.windows import FOREVER_MS, NEVER_CLOSED_MS
 
@@ -167,10 +167,10 @@ def test_rows_of_keys_that_do_not_change_are_not_written(
     state = opened(tmp_path, version)
     touched = state.touched(keys_of(*model))
     rows = table_of(model | {"key-7": [(FOREVER_MS, [70]), (FOREVER_MS, [71])], "key-8": []})
-    same = state.replaced(touched, rows, "n", sync=False, changing=keys_of())
+    same = state.replaced(touched, rows, "n", sync=False, changed_keys=keys_of())
     assert same == version
     changed = keys_of("key-7", "key-8", "none")
-    after = state.replaced(touched, rows, "n", sync=False, changing=changed)
+    after = state.replaced(touched, rows, "n", sync=False, changed_keys=changed)
     written = open_segment(tmp_path, after.names[-1])["key"]
     if hashes is None:
         # A tombstone is written for the key without rows.
@@ -209,7 +209,7 @@ def test_tasks_of_another_number_share_the_rows(
         state = KeyedState.of_task(tmp_path, segments, (task, 2), LAYOUT)
         touched = state.touched(keys_of(), (0, 1))
         assert [key for key in model_of(touched.rows) if len(key) % 2 != task] == []
-        version = state.replaced(touched, touched.rows, "n", sync=False, changing=changing)
+        version = state.replaced(touched, touched.rows, "n", sync=False, changed_keys=changing)
         assert version.rows == state.rows == len(touched.rows)
         together |= model_of(opened(tmp_path, version).all_rows())
     assert together == model
@@ -239,7 +239,7 @@ def test_columns_of_users_may_have_any_name() -> None:
     layout = Layout(schema, lambda rows: np.full(len(rows), FOREVER_MS))
     rows = pa.table([["a"], [1], [2]], schema=schema)
     with TemporaryDirectory() as name:
-        touched = Touched(key_hashes(rows["key"]), rows[:0])
+        touched = KeyedWorkingSet(key_hashes(rows["key"]), rows[:0])
         version = KeyedState(Path(name), [], layout).replaced(touched, rows, "n", sync=False)
         assert KeyedState(Path(name), version.names, layout).all_rows().equals(rows)
 

@@ -10,7 +10,7 @@ import pytest
 
 from oriel.pipeline import windows as w
 from oriel.pipeline.state import KeyedState, Layout, runs, segments
-from oriel.pipeline.windows import Fold, StreamClock, Times, updates_engine_for
+from oriel.pipeline.windows import StreamTimes, Times, UserFunctions, updates_engine_for
 from tests.campaigns import full
 from tests.pipeline.state.test_keyed_engines import (
     CARRIED,
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 
 def random_batch(
-    engine: w.AggregateUpdatesEngine, clock: StreamClock, random: Random, now: int, offset: int
+    engine: w.AggregateUpdatesEngine, clock: StreamTimes, random: Random, now: int, offset: int
 ) -> pa.Table:
     """Return records of two partitions. The second one lags, so time buckets wait for it."""
     rows = []
@@ -59,10 +59,10 @@ def test_what_a_batch_does_not_touch_is_not_needed(
     random = Random(seed)
     aggregates: Any = {"n": w.count(), "all": w.collect_list("v"), "last": w.last("v")}
     if folds:
-        aggregates = Fold(lambda: 1, (added,), both, {"sum": pa.int64()}, step="s")
+        aggregates = UserFunctions(lambda: 1, (added,), both, {"sum": pa.int64()}, step="s")
     engine = updates_engine_for(WINDOWS[kind], aggregates, VALUES, CARRIED)
     layout = Layout.of(engine)
-    clock = StreamClock({0: -1, 1: -1})
+    clock = StreamTimes({0: -1, 1: -1})
     names: list[str] = []
     whole, now, offset, told = engine.empty_state(), 0, 0, 0
     clocks = (-1, -1)
@@ -76,12 +76,12 @@ def test_what_a_batch_does_not_touch_is_not_needed(
         state = KeyedState(tmp_path, names, layout)
         touched = engine.needed_state(state, batch, w.Times(before, clocks))
         result = engine.apply(touched.rows, batch, Times.at(clocks))
-        version = state.replaced(touched, result.state, kind, sync=False, added=result.added)
+        version = state.replaced(touched, result.state, kind, sync=False, added_rows=result.added)
         assert in_order(result.results) == in_order(expected.results)
         assert (result.late, result.filtered) == (expected.late, expected.filtered)
         names, close_ms = version.names, engine.close_ms(clocks)
         assert in_order(KeyedState(tmp_path, names, layout).all_rows(close_ms)) == in_order(
-            layout.without_due(whole, close_ms)
+            layout.without_expired(whole, close_ms)
         )
         assert version.rows == len(whole)
         told += len(result.results)

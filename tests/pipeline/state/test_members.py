@@ -9,7 +9,7 @@ import pytest
 
 from oriel.pipeline.state import KeyedState, Layout, Version
 from oriel.pipeline.state import hashes as hashing
-from oriel.pipeline.state.hashes import MEMBER_BITS, key_hashes
+from oriel.pipeline.state.hashes import SUB_KEY_BITS, key_hashes
 from oriel.pipeline.state.segments import open_segment
 from tests.campaigns import cases
 
@@ -108,7 +108,7 @@ def test_one_member_of_many_is_read_and_written_alone(tmp_path: Path) -> None:
 def test_members_of_a_key_lie_side_by_side() -> None:
     """The row of the key itself is first. Files are sorted in this order, which never changes."""
     keys, members = keys_of("a", "a", "a"), pa.chunked_array([pa.array([None, "m", "n"])])
-    own, first, second = hashing.member_hashes(keys, members).tolist()
+    own, first, second = hashing.sub_key_hashes(keys, members).tolist()
     # Existing files contain these hashes.
     assert (own, first - own, second - own) == (-2619445427925155840, 616551380, 581244807)
-    assert own == key_hashes(keys_of("a"))[0] & ~MEMBER_BITS
+    assert own == key_hashes(keys_of("a"))[0] & ~SUB_KEY_BITS

@@ -30,4 +30,4 @@ def test_a_slice_has_its_first_hash_and_not_the_one_where_it_ends(
     hashes = np.array(_HASHES, dtype=np.int64)
     none = np.zeros(0, dtype=np.int64)
     segment = Segment("name", 0, pa.table({"hash": hashes}), hashes, none, none)
-    assert segment.covered_from(from_hash, until_hash)["hash"].to_pylist() == expected
+    assert segment.rows_from_hash(from_hash, until_hash)["hash"].to_pylist() == expected

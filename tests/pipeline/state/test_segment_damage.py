@@ -86,6 +86,6 @@ def test_a_mapping_is_kept_while_the_file_is_the_same(
     (store / name).write_bytes(content[:-1] + b"\0")
     with pytest.raises(CheckpointError, match="its digest differs"):
         open_segment(store, name)
-    monkeypatch.setattr(segments, "_KEPT_BYTES_MAX", len(content) - 1)
+    monkeypatch.setattr(segments, "_CACHED_BYTES_MAX", len(content) - 1)
     store, name = _store(tmp_path, "large")
     assert open_segment(store, name) is not open_segment(store, name)

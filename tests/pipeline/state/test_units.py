@@ -14,8 +14,8 @@ from oriel.pipeline.state.segments import open_segment
 from oriel.pipeline.windows import (
     NEVER_CLOSED_MS,
     EmitStrategy,
-    Fold,
     Ints,
+    UserFunctions,
     WindowEngine,
     Windows,
     engine_for,
@@ -33,9 +33,9 @@ SCHEMA = pa.schema([("key", pa.string()), ("key_group", pa.int32()), ("last_ms",
 
 def engine_of(windows: Windows, *, folds: bool) -> WindowEngine:
     """Return the engine of a store."""
-    aggregates: dict[str, w.Aggregate] | Fold = {"n": w.count()}
+    aggregates: dict[str, w.Aggregate] | UserFunctions = {"n": w.count()}
     if folds:
-        aggregates = Fold(lambda: 0, (lambda *_: 1,), None, {"n": pa.int64()}, step="s")
+        aggregates = UserFunctions(lambda: 0, (lambda *_: 1,), None, {"n": pa.int64()}, step="s")
     return engine_for(windows, aggregates, VALUES, emit=EmitStrategy.on_window_update())
 
 
@@ -60,7 +60,7 @@ def processed(
     times = w.Times.closing(*close_ms)
     touched = engine.needed_state(state, batch, times)
     result = engine.apply(touched.rows, batch, times)
-    after = state.replaced(touched, result.state, "n", sync=False, added=result.added)
+    after = state.replaced(touched, result.state, "n", sync=False, added_rows=result.added)
     return after, len(touched.rows)
 
 

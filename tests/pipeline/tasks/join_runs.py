@@ -93,7 +93,7 @@ class JoinRun:
             rows = [share for share, _ in shares(plan, *joined)]
         behind = stream_task(plan, self.plans.inputs[0].stream, is_source=False)
         sent = [
-            run_task(behind, _with_steps(table).to_batches(), Received(), plan.arriving_schema)
+            run_task(behind, _with_steps(table).to_batches(), Received(), plan.input_schema)
             for table in rows
         ]
         sent[0] = Sent(sent[0].rows, Reports.of([upstream, sent[0].reports]))
@@ -163,8 +163,8 @@ def _stamped(
     plan: BatchPlan, join: JoinPlan, stream: StreamPlan, values: pa.Schema, rows: list[Row]
 ) -> Sent:
     given = row_batches(values, [rows])
-    task = stream_task(plan, stream, join.arriving_schema, is_source=True)
-    return run_task(task, given, Received(), join.arriving_schema)
+    task = stream_task(plan, stream, join.input_schema, is_source=True)
+    return run_task(task, given, Received(), join.input_schema)
 
 
 def _with_steps(joined: pa.Table) -> pa.Table:

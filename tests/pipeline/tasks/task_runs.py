@@ -13,10 +13,10 @@ from oriel.pipeline.commit import prepared_batch
 from oriel.pipeline.dead_letters import SourceReasons
 from oriel.pipeline.hops import STEPPED_FIELDS
 from oriel.pipeline.language import Store
-from oriel.pipeline.plan import BatchPlan, ClockPlan, StreamPlan, assemble
-from oriel.pipeline.plan.engine import Assembly
+from oriel.pipeline.plan import BatchPlan, StreamPlan, StreamTimePlan, plan_engine
+from oriel.pipeline.plan.engine import PlannedEngine
 from oriel.pipeline.tasks import (
-    FolderFiles,
+    DirectoryFiles,
     Output,
     Received,
     Reports,
@@ -30,7 +30,7 @@ from oriel.pipeline.windows import NEVER_CLOSED_MS
 Row = dict[str, Any]
 
 #: The stream time of the topic `t`.
-CLOCK = ClockPlan("t", "t", 0)
+CLOCK = StreamTimePlan("t", "t", 0)
 
 
 def one_store(topology: Topology) -> Store:
@@ -39,7 +39,7 @@ def one_store(topology: Topology) -> Store:
     return store
 
 
-def first_plan(folder: Path, store: Store, assembly: Assembly, tasks: int) -> BatchPlan:
+def first_plan(folder: Path, store: Store, assembly: PlannedEngine, tasks: int) -> BatchPlan:
     """Return the first batch of a store over the partitions 0 and 1 of each input's topic."""
     for name in ("table", "state", "dead"):
         (folder / name).mkdir()
@@ -52,7 +52,7 @@ def first_plan(folder: Path, store: Store, assembly: Assembly, tasks: int) -> Ba
         tasks=tasks,
         key_groups=64,
         assembly=assembly,
-        clock_plans=tuple(ClockPlan(topic, topic, 0) for topic in topics),
+        stream_time_plans=tuple(StreamTimePlan(topic, topic, 0) for topic in topics),
         clocks={topic: {0: -1, 1: -1} for topic in topics},
         close_ms=NEVER_CLOSED_MS,
         segments={},
@@ -60,21 +60,21 @@ def first_plan(folder: Path, store: Store, assembly: Assembly, tasks: int) -> Ba
     )
 
 
-def folder_files(folder: Path) -> FolderFiles:
+def folder_files(folder: Path) -> DirectoryFiles:
     """Return the files of a store's tasks below `folder`."""
-    return FolderFiles(folder / "table", folder / "state", folder / "dead", sync=False)
+    return DirectoryFiles(folder / "table", folder / "state", folder / "dead", sync=False)
 
 
-def files_of(plan: BatchPlan) -> FolderFiles:
+def files_of(plan: BatchPlan) -> DirectoryFiles:
     """Return the files of a plan whose tasks write into directories."""
-    assert isinstance(plan.files, FolderFiles)
+    assert isinstance(plan.files, DirectoryFiles)
     return plan.files
 
 
 def plan_of(folder: Path, topology: Topology, tasks: int, *values: pa.Schema) -> BatchPlan:
     """Return the first batch of a topology's only store. `values` are its inputs' columns."""
     store = one_store(topology)
-    return first_plan(folder, store, assemble(store, values), tasks)
+    return first_plan(folder, store, plan_engine(store, values), tasks)
 
 
 def stream_of(
@@ -88,7 +88,7 @@ def stream_of(
         constants[marker] = pa.scalar(value=True)
     inputs = len(plan.assembly.columns)
     return StreamPlan(
-        plan.clock_plans[input_number], columns, constants, reasons, inputs, input_number
+        plan.stream_time_plans[input_number], columns, constants, reasons, inputs, input_number
     )
 
 
@@ -123,7 +123,7 @@ def stamped(
 ) -> Sent:
     """Run one stream task over Arrow batches of a source."""
     task = stream_task(plan, stream or stream_of(plan), is_source=True)
-    return run_task(task, row_batches(values, batches), Received(), plan.arriving_schema)
+    return run_task(task, row_batches(values, batches), Received(), plan.input_schema)
 
 
 def grouped(plan: BatchPlan, *sent: Sent) -> Reports:
@@ -157,7 +157,7 @@ def next_plan(plan: BatchPlan, reports: Reports) -> BatchPlan:
         plan,
         batch=plan.batch + 1,
         segments={report.task: report.segments for report in stores} or plan.segments,
-        clocks=reports.clocks_after(plan.clocks),
+        clocks=reports.stream_times_after(plan.clocks),
         close_ms=stores[0].close_ms if stores else plan.close_ms,
     )
 

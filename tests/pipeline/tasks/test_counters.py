@@ -10,7 +10,7 @@ import pytest
 
 from oriel import SessionWindows, StreamsBuilder, count
 from oriel.pipeline.commit import prepared_batch
-from oriel.pipeline.errors import RecordsMiscounted
+from oriel.pipeline.errors import RecordCountMismatch
 from oriel.pipeline.hops import FIRST_ELEMENT
 from oriel.pipeline.plan import BatchPlan
 from oriel.pipeline.tasks import Counters, Reports, count_batch
@@ -65,7 +65,7 @@ def test_a_record_that_is_lost_or_repeated_on_its_way_stops_the_batch(
     first, rest = Sent(rows[:1], Reports()), Sent(rows[1:], upstream)
     reports = grouped(plan, *[first] * times, rest)
     with pytest.raises(
-        RecordsMiscounted,
+        RecordCountMismatch,
         match=rf"store 's', batch 0: 5 records were read, but {3 + applied} are accounted for "
         rf"\({applied} applied, 1 late, 1 dead-lettered, 1 filtered\)",
     ):
@@ -107,7 +107,7 @@ def test_elements_are_counted_wherever_their_rows_are_cut(tmp_path: Path, cut: i
 
 def test_an_element_that_is_lost_stops_the_batch() -> None:
     """Though its record is accounted for."""
-    with pytest.raises(RecordsMiscounted, match="2 flattened records were read, but 1 are"):
+    with pytest.raises(RecordCountMismatch, match="2 flattened records were read, but 1 are"):
         count_batch("s", 0, [Counters(input=1, applied=1, elements=2, elements_applied=1)])
 
 

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from oriel import StreamsBuilder, count
-from oriel.pipeline.errors import FolderNotShared
+from oriel.pipeline.errors import DirectoryNotShared
 from oriel.pipeline.plan import BatchPlan
-from oriel.pipeline.tasks import FolderFiles, files
+from oriel.pipeline.tasks import DirectoryFiles, files
 from oriel.pipeline.windows import NEVER_CLOSED_MS, Times
 from tests.pipeline.tasks.task_runs import files_of, plan_of
 
@@ -28,22 +28,22 @@ def plan(tmp_path: Path) -> BatchPlan:
 
 
 @pytest.fixture
-def on_cluster(plan: BatchPlan) -> FolderFiles:
+def on_cluster(plan: BatchPlan) -> DirectoryFiles:
     """Return its files as tasks on other machines receive them."""
     return replace(files_of(plan), on_cluster=True)
 
 
-def test_a_machine_without_the_folders_says_so(plan: BatchPlan, on_cluster: FolderFiles) -> None:
+def test_a_machine_without_the_folders_says_so(plan: BatchPlan, on_cluster: DirectoryFiles) -> None:
     """A missing mount on one machine must not look like a lost state file."""
     records = plan.assembly.engine.record_schema.empty_table()
     on_cluster.state.rmdir()
     with pytest.raises(
-        FolderNotShared, match=f"has no directory {on_cluster.state}\\. --data must"
+        DirectoryNotShared, match=f"has no directory {on_cluster.state}\\. --data must"
     ):
         on_cluster.run_operator(plan, plan.stored, [0], records, TIMES)
     on_cluster.dead_letters.rmdir()
     with pytest.raises(
-        FolderNotShared, match=f"has no directory {on_cluster.dead_letters}\\. --data"
+        DirectoryNotShared, match=f"has no directory {on_cluster.dead_letters}\\. --data"
     ):
         on_cluster.write_dead_letters(plan, [LETTERS])
 

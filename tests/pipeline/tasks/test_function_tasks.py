@@ -299,4 +299,4 @@ def test_only_sliding_windows_of_functions_keep_bytes(tmp_path: Path, kind: str)
         plan = plan_of(folder, what, 1, TEXT, TEXT)
         kept = "raw" in plan.assembly.engine.state_schema.names
         assert kept == (functions and kind == "sliding")
-        assert plan.arriving_schema.names.count("raw") == functions
+        assert plan.input_schema.names.count("raw") == functions

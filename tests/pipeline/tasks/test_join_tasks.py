@@ -231,10 +231,13 @@ def test_each_task_reports_once(tmp_path: Path) -> None:
     assert sorted(report.task for report in reports.stores) == [0, 1, 2]
     # Two sides of two partitions, then one stream task for each of the join's tasks.
     streams = reports.streams
-    assert sorted(s.clock_name for s in streams if s.counters.input) == ["left", "right"]
+    assert sorted(s.stream_time_name for s in streams if s.counters.input) == ["left", "right"]
     assert len(streams) == 4 + 3
     assert sorted(join.task for join in reports.joins) == [0, 1, 2]
-    assert reports.clocks_after({"left": {}, "right": {}}) == {"left": {0: 3}, "right": {1: 3}}
+    assert reports.stream_times_after({"left": {}, "right": {}}) == {
+        "left": {0: 3},
+        "right": {1: 3},
+    }
     assert run.counters["input"] == 6
 
 

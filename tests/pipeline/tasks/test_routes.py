@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from oriel import JoinWindows, SlidingWindows, StreamsBuilder, TimeWindows, Topology, count, sum
-from oriel.pipeline.arrow_steps import ArrowSteps, arrow_steps
+from oriel.pipeline.arrow_steps import ArrowSteps, selecting_steps
 from oriel.pipeline.commit import prepared_batch
 from oriel.pipeline.decoding import BlockDecoder, event_log_decoder
 from oriel.pipeline.language import AggregatedRows, Input, Source
@@ -23,9 +23,9 @@ from oriel.pipeline.tasks import (
     RouteRunner,
     StoreWork,
     exchange,
-    feed,
-    hop,
+    level_task,
     run_stages,
+    source_task,
 )
 from tests.campaigns import seeds
 from tests.pipeline.tasks.task_runs import folder_files, written_letters, written_rows
@@ -55,14 +55,16 @@ class InProcess(RouteRunner):
         return super().by_task(rows, tasks, together=together)
 
     def envelopes(self) -> pa.Table:
-        feeding = feed(self._opened, self._decoders, self.routes_from(0))
+        feeding = source_task(self._opened, self._decoders, self.routes_from(0))
         sent = [batch for part in self._partitions() for batch in feeding(iter(part))]
         level = 1
         while routes := self.routes_from(level):
             rows = pa.Table.from_batches(sent, ENVELOPE_SCHEMA)
             rows = rows.take(pa.array(self._random.sample(range(len(rows)), len(rows)), pa.int64()))
             shares = [rows.filter(pc.equal(rows["task"], task)) for task in range(self._tasks)]
-            sent = [batch for share in shares for batch in hop(routes)(iter(share.to_batches()))]
+            sent = [
+                batch for share in shares for batch in level_task(routes)(iter(share.to_batches()))
+            ]
             level += 1
         return pa.Table.from_batches(sent, ENVELOPE_SCHEMA)
 
@@ -131,7 +133,7 @@ def works(folder: Path, topology: Topology, lines: Lines, tasks: int) -> list[St
     reasons = reasons_by_store(topology)
 
     def steps_of(origin: Input | AggregatedRows, read: Source | pa.Schema) -> ArrowSteps:
-        steps = arrow_steps(origin, read)
+        steps = selecting_steps(origin, read)
         assert steps is not None
         return steps
 

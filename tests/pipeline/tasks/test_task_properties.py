@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from oriel import SlidingWindows, StreamsBuilder, TimeWindows, collect_list, count
 from oriel.pipeline.commit import prepared_batch
 from oriel.pipeline.language import Store
-from oriel.pipeline.plan import BatchPlan, PreparedBatch, assemble
-from oriel.pipeline.plan.store import clocks_before
+from oriel.pipeline.plan import BatchPlan, PreparedBatch, plan_engine
+from oriel.pipeline.plan.store import stream_times_before
 from oriel.pipeline.state import key_hashes
 from oriel.pipeline.tasks import Reports
 from oriel.pipeline.windows import NEVER_CLOSED_MS
@@ -59,7 +59,7 @@ def store(windows: SlidingWindows | TimeWindows) -> Store:
 
 def plan_in(folder: Path, tasks: int, windows: SlidingWindows | TimeWindows = SLIDING) -> BatchPlan:
     """Return the first batch of one store over the partitions 0 and 1."""
-    return first_plan(folder, store(windows), assemble(store(windows), [VALUES]), tasks)
+    return first_plan(folder, store(windows), plan_engine(store(windows), [VALUES]), tasks)
 
 
 def plan_after(
@@ -70,7 +70,7 @@ def plan_after(
         first,
         batch=batch,
         tasks=tasks,
-        clocks=clocks_before(first.clock_plans, previous, ENDS),
+        clocks=stream_times_before(first.stream_time_plans, previous, ENDS),
         close_ms=previous.record.close_ms if previous else NEVER_CLOSED_MS,
         segments=previous.segments if previous else {},
     )

@@ -21,7 +21,7 @@ from oriel.pipeline.tasks import (
     decoded_rows,
 )
 from oriel.pipeline.tasks.exchange import sent
-from oriel.pipeline.tasks.router import addressed
+from oriel.pipeline.tasks.router import for_tasks
 from oriel.storage.delta import DEAD_LETTER_SCHEMA, AddedFile
 from tests.pipeline.tasks.task_runs import files_of, plan_of, row
 
@@ -39,8 +39,8 @@ def plan(tmp_path: Path) -> BatchPlan:
 def test_rows_go_to_the_tasks_of_their_key_groups(plan: BatchPlan) -> None:
     """The task of a row is the remainder of its key group."""
     rows = pa.Table.from_pylist([row(0, n, chr(97 + n), n, key_group=7 * n) for n in range(6)])
-    batch = addressed(rows, plan.arriving_schema, plan.tasks)
-    assert batch.schema == plan.arriving_schema
+    batch = for_tasks(rows, plan.input_schema, plan.tasks)
+    assert batch.schema == plan.input_schema
     assert batch["task"].to_pylist() == [group % 3 for group in rows["key_group"].to_pylist()]
     assert batch["key"].to_pylist() == list("abcdef")
 
@@ -48,7 +48,7 @@ def test_rows_go_to_the_tasks_of_their_key_groups(plan: BatchPlan) -> None:
 def test_columns_that_rows_lack_are_null(plan: BatchPlan) -> None:
     """Each input of a cogroup has its own columns, and the columns of other inputs are null."""
     rows = pa.table({"key": ["a"], "key_group": pa.array([1], pa.int32()), "other": [5]})
-    batch = addressed(rows, plan.arriving_schema, 1)
+    batch = for_tasks(rows, plan.input_schema, 1)
     lacking = [name for name in batch.schema.names if name not in {"task", "key", "key_group"}]
     assert lacking
     assert {name: batch[name].null_count for name in lacking} == dict.fromkeys(lacking, 1)
@@ -58,8 +58,8 @@ def test_columns_that_rows_lack_are_null(plan: BatchPlan) -> None:
 def test_no_rows_make_an_empty_batch(plan: BatchPlan) -> None:
     """A batch with only invalid records still has the columns of the exchange."""
     rows = pa.Table.from_pylist([row(0, 0, "a", 1, key_group=1)])[:0]
-    batch = addressed(rows, plan.arriving_schema, plan.tasks)
-    assert (batch.num_rows, batch.schema) == (0, plan.arriving_schema)
+    batch = for_tasks(rows, plan.input_schema, plan.tasks)
+    assert (batch.num_rows, batch.schema) == (0, plan.input_schema)
 
 
 def test_every_task_gets_the_reports_and_its_own_rows() -> None:
@@ -81,7 +81,7 @@ def test_every_task_gets_the_reports_and_its_own_rows() -> None:
         assert decoded_reports(batch["reports"][task : task + 1]) == reports
     twice = decoded_reports(batch["reports"][:2])
     assert (len(twice.streams), len(twice.joins), len(twice.stores)) == (2, 2, 2)
-    assert reports.clocks_after({"t#2": {3: 9}}) == {"t#2": {0: 5, 3: 9, 12: -1}}
+    assert reports.stream_times_after({"t#2": {3: 9}}) == {"t#2": {0: 5, 3: 9, 12: -1}}
 
 
 def test_reports_are_read_after_the_last_row() -> None:

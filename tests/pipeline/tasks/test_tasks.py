@@ -55,7 +55,7 @@ def test_a_stream_task_keeps_stream_time_over_batches_and_counts(
     # 85 + 10 = 100 - 5 is just in time, 84 is late. A filtered record does not change stream time.
     assert [(r["timestamp_ms"], r["close_ms"]) for r in records] == [(100, 95), (85, 95), (90, 95)]
     (report,) = sent.reports.streams
-    assert report.clock_name == "t"
+    assert report.stream_time_name == "t"
     assert report.stream_time_ms == {0: 100}
     assert counters_of(plan, sent) == {
         "input": 5, "applied": 3, "late": 1, "dead_lettered": 0, "filtered": 1,

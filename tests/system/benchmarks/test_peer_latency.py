@@ -53,7 +53,7 @@ def address_fixture(sink: Visible) -> Iterator[tuple[str, int]]:
             _, store, key = self.path.split("/")
             found = key in sink.keys and store not in sink.behind
             self.send_response(200 if found else 404)
-            # Kafka Streams' service also writes the header with a capital letter.
+            # Kafka Streams' service also capitalizes this header.
             self.send_header("Content-Length", "2")
             self.end_headers()
             self.wfile.write(b"{}")

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from oriel.storage import uri
-from oriel.storage.delta import open_delta, table_folders
+from oriel.storage.delta import open_delta, table_directories
 from tests.e2e.runs_in_one_process import Runs
 from tests.system.cluster.standalone_cluster import StandaloneCluster
 
@@ -92,7 +92,7 @@ def _finished(summary: Mapping[str, Any], data: Path) -> FinishedRun:
 
 def digests_of(data: Path) -> dict[str, str]:
     """Return a digest of each table of a data directory, by name."""
-    return {table.name: _digest(table) for table in table_folders(data / "tables")}
+    return {table.name: _digest(table) for table in table_directories(data / "tables")}
 
 
 def _digest(folder: Path) -> str:

@@ -20,7 +20,7 @@ import orjson
 from oriel.pipeline.commit import SinkDefinition
 from oriel.pipeline.errors import PipelineError
 from oriel.storage import DataLayout, StorageError, disk_problem
-from oriel.storage.delta import LOG_FOLDER, DeltaLog
+from oriel.storage.delta import LOG_DIRECTORY, DeltaLog
 from oriel.storage.layout import DEAD_LETTERS
 from oriel.storage.tailer import stores_with_tables
 from tests.system.damage import readers
@@ -110,9 +110,9 @@ class Readers:
             # Without a note, the newest batch is published again.
             yield {**found, "published": None}
         table = self._place.layout.tables / subject
-        if (table / LOG_FOLDER).is_dir():
+        if (table / LOG_DIRECTORY).is_dir():
             # An incomplete newest entry is not committed yet.
-            newest = max((table / LOG_FOLDER).glob("*.json"))
+            newest = max((table / LOG_DIRECTORY).glob("*.json"))
             with _aside(newest), suppress(Refused):
                 yield _read(reader, self._place, subject)
 
@@ -121,7 +121,7 @@ class Readers:
         if path.parts[0] == "backup":
             return
         damaged = self._place.data / path
-        if damaged.parent.name == LOG_FOLDER and not damaged.exists():
+        if damaged.parent.name == LOG_DIRECTORY and not damaged.exists():
             # Without the newest entry, the table is at the previous version, which is not damage.
             return
         # A digest mismatch is reported for the file that has the digest.

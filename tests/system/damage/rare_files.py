@@ -5,11 +5,11 @@ from pathlib import Path
 
 from oriel.pipeline.commit import (
     Checkpoint,
-    Mend,
     SinkDefinition,
     SinkTopic,
     StateVersions,
-    settle_log,
+    StreamTimeOverride,
+    check_log,
 )
 from oriel.pipeline.operations import backup, compact
 from oriel.pipeline.plan import PreparedBatch
@@ -48,14 +48,16 @@ def add_rare_files(data: Path, scratch: Path, topology: str) -> None:
 
 
 def _newest(state: Path) -> PreparedBatch:
-    prepared = StateVersions(state, sync=False).last_decided()
+    prepared = StateVersions(state, sync=False).last_prepared()
     assert prepared is not None
     return prepared
 
 
 def _set_clock(state: Path) -> None:
     record = _newest(state).record
-    clocks = Mend(record.stream_time_ms, record.close_ms, record.observed_ms, ["set back"])
+    clocks = StreamTimeOverride(
+        record.stream_time_ms, record.close_ms, record.observed_ms, ["set back"]
+    )
     clocks.write(state, record.batch)
 
 
@@ -63,7 +65,7 @@ def _add_sink(layout: DataLayout, state: Path) -> None:
     prepared = _newest(state)
     defined = SinkDefinition("sold", ("orders",), ("filter",), "none", 4)
     with Checkpoint(layout.checkpoint("sink"), sync=False) as checkpoint:
-        settle_log(checkpoint.folder, {"event log": "17 of device 3"}, sync=False)
+        check_log(checkpoint.folder, {"event log": "17 of device 3"}, sync=False)
         topic = SinkTopic(layout, checkpoint, defined, lambda *_: None, sync=False)
         versions = checkpoint.versions(defined.name)
         for name in prepared.state_files:

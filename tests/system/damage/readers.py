@@ -27,7 +27,7 @@ from oriel.pipeline.commit import (
     StateVersions,
     StoreBatches,
     StoreTables,
-    settle_log,
+    check_log,
 )
 from oriel.pipeline.operations import compact, dead_letters, restore, verify
 from oriel.pipeline.operations.verification import CHECKS, Check, Finding, Site, confirmed
@@ -36,7 +36,7 @@ from oriel.pipeline.run.final_rows import final_rows_up_to
 from oriel.pipeline.state import open_segment
 from oriel.storage import DataLayout, ScanRange, StoreDefinition
 from oriel.storage.delta import arrow_type
-from oriel.storage.index import IndexFolder, IndexReader, outcome_of_look, trust
+from oriel.storage.index import IndexDirectory, IndexReader, raise_findings, trust
 from oriel.storage.index.check import find_damage
 from oriel.storage.layout import DEAD_LETTERS
 from oriel.storage.tailer import require_verifications
@@ -153,7 +153,7 @@ def rebuilt(place: Place, store: str) -> Any:
 
 def _indexed(layout: DataLayout, store: str) -> Any:
     """Read all rows of an index, like a worker that opens it."""
-    reader = IndexReader(IndexFolder(layout.index(store)))
+    reader = IndexReader(IndexDirectory(layout.index(store)))
     try:
         with reader.snapshot() as snapshot:
             page = snapshot.scan(ScanRange(limit=_ROWS_MAX))
@@ -184,7 +184,7 @@ def index_of_killed_writer(place: Place, store: str) -> Any:
     for mark in layout.index(store).glob("generation-*/WRITTEN"):
         mark.write_text(f"open {boot}")
     require_verifications(layout)
-    with patch.object(trust, "check_in_own_process", _look_in_fork):
+    with patch.object(trust, "verify_in_subprocess", _look_in_fork):
         _follow(layout, store)
     return _indexed(layout, store)
 
@@ -202,7 +202,7 @@ def _look_in_fork(generation: Path) -> None:
         code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
         found.seek(0)
         problem = found.read()
-    outcome_of_look(generation, code or bool(problem), problem, "")
+    raise_findings(generation, code or bool(problem), problem, "")
 
 
 def _follow(layout: DataLayout, store: str) -> None:
@@ -269,7 +269,7 @@ def opened_checkpoint(place: Place, name: str) -> Any:
     path = f"checkpoints/{name}"
     layout = place.copy(path)
     folder = layout.checkpoint(name)
-    settle_log(folder, place.logs[name], sync=False)
+    check_log(folder, place.logs[name], sync=False)
     with Checkpoint(folder, sync=False) as checkpoint:
         # A start then reads the states of its stores, which name the application.
         for state in sorted((folder / "state").iterdir()):

@@ -16,8 +16,8 @@ import orjson
 
 from oriel.app.server import Service
 from oriel.storage import DataLayout
-from oriel.storage.delta import LOG_FOLDER, DeltaLog
-from oriel.storage.index import IndexFolder
+from oriel.storage.delta import LOG_DIRECTORY, DeltaLog
+from oriel.storage.index import IndexDirectory
 from oriel.storage.tailer import require_verifications
 from oriel.storage.tailer.store import StoreTailer
 from oriel.storage.tailer.tables import stores_with_tables
@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
 
 def follow(layout: DataLayout, store: str) -> str | None:
     """Update a store's index to the newest version, and return the tailer's problem or None."""
-    tailer = StoreTailer(DeltaLog(layout.table(store)), IndexFolder(layout.index(store)))
+    tailer = StoreTailer(DeltaLog(layout.table(store)), IndexDirectory(layout.index(store)))
     try:
         for _ in range(_STEPS_MAX):
             tailer.advance()
@@ -69,7 +69,7 @@ def _versions(layout: DataLayout, store: str) -> list[dict[str, Any]]:
         copy = DataLayout(Path(folder))
         shutil.copytree(layout.table(store), copy.table(store))
         for version in reversed(DeltaLog(copy.table(store)).versions()):
-            for path in (copy.table(store) / LOG_FOLDER).iterdir():
+            for path in (copy.table(store) / LOG_DIRECTORY).iterdir():
                 number = path.name.partition(".")[0]
                 if not number.isdecimal() or int(number) > version:
                     path.unlink()

@@ -63,7 +63,7 @@ def test_the_webhook_gets_each_alert_once(service: httpx.Client, tmp_path: Path)
 
 
 def _expected() -> list[tuple[str, int]]:
-    """Return key and start of each final window with too few beats in the test driver."""
+    """Return key and start of each final window that the test driver reports for missing beats."""
     driver = TopologyTestDriver(alert.topology)
     events = list(logs.heartbeats(Random(1)))
     for partition in range(2):  # windows wait for both partitions

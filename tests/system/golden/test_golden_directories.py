@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from oriel.app.server import Service
 from oriel.storage import DataLayout
 from oriel.storage.delta import DeltaLog
-from oriel.storage.index import IndexFolder
+from oriel.storage.index import IndexDirectory
 from oriel.storage.tailer.store import StoreTailer
 from tests.app.api_client import ApiClient
 from tests.e2e.kafka_broker import Broker, messages_of
@@ -110,7 +110,7 @@ def test_the_service_serves_every_table(directory: Directory) -> None:
     """The service builds indexes of its own format, and every row is readable over HTTP."""
     layout = DataLayout(directory.data)
     for store in directory.stores:
-        tailer = StoreTailer(DeltaLog(layout.table(store)), IndexFolder(layout.index(store)))
+        tailer = StoreTailer(DeltaLog(layout.table(store)), IndexDirectory(layout.index(store)))
         wait_until(tailer.step, f"the index of {store} to be up to date", lambda more: not more)
         tailer.close()
     service = Service(directory.data)

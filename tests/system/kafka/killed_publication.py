@@ -145,16 +145,16 @@ def _arm(step: str, producer: TopicProducer) -> None:
     """Kill this process at a step of the next batch."""
     if step == "prepared":
         _kill()
-    note = sink_topic.note_published
+    note = sink_topic.mark_published
     if step == "committed":
-        sink_topic.note_published = lambda *_arguments, **_named: _kill()
+        sink_topic.mark_published = lambda *_arguments, **_named: _kill()
     elif step == "noted":
 
         def noted(*arguments: Any, **named: Any) -> None:
             note(*arguments, **named)
             _kill()
 
-        sink_topic.note_published = noted
+        sink_topic.mark_published = noted
     elif step in {"begun", "produced", "flushed", "marked", "committing"}:
         topic_producer.__dict__["Producer"] = partial(_KilledProducer, step)
         # The next batch starts a producer, as after a failure.

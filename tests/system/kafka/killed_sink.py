@@ -15,14 +15,14 @@ from tests.system.kills.killed_run import kill_before, kill_everything
 
 def _kill_published(batch: int) -> None:
     """Kill when the topic has all of ``batch``, before the note about it is written."""
-    note = sink_topic.note_published
+    note = sink_topic.mark_published
 
     def killing(folder: Any, prepared: Any, *, sync: bool) -> None:
         if prepared.record.batch == batch:
             kill_everything()
         note(folder, prepared, sync=sync)
 
-    sink_topic.note_published = killing
+    sink_topic.mark_published = killing
 
 
 STEPS: dict[str, Callable[[int], None]] = {

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from oriel.pipeline.errors import Fenced, KafkaUnavailable
 from oriel.pipeline.sinks import Marker, Messages, TopicProducer
-from oriel.pipeline.sources import NoAnswer
+from oriel.pipeline.sources import BrokersUnavailable
 from tests.campaigns import cases
 from tests.e2e.kafka_broker import Broker, messages_of
 from tests.ports import reserved_port
@@ -247,7 +247,7 @@ def test_a_broker_that_does_not_respond_is_an_error_that_can_pass() -> None:
     producer = TopicProducer(
         {"bootstrap.servers": site.address}, "app", "out", timeout_seconds=1
     )  # fmt: skip
-    with pytest.raises(NoAnswer, match=r"Connect to .* failed"):
+    with pytest.raises(BrokersUnavailable, match=r"Connect to .* failed"):
         producer.send(0, "a", [messages(range(10))])
 
 

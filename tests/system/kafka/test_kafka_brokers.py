@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from oriel.pipeline.errors import KafkaUnavailable
 from oriel.pipeline.sources import choose_reader
-from oriel.pipeline.sources.brokers import Brokers, NoAnswer, NoTopic
+from oriel.pipeline.sources.brokers import Brokers, BrokersUnavailable, MissingTopic
 from oriel.pipeline.sources.kafka_client.brokers import ClientBrokers
 from tests.e2e.kafka_broker import Broker
 from tests.e2e.runs_in_one_process import ROOT, Runs
@@ -112,12 +112,12 @@ def test_the_end_is_the_last_stable_offset(
 
 def test_errors_of_the_client_are_kinds_of_one_error(broker: Broker) -> None:
     """A broker that does not respond can respond later. Every other error ends the run."""
-    with pytest.raises(NoTopic, match="has no topic 'none'"):
+    with pytest.raises(MissingTopic, match="has no topic 'none'"):
         _client(broker).topics(["none"])
-    with pytest.raises(NoTopic, match="has no topic 'no/name'"):
+    with pytest.raises(MissingTopic, match="has no topic 'no/name'"):
         _client(broker).ends(["no/name"])
     silent = ClientBrokers({"bootstrap.servers": f"127.0.0.1:{reserved_port()}"})
-    with pytest.raises(NoAnswer, match="no broker responds there"):
+    with pytest.raises(BrokersUnavailable, match="no broker responds there"):
         silent.cluster_id()
     assert silent.sample("none", {"0": 0}) == []
     refused = ClientBrokers(

@@ -42,7 +42,7 @@ def planner(
     broker: Broker, topics: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> KafkaPlanner:
     """Return the planner of the first topic."""
-    monkeypatch.setattr(kafka_slices, "IDLE_SECONDS", _IDLE_SECONDS)
+    monkeypatch.setattr(kafka_slices, "MAX_WAIT_SECONDS", _IDLE_SECONDS)
     settings = tmp_path / "settings.json"
     read = client_settings(broker.address, {"isolation.level": "read_committed"})
     settings.write_bytes(orjson.dumps(dict(read)))

@@ -210,7 +210,7 @@ def test_a_partition_stays_assigned_unless_it_is_far_ahead(
     log: Log, monkeypatch: pytest.MonkeyPatch, most_ahead: int, assignments: int
 ) -> None:
     """A partition stays assigned, as a new assignment costs more than dropping few records."""
-    monkeypatch.setattr(reading, "_MOST_AHEAD", most_ahead)
+    monkeypatch.setattr(reading, "_MAX_RECORDS_AHEAD", most_ahead)
     reader = SliceReader(log.settings, keeps_partitions=True)
     log.send(15, 0)
     noting = _Noting(reader._consumer, lambda: log.send(5, 1))

@@ -275,7 +275,7 @@ def _rise(key: str, records: int, timestamp: int) -> Json:
 
 
 def _framed(key: str, columns: Json, timestamp: int, place: Place | None, *, final: bool) -> Json:
-    """Return the JSON of one window, or of one row if ``place`` is None."""
+    """Return the JSON of one window, or of one row without a ``place``."""
     if place is None:
         return {"key": key, **columns, "timestamp_ms": timestamp}
     bounds = {"window_start_ms": place[1], "window_end_ms": place[2]}

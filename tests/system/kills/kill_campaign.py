@@ -21,7 +21,7 @@ from deltalake import DeltaTable
 
 from oriel.storage import WindowRange
 from oriel.storage.delta import DeltaLog
-from oriel.storage.index import IndexFolder, IndexReader, KeyValueSnapshot, build_generation
+from oriel.storage.index import IndexDirectory, IndexReader, KeyValueSnapshot, build_generation
 from tests.e2e.event_logs import random_logs, write_lines
 from tests.e2e.kafka_broker import Broker
 from tests.e2e.runs_in_one_process import Runs, running_process
@@ -119,7 +119,7 @@ def _in_order(rows: dict[Any, Json]) -> list[Any]:
 
 def _indexed(table: Path, index: Path) -> list[Json]:
     """Return all windows of an index that is built from the table."""
-    folder = IndexFolder(index)
+    folder = IndexDirectory(index)
     generation = folder.new_generation()
     build_generation(table, DeltaLog(table).snapshot(), generation)
     folder.publish(generation)

@@ -63,7 +63,7 @@ STEPS: dict[str, Callable[[int], None]] = {
 
 def compact_at_once() -> None:
     """Check the tables after each batch, and write a Delta checkpoint every few versions."""
-    maintenance._BATCHES = 1
+    maintenance._BATCHES_BETWEEN_CHECKS = 1
     # The constant is of another module, and ``cleanup`` does not export it.
     vars(cleanup)["CHECKPOINT_INTERVAL"] = 3
 

@@ -26,7 +26,7 @@ def _kill_at(method: str, *, is_after: bool = False) -> None:
 
 STEPS: dict[str, Callable[[], None]] = {
     "computing": lambda: kill_while_computing(1),
-    "computed": lambda: _kill_at("take_state"),
+    "computed": lambda: _kill_at("add_state"),
     "state taken": lambda: _kill_at("add_dead_letters"),
     "letters there": lambda: _kill_at("switch_to"),
     "switched": lambda: _kill_at("switch_to", is_after=True),

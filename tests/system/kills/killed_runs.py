@@ -62,7 +62,7 @@ def killed_at_steps(folder: Path, seed: int, runs: Runs, *, all_steps: bool) -> 
 
 
 def start(module: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Run one of these modules in its own process group, to its end."""
+    """Run a test module in its own process group, to its end."""
     return subprocess.run(
         [sys.executable, "-m", module, *arguments],
         cwd=ROOT,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from oriel.storage.delta import Limits, TableUpkeep, UpkeepSettings
+from oriel.storage.delta import Limits, MaintenanceSettings, TableMaintenance
 from oriel.storage.files import FailingFiles, use_files
 from tests.campaigns import full
 from tests.pipeline.commit.writers import (
@@ -106,9 +106,11 @@ def _start_often(
 
 def _run_compacted(folder: Path) -> None:
     """Run to the end, with all due maintenance of the tables after each batch, despite errors."""
-    settings = UpkeepSettings(limits=Limits(small_files=2), deleted_file_retention_ms=1)
+    settings = MaintenanceSettings(limits=Limits(small_files=2), deleted_file_retention_ms=1)
     names = ("first", "second", "_dead_letters")
-    upkeeps = {name: TableUpkeep(folder / "data" / "tables" / name, settings) for name in names}
+    upkeeps = {
+        name: TableMaintenance(folder / "data" / "tables" / name, settings) for name in names
+    }
     with Writer(folder) as writer:
         for _ in range(BATCHES + 1):
             writer.run(1)

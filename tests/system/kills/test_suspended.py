@@ -1,4 +1,4 @@
-"""End to end: a pipeline is suspended, another takes over, and the first one resumes."""
+"""End to end: a pipeline is suspended, another becomes the owner, and the first one resumes."""
 
 import os
 import re
@@ -97,7 +97,7 @@ def rows(data: Path) -> dict[Any, Any]:
     return {**newest, "letters": sorted(letter["offset"] for letter in letters)}
 
 
-#: The first size is enough to make the state of the suspended process old.
+#: After the first number, the state of the suspended process is already old.
 @pytest.mark.parametrize("taken_over", [5, *full(50)])
 def test_a_suspended_pipeline_wakes_after_its_successor_ran_on(
     tmp_path: Path, runs: Runs, taken_over: int

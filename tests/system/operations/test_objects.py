@@ -154,7 +154,7 @@ def test_the_service_answers_from_objects(finished: Finished, tmp_path: Path) ->
 def test_commands_work_on_objects(
     finished: Finished, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Status, clock, dead letters, compaction, backup and restore work on objects."""
+    """The commands for status, stream times, dead letters, tables and backups work on objects."""
 
     def told(*arguments: str, data: Path = finished.data) -> str:
         assert main([*arguments, "--data", uri(data)]) == 0, capfd.readouterr().err

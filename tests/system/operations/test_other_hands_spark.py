@@ -81,7 +81,7 @@ _SETTINGS = {
 
 @pytest.fixture(scope="module")
 def hands(spark: SparkSession) -> Iterator[SparkSession]:
-    """Yield Spark with the settings of these tests."""
+    """Yield Spark with the tests' settings."""
     for name, value in _SETTINGS.items():
         spark.conf.set(name, value)
     yield spark

@@ -1,4 +1,4 @@
-"""``oriel run`` as a process of its own: how it ends, and what it prints then."""
+"""``oriel run`` in its own process: how it ends, and what it prints at its end."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ from tests.tidy.project import ROOT
 
 
 def test_a_cluster_that_is_none_is_one_line(tmp_path: Path) -> None:
-    """Spark reports a Java error. The last line is ours, without a stack trace."""
+    """For an invalid cluster, Spark reports a Java error, and the last line is Oriel's."""
     (tmp_path / "topology.py").write_text(TOPOLOGY)
     (tmp_path / "log").mkdir()
     command = [sys.executable, "-m", "oriel", "run", str(tmp_path / "topology.py")]
@@ -37,7 +37,7 @@ def test_a_cluster_that_is_none_is_one_line(tmp_path: Path) -> None:
 
 @contextmanager
 def _committed(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
-    """A run in a session of its own that has committed its first batch."""
+    """Yield a run in its own session that has committed its first batch."""
     (tmp_path / "topology.py").write_text(TOPOLOGY)
     log = tmp_path / "log" / "t"
     log.mkdir(parents=True)
@@ -56,9 +56,9 @@ def _committed(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
 
 @pytest.mark.parametrize("to", ["Python", "Python and Java"])
 def test_a_run_that_is_asked_to_stop_ends_well(tmp_path: Path, to: str) -> None:
-    """SIGTERM after a committed batch: a summary on stdout and exit code 0.
+    """After SIGTERM, a run prints its summary on stdout and exits with 0.
 
-    Also where all processes of the run get it, as from systemd.
+    This also holds if all processes of the run receive the signal, as from systemd.
     """
     with _committed(tmp_path) as run:
         (run.send_signal if to == "Python" else partial(os.killpg, run.pid))(signal.SIGTERM)
@@ -70,7 +70,7 @@ def test_a_run_that_is_asked_to_stop_ends_well(tmp_path: Path, to: str) -> None:
 
 
 def test_a_run_whose_java_is_killed_says_so(tmp_path: Path) -> None:
-    """One line with the way out, as where memory has run out."""
+    """If Java is killed, for example without free memory, the run prints one line with the fix."""
     with _committed(tmp_path) as run:
         (java,) = (child for child in psutil.Process(run.pid).children() if "java" in child.name())
         java.kill()

@@ -1,4 +1,4 @@
-"""Spark reads the tables as the pipeline writes and compacts them."""
+"""Spark reads the tables of the pipeline, including compacted tables."""
 
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from oriel.storage.delta import (
     Limits,
-    TableUpkeep,
-    UpkeepSettings,
+    MaintenanceSettings,
+    TableMaintenance,
     add_checkpoint,
     open_table,
     store_schema,
@@ -37,11 +37,11 @@ pytestmark = pytest.mark.slow
 
 
 def test_only_plain_delta_is_used(tmp_path: Path, spark: SparkSession) -> None:
-    """Spark, delta-rs and plain Parquet readers read the same rows; no table features are on."""
+    """Spark, delta-rs and plain Parquet readers read the same rows without table features."""
     commit(opened(tmp_path), tmp_path, 0, ("a", 1), ("ä", 2))
     protocol = DeltaTable(tmp_path).protocol()
     assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
-    # Sorted here: two rows in order are not worth a shuffle.
+    # The test sorts two rows itself, because a Spark sort needs an exchange.
     by_spark = sorted(spark.read.format("delta").load(str(tmp_path)).collect(), key=lambda r: r.key)
     (parquet,) = tmp_path.glob("*.parquet")
     by_arrow = pq.read_table(parquet).sort_by("key").to_pylist()
@@ -58,7 +58,7 @@ def test_only_plain_delta_is_used(tmp_path: Path, spark: SparkSession) -> None:
 def test_a_table_without_windows_has_statistics_of_the_key_alone(
     tmp_path: Path, spark: SparkSession
 ) -> None:
-    """Delta-rs and Spark find each key, although aggregates after the key can be lists."""
+    """Spark and delta-rs find each key, although aggregates after the key can be lists."""
     aggregates = {"all": pa.list_(pa.string()), "mean": pa.float64()}
     schema = store_schema(aggregates, windowed=False)
     table = open_table(tmp_path, schema, {"oriel.store": "{}"}, sync=True)
@@ -95,13 +95,13 @@ def test_a_checkpoint_changes_nothing(tmp_path: Path, spark: SparkSession) -> No
 
 
 def test_spark_reads_at_every_instant_of_a_compaction(tmp_path: Path, spark: SparkSession) -> None:
-    """Before and after the commit, from a checkpoint, and without the entries before it."""
+    """Spark reads before and after the commit, from a checkpoint, and without earlier entries."""
     properties = {"oriel.store": make_definition().to_json()}
     table = open_table(tmp_path, store_schema(AGGREGATES), properties, sync=True)
     for batch in range(6):
         commit(table, tmp_path, batch, ("a", 1), ("b", batch))
-    settings = UpkeepSettings(limits=Limits(small_files=4), log_retention_ms=1)
-    upkeep = TableUpkeep(tmp_path, settings)
+    settings = MaintenanceSettings(limits=Limits(small_files=4), log_retention_ms=1)
+    upkeep = TableMaintenance(tmp_path, settings)
 
     def windows() -> set[tuple[str, int]]:
         rows = spark.read.format("delta").load(str(tmp_path)).collect()
@@ -110,7 +110,7 @@ def test_spark_reads_at_every_instant_of_a_compaction(tmp_path: Path, spark: Spa
 
     expected = {("a", 5), *(("b", batch) for batch in range(6))}
     seen: list[set[tuple[str, int]]] = [windows()]
-    upkeep.compact_all({"": 5}, between=lambda: seen.append(windows()))
+    upkeep.compact_all({"": 5}, after_file=lambda: seen.append(windows()))
     seen.append(windows())
     assert seen == [expected] * 3
     assert not entry(tmp_path, 0).exists()
@@ -124,7 +124,7 @@ def _revision(row: Any) -> int:
 
 
 def test_spark_skips_files_without_losing_rows(tmp_path: Path, spark: SparkSession) -> None:
-    """Filters on key and window start find each row by Spark's data skipping too."""
+    """Filters on key and window start find each row, also with Spark's data skipping."""
     table = opened(tmp_path)
     keys = ["", "a", "ä", "\U0001f600", "\uffff", "x" * 64, "x" * 65, "y" * 500, "a'\"\\"]
     for batch, key in enumerate(keys):

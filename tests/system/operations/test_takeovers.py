@@ -1,4 +1,4 @@
-"""Takeovers over S3 while tables are compacted, without Spark: so many takeovers are quick."""
+"""Takeovers over S3 during compaction, without Spark, so that many takeovers are fast."""
 
 import threading
 from pathlib import Path
@@ -8,8 +8,8 @@ import pytest
 
 from oriel.pipeline.commit import Maintenance, maintenance
 from oriel.pipeline.errors import Fenced
-from oriel.storage.delta import Limits, TableUpkeep, UpkeepSettings, open_delta
-from oriel.storage.files import FilesByPlace, HookedFiles, use_files
+from oriel.storage.delta import Limits, MaintenanceSettings, TableMaintenance, open_delta
+from oriel.storage.files import FilesByPath, HookedFiles, use_files
 from tests.campaigns import cases
 from tests.object_store import ObjectStore
 from tests.pipeline.commit.writers import (
@@ -20,40 +20,40 @@ from tests.pipeline.commit.writers import (
     write_log,
 )
 
-# An object store is started.
+# The tests start an object store.
 pytestmark = pytest.mark.slow
 
-_SETTINGS = UpkeepSettings(limits=Limits(small_files=2))
-#: Operations of the pipeline's thread before a takeover, at most: those of about two batches.
+_SETTINGS = MaintenanceSettings(limits=Limits(small_files=2))
+#: Maximum number of operations before a takeover: those of about two batches.
 _OPERATIONS_MAX = 100
-#: Batches that the log has for each takeover.
+#: The number of batches in the log for each takeover.
 _BATCHES = 5
 
 
 class Process:
-    """A process that runs batches, and compacts the tables beside them."""
+    """A process that runs batches and compacts the tables at the same time."""
 
     def __init__(self, folder: Path, bucket: Path, number: int) -> None:
-        """Take over the pipeline in ``bucket``, whose log is in ``folder``."""
+        """Become the owner of the pipeline in ``bucket``, whose log is in ``folder``."""
         scratch = folder / f"scratch-{number}"
         self.writer = Writer(folder, data=bucket / "data", scratch=scratch)
         tables = self.writer.data / "tables"
         self.kept = Maintenance(
-            {name: TableUpkeep(tables / name, _SETTINGS) for name in self.writer.stores},
-            TableUpkeep(tables / "_dead_letters", _SETTINGS),
+            {name: TableMaintenance(tables / name, _SETTINGS) for name in self.writer.stores},
+            TableMaintenance(tables / "_dead_letters", _SETTINGS),
             {name: store.recorded_batch() for name, store in self.writer.stores.items()},
             self.writer.checkpoint.check_epoch,
         )
         self.kept.start()
 
     def run(self, batches: int | None = None) -> None:
-        """Run so many batches, or to the end of the log."""
+        """Run this many batches, or all up to the end of the log."""
         done = 0
         while done != batches and self.writer.is_behind:
             try:
                 self.writer.run_batch()
             except Exception:
-                # Whatever a process sees of its successor, see PipelineRun.failure.
+                # The check reports a successor first, see PipelineRun.failure.
                 self.writer.checkpoint.check_epoch()
                 raise
             self.kept.batch_committed(
@@ -62,7 +62,7 @@ class Process:
             done += 1
 
     def close(self, *, finish: bool) -> None:
-        """End as a process does; with ``finish`` after the compaction that is due."""
+        """End like a process. With ``finish``, run the due compaction first."""
         self.kept.close(finish=finish)
         self.writer.close()
 
@@ -71,8 +71,8 @@ class Process:
 def test_after_takeovers_newest_rows_are_those_of_a_local_run(
     tmp_path: Path, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    """Superseded rows can differ: compaction removes some, and how many depends on the moment."""
-    monkeypatch.setattr(maintenance, "_BATCHES", 1)
+    """Superseded rows can differ, because compaction removes some at random moments."""
+    monkeypatch.setattr(maintenance, "_BATCHES_BETWEEN_CHECKS", 1)
     random, batches = Random(number), _BATCHES * (number + 1)
     expected = undisturbed(tmp_path / "local", batches)
     bucket = object_store.data(f"takeovers-{number}")
@@ -94,9 +94,9 @@ def test_after_takeovers_newest_rows_are_those_of_a_local_run(
 def _taken_over(
     process: Process, folder: Path, bucket: Path, number: int, random: Random
 ) -> Process:
-    """Run a process until another takes over at a random operation; return the other one.
+    """Run a process until another one replaces it at a random operation, and return the other one.
 
-    The first process is suspended meanwhile, but its compaction continues. Then it runs on.
+    The first process is suspended at this operation, but its compaction continues. Then it resumes.
     """
     left, batches = random.randrange(_OPERATIONS_MAX), random.randrange(3)
     of_pipeline = threading.current_thread()
@@ -108,7 +108,7 @@ def _taken_over(
             return
         left -= 1
         if left == -1:
-            with use_files(FilesByPlace()):
+            with use_files(FilesByPath()):
                 successors.append(Process(folder, bucket, number))
                 successors[0].run(batches)
 

@@ -1,4 +1,4 @@
-"""Read an Avro and a Protobuf value with the packages of the environment that runs this."""
+"""Read an Avro and a Protobuf value with the packages of the current environment."""
 
 import io
 import json

@@ -56,7 +56,7 @@ class Environment:
     """A fresh virtual environment with the wheel, some extras and their lowest versions."""
 
     def __init__(self, folder: Path, wheel: Path, *extras: str) -> None:
-        """Install everything with pip, whose cache has what was installed before."""
+        """Install everything with pip, whose cache has earlier downloads."""
         venv.create(folder, with_pip=False, symlinks=True)
         self.bin = folder / "bin"
         self._wheel = wheel
@@ -70,27 +70,27 @@ class Environment:
         run_elsewhere([*pip, *options, *wanted], timeout=_INSTALL_SECONDS)
 
     def python(self, *arguments: str) -> str:
-        """Run Python with warnings as errors; return its output."""
+        """Run Python with warnings as errors, and return its output."""
         command = [str(self.bin / "python"), "-W", "error", *arguments]
         return run_elsewhere(command, python_path=ROOT, timeout=_INSTALL_SECONDS).stdout
 
 
 @pytest.fixture(scope="module", name="wheel")
 def _wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of the checkout."""
+    """Return the wheel of the checkout."""
     return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module", name="service")
 def _service(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Environment:
-    """An environment with all that the service and its client need."""
+    """Return an environment with the packages of the service and its client."""
     folder = tmp_path_factory.mktemp("service")
     return Environment(folder, wheel, "app", "jwt", "otel", "client")
 
 
 @pytest.fixture(scope="module", name="pipeline")
 def _pipeline(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Environment:
-    """An environment with all that the pipeline needs."""
+    """Return an environment with the packages of the pipeline."""
     return Environment(tmp_path_factory.mktemp("pipeline"), wheel, "pipeline", "kafka")
 
 
@@ -154,7 +154,10 @@ def status_of(url: str, token: str) -> int:
 
 
 def test_the_service_and_its_client(service: Environment, tmp_path: Path) -> None:
-    """A JWKS token grants access, the client reads a window, and a trace arrives (app to otel)."""
+    """A JWKS token grants access, the client reads a window, and the collector receives a trace.
+
+    The test uses the extras app, jwt, otel and client.
+    """
     key = rsa.generate_private_key(65537, 2048)
     public = jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key(), as_dict=True)
     keys = tmp_path / "jwks.json"
@@ -185,7 +188,7 @@ def test_the_service_and_its_client(service: Environment, tmp_path: Path) -> Non
 
 
 def test_the_pipeline(pipeline: Environment, tmp_path: Path) -> None:
-    """A run over an event log counts each record (pipeline), and Avro and Protobuf are decoded."""
+    """A run over an event log counts each record, and Avro and Protobuf values are decoded."""
     arguments = ["--event-log", str(LOG), "--data", str(tmp_path), "--once", "--cores", "2"]
     command = [str(pipeline.bin / "oriel"), "run", str(topology("kinds")), *arguments]
     run_elsewhere(command, timeout=_INSTALL_SECONDS)
@@ -200,7 +203,7 @@ def test_the_pipeline(pipeline: Environment, tmp_path: Path) -> None:
 
 
 def test_the_demo(pipeline: Environment) -> None:
-    """Its packages fit those of the pipeline, and the flights are read (demo)."""
+    """The demo's packages fit those of the pipeline, and the demo reads the flights."""
     pipeline.install("demo")
     code = "from oriel.demo import command\nprint(len(command._read().records))"
     assert pipeline.python("-c", code) == "336776\n"

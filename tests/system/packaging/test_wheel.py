@@ -1,4 +1,4 @@
-"""The distribution: built from the checkout without a network, used without the checkout."""
+"""The distribution is built from the checkout without a network, and used without the checkout."""
 
 import sys
 import zipfile
@@ -26,13 +26,13 @@ PAGE = ROOT / "app" / "page" / "files"
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of the checkout."""
+    """Return the wheel of the checkout."""
     return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
 def site(wheel: Path) -> Path:
-    """A folder with the wheel installed in it."""
+    """Return a directory with the installed wheel."""
     folder = wheel.parent / "site"
     run_elsewhere([
         sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index",
@@ -42,7 +42,7 @@ def site(wheel: Path) -> Path:
 
 
 def test_the_wheel_has_all_modules_and_data_and_nothing_else(wheel: Path) -> None:
-    """One import name: the rooms are packages of `oriel`, tests and tools stay at home."""
+    """The wheel has one import name with all packages in `oriel`, without tests and tools."""
     with zipfile.ZipFile(wheel) as archive:
         files = {name for name in archive.namelist() if ".dist-info/" not in name}
         own = ROOT / "src"
@@ -63,7 +63,7 @@ def test_the_wheel_has_all_modules_and_data_and_nothing_else(wheel: Path) -> Non
 
 
 def test_the_command_runs_from_the_wheel(site: Path) -> None:
-    """`python -m oriel` and the script `oriel` answer, and say the version."""
+    """`python -m oriel` and the script `oriel` run and print the version."""
     summary = (ROOT / "docs" / "reference" / "topology-summary.md").read_text()
     assert run_elsewhere([sys.executable, "-m", "oriel", "topology"], site).stdout == summary
     version = run_elsewhere([sys.executable, str(site / "bin" / "oriel"), "--version"], site).stdout
@@ -95,7 +95,7 @@ def test_the_language_and_the_driver_are_imported_from_the_wheel(site: Path) -> 
 def test_a_command_without_its_packages_names_its_extra(
     site: Path, command: str, package: str, extra: str
 ) -> None:
-    """One line says what to install."""
+    """One line names the missing package and how to install its extra."""
     code = (
         f"import sys; sys.modules[{package!r}] = None; from oriel.__main__ import main; "
         f"sys.exit(main([{command!r}, '--help']))"
@@ -107,7 +107,10 @@ def test_a_command_without_its_packages_names_its_extra(
 
 
 def test_the_client_is_imported_with_httpx_alone(site: Path, tmp_path: Path) -> None:
-    """Neither the service's packages nor Spark's are needed, nor those of tables until one is."""
+    """The client needs neither the packages of the service nor Spark, but only httpx.
+
+    Packages for tables are needed only for tables.
+    """
     for name in ("httpx", "httpcore", "h11", "anyio", "idna", "certifi", "typing_extensions"):
         spec = find_spec(name)
         assert spec is not None
@@ -125,7 +128,7 @@ def test_the_client_is_imported_with_httpx_alone(site: Path, tmp_path: Path) -> 
 
 
 def test_without_any_package_the_help_is_there(site: Path) -> None:
-    """The distribution itself needs nothing but Python: `-S` leaves site-packages out."""
+    """The distribution itself needs only Python: `-S` excludes site-packages."""
     ended = run_elsewhere([sys.executable, "-S", "-m", "oriel", "--help"], site)
     assert "oriel serve --data DIR" in ended.stdout
     ended = run_elsewhere([sys.executable, "-S", "-m", "oriel", "serve"], site, code=1)

@@ -1,4 +1,4 @@
-"""The dashboard while things happen: commits, restarts, many keys, tokens, pauses."""
+"""The dashboard during events: commits, restarts, many keys, tokens, pauses."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,7 +35,7 @@ def _make(data: Path, name: str, windows: int = 30) -> StoreTable:
 
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """A service to which each test adds a store of its own."""
+    """Yield a service to which each test adds its own store."""
     made = Serving(tmp_path_factory.mktemp("live") / "data")
     yield made
     made.end()
@@ -49,7 +49,7 @@ def _open(page: Dashboard, store: str, windows: int = 30) -> None:
 
 
 def test_a_commit_appears_by_itself(page: Dashboard) -> None:
-    """After a new, a changed and a removed window, the page reads only what can have changed."""
+    """After a new, changed or removed window, the page reads only possibly changed windows."""
     table = _make(page.serving.data, "followed")
     _open(page, "followed")
     table.commit([{"key": "EWR", "start": _START_MS + _MINUTE_MS * 30, "n": 99}])
@@ -75,7 +75,7 @@ def test_a_commit_appears_by_itself(page: Dashboard) -> None:
 
 
 def test_what_is_selected_survives_an_update(page: Dashboard) -> None:
-    """Selected text, the picked window and the focus stay where they are."""
+    """Selected text, the selected window and the focus do not change with an update."""
     table = _make(page.serving.data, "selected")
     _open(page, "selected")
     page.run("document.querySelector('.chart').focus()")
@@ -91,7 +91,7 @@ def test_what_is_selected_survives_an_update(page: Dashboard) -> None:
 
 
 def test_a_pause_keeps_what_is_shown(page: Dashboard) -> None:
-    """Until one goes on; then all that happened is there."""
+    """A paused page does not change, and shows all events when it resumes."""
     table = _make(page.serving.data, "paused")
     _open(page, "paused")
     page.browser.find_element("id", "pause").click()
@@ -147,7 +147,7 @@ def test_the_table_has_all_windows_of_the_chart(page: Dashboard) -> None:
 
 @contextmanager
 def _blocked(page: Dashboard, address: str) -> Iterator[None]:
-    """Let no request of the page through whose address fits."""
+    """Block the requests of the page whose address matches."""
     page.browser.execute_cdp_cmd("Network.enable", {})
     page.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": [address]})
     try:
@@ -157,7 +157,7 @@ def _blocked(page: Dashboard, address: str) -> Iterator[None]:
 
 
 def test_it_asks_where_there_is_no_stream(page: Dashboard) -> None:
-    """A proxy may not let event streams through."""
+    """The page polls if a proxy blocks event streams."""
     table = _make(page.serving.data, "asked")
     page.serving.wait_until_ready("asked")
     with _blocked(page, "*/watch?*"):
@@ -169,7 +169,7 @@ def test_it_asks_where_there_is_no_stream(page: Dashboard) -> None:
 
 
 def test_a_change_that_could_not_be_taken_is_made_up_for(page: Dashboard) -> None:
-    """The stream has told it and does not tell it again: the page reads anew until it can."""
+    """If a read after a change fails, the page repeats it, as the stream reports it once."""
     table = _make(page.serving.data, "failed")
     _open(page, "failed")
     with _blocked(page, "*/v1/stores/failed"):
@@ -183,7 +183,7 @@ def test_a_change_that_could_not_be_taken_is_made_up_for(page: Dashboard) -> Non
 
 
 def test_the_request_is_a_curl_line_and_its_answer_a_file(page: Dashboard) -> None:
-    """The line asks for what is shown; CSV and Arrow are saved under the key's name."""
+    """The curl line requests the visible windows, and CSV and Arrow files have the key's name."""
     _make(page.serving.data, "saved")
     _open(page, "saved")
     line = page.text(".share code")
@@ -205,7 +205,7 @@ def test_the_request_is_a_curl_line_and_its_answer_a_file(page: Dashboard) -> No
 
 
 def test_it_survives_a_restart_of_the_service(browser: "Chrome", tmp_path: Path) -> None:
-    """It says that nothing answers, keeps what is there, and goes on by itself."""
+    """The page reports an unavailable service, keeps its windows, and resumes by itself."""
     data = tmp_path / "data"
     table = _make(data, "departures")
     port = str(reserved_port())
@@ -231,7 +231,7 @@ def test_it_survives_a_restart_of_the_service(browser: "Chrome", tmp_path: Path)
 def test_a_service_with_tokens_asks_for_one(
     browser: "Chrome", tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is kept for this tab, and sent with requests and the stream; a wrong one asks again."""
+    """The token is kept for this tab and sent with all requests, and a wrong one is rejected."""
     data = tmp_path / "data"
     table = _make(data, "departures")
     tokens = tmp_path / "tokens.toml"
@@ -264,7 +264,7 @@ def test_a_service_with_tokens_asks_for_one(
 def test_a_token_for_some_keys_shows_these(
     browser: "Chrome", tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Rows with this prefix, and the windows of a key, which the page follows."""
+    """The page shows the rows and windows of the keys with the token's prefix."""
     data = tmp_path / "data"
     table = _make(data, "departures")
     totals = StoreTable(data, make_definition("totals", window=NONE))

@@ -1,6 +1,6 @@
 """Random views of random stores: chart, table and request have the same windows, also live.
 
-The expected windows come from a model in this file, which reads the rows that the test wrote.
+A model in this file computes the expected windows from the rows that the test wrote.
 """
 
 import random
@@ -36,7 +36,7 @@ _Window = tuple[str, int, int]
 
 
 def _spans(kind: str, times: Sequence[int]) -> list[tuple[int, int]]:
-    """Start and end of every window that contains one of the times (sorted, distinct)."""
+    """Return start and end of every window that contains one of the sorted, distinct times."""
     if kind == "session":
         spans: list[tuple[int, int]] = []
         for t in times:
@@ -76,7 +76,7 @@ def _make_stores(data: Path, numbers: random.Random) -> Stores:
         for key in _KEYS:
             count = numbers.choice((3, 40, 150))
             offsets = numbers.sample(range(120 * _MINUTE_MS), count)
-            # Some times fall on the start or the end of a window.
+            # Some times equal the start or the end of a window.
             edges = [t // _MINUTE_MS * _MINUTE_MS for t in offsets[::3]]
             times = sorted({_START_MS + t for t in (*offsets, *edges)})
             stores[kind][key] = _rows(kind, key, times)
@@ -89,7 +89,7 @@ Made = tuple[Serving, Stores]
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
-    """The service over random stores of each kind, and the rows of each store and key."""
+    """Yield a service over random stores of each kind, and the rows of each store and key."""
     data = tmp_path_factory.mktemp("agree") / "data"
     stores = _make_stores(data, random.Random(31))
     with ready_service(data) as serving:
@@ -98,12 +98,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
 
 @pytest.fixture
 def serving(made: Made) -> Serving:
-    """The service of the page."""
+    """Return the service of the page."""
     return made[0]
 
 
 def _drawn_at(kind: str, row: Row) -> int:
-    """The time of a window in the chart: the end if windows overlap, else the start."""
+    """Return the time of a window in the chart: the end if windows overlap, otherwise the start."""
     return int(row["end"] if kind in {"sliding", "hopping"} else row["start"])
 
 
@@ -117,7 +117,7 @@ def _current(kind: str, rows: Sequence[Row]) -> Row:
 
 
 def _expected(kind: str, rows: Sequence[Row], choice: dict[str, Any]) -> list[_Window]:
-    """The windows of one key in a view, the oldest first."""
+    """Return the windows of one key in a view, the oldest first."""
     current = _current(kind, rows)
     name, _, amount = str(choice.get("range", "newest-100")).partition("-")
     from_ms, to_ms = choice.get("from"), choice.get("to")
@@ -163,7 +163,7 @@ def _random_choice(numbers: random.Random) -> dict[str, Any]:
 
 
 def _requested(page: Dashboard) -> list[_Window]:
-    """The windows that the request on the page returns."""
+    """Return the windows that the request on the page returns."""
     windows: list[_Window] = []
     for url in re.findall(r"'([^']+)'", page.text(".share code")):
         body = page.serving.get(url.removeprefix(page.address.rstrip("/"))).json
@@ -203,7 +203,7 @@ def _check(page: Dashboard, rows_of: dict[str, list[Row]], choice: dict[str, Any
 
 @pytest.mark.parametrize("seed", range(8))
 def test_chart_table_and_request_agree(page: Dashboard, made: Made, seed: int) -> None:
-    """In random views, and in the range that is drawn in each third of them."""
+    """Chart, table and request agree in random views, and in selected ranges of the chart."""
     _, stores = made
     numbers = random.Random(seed)
     page.open()
@@ -244,7 +244,7 @@ def _values(page: Dashboard) -> list[tuple[str, int, int, int, bool]]:
 def test_a_view_follows_every_commit(
     page: Dashboard, made: Made, kind: str, bounds: dict[str, Any]
 ) -> None:
-    """After new, late and merging records, the page has the windows that a new page would have."""
+    """After new, late and merging records, the page has the same windows as a new page."""
     serving, _ = made
     numbers = random.Random(f"{kind} {bounds}")
     name = f"{kind}_{len(list(serving.data.glob('tables/*')))}"

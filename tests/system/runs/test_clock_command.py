@@ -1,4 +1,4 @@
-"""`oriel clock` after a topology lost a store, and right after a clock was set."""
+"""`oriel clock` after a topology lost a store, and directly after a stream time was set."""
 
 import pytest
 
@@ -16,16 +16,19 @@ pytestmark = pytest.mark.slow
 def test_a_store_that_left_the_topology_keeps_its_clocks(
     runs: ClockRuns, capsys: pytest.CaptureFixture[str], batches: int
 ) -> None:
-    """The clock of a store of the topology is set back, however many batches ran since."""
+    """Setting a stream time affects the topology's stores, however many batches ran since.
+
+    A store that is not in the topology any more keeps its stream times.
+    """
     runs.append({0: [record(100), record(YEAR_9999)]})
     runs.run(topology("s", "left"))
     for batch in range(batches):
         runs.append({0: [record(YEAR_9999 - batch)]})
         runs.run(topology("s"))
-    # As `oriel run` does.
+    # `oriel run` does the same.
     report = RunReport(runs.data / "checkpoints" / "app", "app", "bytes", dict, dict)
     report.on_batch({"s": runs.last["s"]}, {})
-    report.beat()
+    report.write_heartbeat()
     report.end()
     data = ["--data", str(runs.data)]
     assert clock.main([*data, "--set", "t", "0", "113"]) == 0
@@ -41,7 +44,7 @@ def test_a_store_that_left_the_topology_keeps_its_clocks(
 def test_the_partition_that_was_set_back_holds_windows_open(
     runs: ClockRuns, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Not the one that did so before."""
+    """The partition that was set back keeps windows from becoming final, not the earlier one."""
     runs.append({0: [record(YEAR_9999)], 1: [record(200)]})
     runs.run(topology("s"))
     data = ["--data", str(runs.data)]

@@ -1,4 +1,4 @@
-"""Failures of a run on the command line: one clear line each, whatever layer they come from."""
+"""Each failure of a run on the command line is one clear line, in whatever layer it occurs."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ from oriel.pipeline.run_command import main
 from oriel.pipeline.spark import SparkStart
 from tests.e2e.runs_in_one_process import after_start
 
-# Spark runs: not for the inner loop.
+# The tests run Spark, so they run in CI, not during development.
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -34,7 +34,7 @@ LINE = b'{"key": "a", "value": {"v": 1}, "timestamp_ms": 1}\n'
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """A log with one good line."""
+    """Return a log with one valid line."""
     folder = tmp_path / "log" / "t"
     folder.mkdir(parents=True)
     (folder / "0.jsonl").write_bytes(LINE)
@@ -49,7 +49,7 @@ def command(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> Callable[[str], str]:
-    """Run a topology's text in this process to its failure; return its line on stderr."""
+    """Return a function that runs a topology's source to its failure and returns the error line."""
     monkeypatch.setattr(SparkStart, "session", lambda *_: spark)
     monkeypatch.setattr(topology_run, "stop_on_signal", threading.Event)
 
@@ -94,14 +94,14 @@ def _no_folder(log: Path) -> None:
 def test_what_is_wrong_with_the_folders_is_one_line(
     command: Callable[[str], str], log: Path, harm: Callable[[Path], None], said: str
 ) -> None:
-    """Errors of the source reach the user as ours, not inside a Java stack trace."""
+    """Errors of the source are Oriel's messages, not Java stack traces."""
     harm(log)
     assert said in command(TOPOLOGY)
 
 
 @pytest.mark.parametrize("schema", ["v NOPE", "v INT, V INT", "v INT,", "struct<"])
 def test_a_schema_that_is_none_is_one_line(command: Callable[[str], str], schema: str) -> None:
-    """A wrong Spark DDL is named as the stream's."""
+    """The message about invalid Spark DDL names the stream."""
     told = command(TOPOLOGY.replace("v INT", schema))
     assert told.startswith("oriel run: stream")
     assert repr(schema) in told
@@ -122,7 +122,7 @@ def test_a_schema_that_is_none_is_one_line(command: Callable[[str], str], schema
 def test_an_expression_that_fails_on_a_record_is_one_line(
     command: Callable[[str], str], log: Path, steps: str, said: str
 ) -> None:
-    """The store and the step are named; Java's traces help nobody who writes SQL."""
+    """The message names store and step, without Java stack traces."""
     (log.parent / "u").mkdir()
     (log.parent / "u" / "0.jsonl").write_bytes(LINE.replace(b"v", b"w"))
     text = TOPOLOGY.replace("StreamsBuilder,", "JoinWindows, StreamsBuilder,")
@@ -148,29 +148,29 @@ fails = F.udf(fail, 'boolean')
 
 
 def failing_by(fault: str) -> str:
-    """Make a topology with a function that raises ``fault``."""
+    """Return a topology with a function that raises ``fault``."""
     by_function = TOPOLOGY.replace("'v INT')", "'v INT').filter(fails(F.col('v')))")
     return FAILING.format(fault=fault) + by_function
 
 
 def test_an_error_of_ours_in_a_task_is_one_line(command: Callable[[str], str]) -> None:
-    """As it is, without where it comes from."""
+    """The message of Oriel's own errors is unchanged, without a traceback."""
     assert command(failing_by("EventLogError('from a task')")) == "oriel run: from a task\n"
 
 
 def test_another_error_in_a_task_is_one_line(command: Callable[[str], str], tmp_path: Path) -> None:
-    """The step is named, and the log, which has the traces."""
+    """The message names the step and the log with the stack traces."""
     told = command(failing_by("KeyError('odd')"))
     assert told.startswith("oriel run: store 's', step filter(")
     trace = tmp_path / "data" / "logs" / "topology.log"
     assert told.endswith(f": KeyError: 'odd' (see the stack trace in {trace})\n")
-    # Java's are in the log of the session (test_session.py).
+    # The log of the session has Java's traces (test_session.py).
     assert "Traceback" in trace.read_text()
 
 
 @pytest.mark.parametrize("has_java", [True, False])
 def test_java_that_does_not_start_is_one_line(tmp_path: Path, log: Path, has_java: bool) -> None:
-    """It says what to install, or what Java wrote and which file has all of it."""
+    """The message says what to install, or what Java printed and which file has all of it."""
     (tmp_path / "topology.py").write_text(TOPOLOGY)
     java = tmp_path / "home" / "bin" / "java"
     if has_java:
@@ -200,7 +200,7 @@ def test_java_that_does_not_start_is_one_line(tmp_path: Path, log: Path, has_jav
 
 
 def test_a_rejected_topology_leaves_no_data_directory(tmp_path: Path, log: Path) -> None:
-    """Spark, which finds the mistake, has written its logs until then."""
+    """Spark finds the mistake and has already written its logs."""
     (tmp_path / "topology.py").write_text(TOPOLOGY.replace("v INT", "v NOPE"))
     arguments = ["--event-log", str(log.parent), "--data", str(tmp_path / "data"), "--once"]
     ended = subprocess.run(

@@ -1,4 +1,4 @@
-"""The rows equal one run over all inputs, for other cuts, tasks and steps."""
+"""The rows equal one run over all inputs, for other batches, tasks and steps."""
 
 from pathlib import Path
 
@@ -16,18 +16,18 @@ pytestmark = pytest.mark.slow
 __all__ = ["whole"]
 
 
-#: Stores with steps before them, and after a lookup, a join and a foreign key.
+#: Stores with steps before them, and after a table join, a stream join and a foreign-key join.
 SOME = {"plain", "asked", "left", "by_foreign_key"}
 
 
 def test_small_batches_and_other_tasks_make_the_same(
     spark: SparkSession, tmp_path: Path, whole: Done
 ) -> None:
-    """Two runs with two numbers of tasks, in several batches, end with the same rows and counts."""
+    """Two runs with other numbers of tasks, in several batches, have the same results."""
     half: dict[str, dict[int, list[Record | bytes]]] = {}
     rest: dict[str, dict[int, list[Record | bytes]]] = {}
     for topic, partitions in whole.topics.items():
-        # Which users there are at a record's batch is the one thing that cuts decide.
+        # The batches decide only which users exist for a record.
         parts = 1 if topic == "users" else 2
         half[topic] = {p: log[: len(log) // parts] for p, log in partitions.items()}
         rest[topic] = {p: log[len(log) // parts :] for p, log in partitions.items()}
@@ -36,7 +36,7 @@ def test_small_batches_and_other_tasks_make_the_same(
     stores = Stores(spark, tmp_path)
     topology: Topology = every_input()
     write_topics(tmp_path / "log", half)
-    # Some batches of each run are Spark jobs, some run in this process.
+    # In each run, some batches are Spark jobs, and some run in this process.
     stores.run(topology, batch_bytes=1200, tasks=2, small_batch_bytes=1000)
     write_topics(tmp_path / "log", rest)
     stores.run(topology, batch_bytes=3000, tasks=3, small_batch_bytes=2000)
@@ -53,12 +53,12 @@ def test_small_batches_and_other_tasks_make_the_same(
 def test_steps_that_only_spark_knows_make_the_same(
     spark: SparkSession, tmp_path: Path, whole: Done, names: set[str] | None
 ) -> None:
-    """Before stores, and after joins and a lookup, among messages of other stores."""
+    """Spark-only steps before stores and after joins have the same rows, next to other stores."""
     wanted = names or whole.stores.last.keys()
     stores = Stores(spark, tmp_path)
     write_topics(tmp_path / "log", whole.topics)
     topology = every_input(only_spark_knows=True)
-    # However small a batch is, this process can't run such steps.
+    # This process cannot run such steps, however small the batch is.
     stores.run(Topology(tuple(store for store in topology.stores if store.name in wanted)))
     assert stores.batches == 1
     assert stores.last.keys() == wanted

@@ -1,4 +1,4 @@
-"""Stores that read final rows of others, or updates, on real Spark: cuts, crashes, rebuilds."""
+"""Stores over final rows or updates of others, in Spark: batches, crashes, rebuilds."""
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 
 def random_log(seed: int) -> dict[str, dict[int, list[Any]]]:
-    """Two partitions of clicks, whose clocks differ, and names that never change."""
+    """Return two partitions of clicks with different stream times, and names that never change."""
     random = Random(seed)
     clicks: dict[int, list[Any]] = {
         partition: [
@@ -39,7 +39,7 @@ Rows = Mapping[str, list[dict[str, Any]]]
 
 
 def driver_rows(log: Mapping[str, Mapping[int, Sequence[Any]]], pieces: int) -> Rows:
-    """What the test driver makes of a log, cut into ``pieces`` a partition, in turn."""
+    """Return the test driver's rows for a log with ``pieces`` batches per partition, in turn."""
     found: dict[str, dict[Any, dict[str, Any]]] = {store: {} for store in STORES}
     with TopologyTestDriver(layered()) as driver:
         for topic, partitions in log.items():
@@ -66,12 +66,12 @@ def _sorted(rows: Any) -> list[dict[str, Any]]:
 
 
 def _place(row: Mapping[str, Any]) -> tuple[str, int, int]:
-    """Key and window, of a store without windows always the same."""
+    """Return key and window. Without windows, the window is always the same."""
     return row["key"], row.get("window_start_ms", 0), row.get("window_end_ms", 0)
 
 
 def table_rows(stores: Stores) -> Rows:
-    """The rows of all tables."""
+    """Return the rows of all tables."""
     return {store: _sorted(stores.newest(store)) for store in STORES}
 
 
@@ -80,14 +80,14 @@ LOG = random_log(6)
 
 @pytest.fixture(scope="module")
 def expected(spark: SparkSession) -> Rows:
-    """The rows of one batch a partition; the driver uses the session that the runs need."""
+    """Return the rows of one batch per partition. The driver uses the session of the runs."""
     assert spark is not None
     return driver_rows(LOG, 1)
 
 
 @pytest.fixture(scope="module")
 def half_run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run over the first half of the log."""
+    """Return the directory of a run over the first half of the log."""
     folder = tmp_path_factory.mktemp("half")
     _write_first_half(folder)
     Stores(spark, folder).run(layered())
@@ -96,14 +96,14 @@ def half_run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture
 def half(spark: SparkSession, half_run: Path, tmp_path: Path) -> Stores:
-    """Such a run's stores, for one test, which is to go on with the second half."""
+    """Return the stores of such a run for one test, which continues with the second half."""
     shutil.copytree(half_run, tmp_path, dirs_exist_ok=True)
     _write_second_half(tmp_path)
     return Stores(spark, tmp_path)
 
 
 def test_layers_are_computed_by_hand() -> None:
-    """Rows count once, when their window is final, with their own times."""
+    """Each row counts once, when its window is final, with its own time."""
     builder = StreamsBuilder()
     minutes = (
         builder.stream("t", "v BIGINT")
@@ -137,7 +137,7 @@ def test_layers_are_computed_by_hand() -> None:
 
 @pytest.mark.parametrize("pieces", [2, 7, *full(40)])
 def test_any_cut_gives_the_same_rows_in_the_driver(expected: Rows, pieces: int) -> None:
-    """Also of those that are kept by a place, or joined."""
+    """Any batching has the same rows in the driver, including joined rows."""
     assert expected
     assert [store for store, rows in expected.items() if not rows] == []
     assert driver_rows(LOG, pieces) == expected
@@ -155,24 +155,24 @@ def test_any_cut_gives_the_same_rows_in_the_driver(expected: Rows, pieces: int) 
 def test_runs_give_what_the_driver_gives(
     spark: SparkSession, tmp_path: Path, expected: Rows, batch_bytes: int, small_batch_bytes: int
 ) -> None:
-    """However the log is cut, and wherever a batch is computed."""
+    """Runs have the driver's rows in any batching, and wherever a batch is computed."""
     write_topics(tmp_path / "log", LOG)
     stores = Stores(spark, tmp_path)
     stores.run(layered(), batch_bytes=batch_bytes, small_batch_bytes=small_batch_bytes)
     assert stores.batches > (1 if batch_bytes < 2**26 else 0)
     assert table_rows(stores) == expected
-    # Rows that became final are the records of those behind.
+    # The final rows of one store are the records of the stores over it.
     rows = len(expected["sums"])
     assert stores.counters("all")["input"] == rows
     assert stores.counters("hours")["input"] == rows
 
 
 class _Crash(Exception):
-    """Stands for a process that ends."""
+    """Represents the end of a process."""
 
 
 def _crashing_for(store: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of a store's batches that ends the process if it is of that store."""
+    """Return a method of a store's batches that ends the process for one store."""
 
     def crashing(self: StoreBatches, *arguments: Any) -> Any:
         if self.plans.store.name == store:
@@ -193,7 +193,7 @@ def _crashing_for(store: str, original: Callable[..., Any]) -> Callable[..., Any
 def test_a_crash_between_stores_repeats_what_is_missing(
     half: Stores, expected: Rows, monkeypatch: pytest.MonkeyPatch, effect: str, store: str
 ) -> None:
-    """A store has the batch already, those behind it have not."""
+    """After a crash, the first stores have the batch, and the stores after them repeat it."""
     crashing = _crashing_for(store, getattr(StoreBatches, effect))
     with monkeypatch.context() as patched:
         patched.setattr(StoreBatches, effect, crashing)
@@ -206,9 +206,9 @@ def test_a_crash_between_stores_repeats_what_is_missing(
 def test_a_store_that_is_new_reads_all_rows_that_were_final(
     spark: SparkSession, tmp_path: Path, expected: Rows
 ) -> None:
-    """It goes on with the next ones as if it had always been there.
+    """A new store reads all final rows, and continues as if it had always existed.
 
-    All but those that look names up: a topic that is new is read by the next batch.
+    Stores with table joins differ, because the next batch reads a new topic.
     """
     _write_first_half(tmp_path)
     stores = Stores(spark, tmp_path)
@@ -222,7 +222,7 @@ def test_a_store_that_is_new_reads_all_rows_that_were_final(
 def test_a_new_store_waits_until_the_one_in_front_has_the_batch(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A crash left the newest batch to some stores only: the message says what to do."""
+    """After a crash, only some stores have the newest batch, and the message says what to do."""
     write_topics(tmp_path / "log", LOG)
     stores = Stores(spark, tmp_path)
     whole = layered()
@@ -245,7 +245,7 @@ def test_a_new_store_waits_until_the_one_in_front_has_the_batch(
 def test_a_batch_is_read_again_from_compacted_files(
     half: Stores, expected: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the batch wrote is in other files by then, and its own are vacuumed."""
+    """The batch is read from compacted files, because its own files are vacuumed."""
     with monkeypatch.context() as patched:
         patched.setattr(StoreBatches, "begin", _crashing_for("hours", StoreBatches.begin))
         with pytest.raises(_Crash):
@@ -262,9 +262,10 @@ def test_a_store_in_front_is_computed_anew_once_all_have_its_batch(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: Rows,
     capfd: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    """Else the rows of that batch would be lost to those behind; these are told of.
+    """A store is rebuilt only when the stores over it have its batch, or they would lose its rows.
 
-    Of the names the batch has none when it is offered again: no store had decided where they end.
+    The message names these stores. When the batch is repeated it has no names, because no store had
+    prepared their end.
     """
     write_topics(tmp_path / "log", LOG)
     stores = Stores(spark, tmp_path)
@@ -288,7 +289,7 @@ def _assert_all_but_lookups(stores: Stores, expected: Rows) -> None:
 
 
 def _write_first_half(folder: Path) -> None:
-    """Names, which all clicks are to find, and half of these."""
+    """Write names for all clicks, and half of the clicks."""
     clicks = {number: records[:75] for number, records in LOG["clicks"].items()}
     write_topics(folder / "log", {"names": LOG["names"], "clicks": clicks})
 

@@ -1,4 +1,4 @@
-"""Structs and maps that functions keep, in a real run: on disk, over a restart, in a topic."""
+"""Structs and maps in user-defined aggregates of a real run: on disk, restarted, in a topic."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,14 +17,14 @@ pytestmark = pytest.mark.slow
 
 
 def counted(_: str, value: Any, kept: dict[str, Any]) -> dict[str, Any]:
-    """Count words, and keep the newest."""
+    """Count words, and keep the newest one."""
     word = value["at"]["word"]
     counts = {**kept["counts"], word: kept["counts"].get(word, 0) + len(value["tags"])}
     return {"counts": counts, "newest": value["at"], "all": [*kept["all"], value["tags"]]}
 
 
 def topology() -> Topology:
-    """The updates of a key's words, in a topic."""
+    """Return a topology with the updates of a key's words in a topic."""
     builder = StreamsBuilder()
     words = builder.stream("t", "at STRUCT<word: STRING, n: INT>, tags MAP<STRING, INT>")
     table = words.group_by_key().aggregate(
@@ -40,7 +40,7 @@ def topology() -> Topology:
 def test_functions_keep_structs_and_maps_over_a_restart(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was kept on disk is seen as dicts again, and the topic has JSON objects of them."""
+    """Aggregates read from disk are dicts again, and the topic has them as JSON objects."""
     written: list[Any] = []
 
     def send(_: TopicProducer, _batch: int, _identity: str, messages: Iterable[Messages]) -> None:

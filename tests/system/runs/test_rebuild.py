@@ -1,4 +1,4 @@
-"""Stores computed anew from their topics: equal to a fresh run, killed anywhere, read meanwhile."""
+"""Stores rebuilt from their topics: equal to a new run, after kills, with concurrent reads."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from oriel.pipeline.run.run_report import RunReport
 from oriel.pipeline.sources import EventLog
 from oriel.storage import DataLayout, ForeignCheckpoint, IncompatibleStore, WindowRange
 from oriel.storage.delta import DeltaLog
-from oriel.storage.index import IndexFolder, IndexReader, build_generation
+from oriel.storage.index import IndexDirectory, IndexReader, build_generation
 from oriel.storage.monitoring import overview
 from oriel.storage.tailer import store as tailing
 from tests.bits import flip_bit
@@ -28,12 +28,12 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def bench(spark: SparkSession, tmp_path: Path) -> Bench:
-    """A bench without records."""
+    """Return a bench without records."""
     return Bench(spark, tmp_path)
 
 
 def test_a_changed_filter_is_refused_and_a_rebuild_brings_it(bench: Bench) -> None:
-    """The rows equal those of a fresh run; the pipeline goes on where it was."""
+    """The rebuilt rows equal those of a new run, and the pipeline continues."""
     bench.append("t", 0, *RECORDS)
     bench.run(counting())
     changed = counting("v % 2 = 0")
@@ -60,7 +60,7 @@ def test_the_status_has_the_counters_of_the_rebuilt_store(bench: Bench) -> None:
     checkpoint = bench.settings.data / "checkpoints" / "app"
     report = RunReport(checkpoint, "app", "bytes", dict, dict)
     report.on_batch(bench.run(counting("v >= 0", "s", "other")), {})
-    report.beat()
+    report.write_heartbeat()
     before = {store.name: store.record for store in overview(bench.settings.data).stores}
     changed = counting("v % 2 = 0", "s", "other")
     bench.run(changed, "s")
@@ -73,7 +73,7 @@ def test_the_status_has_the_counters_of_the_rebuilt_store(bench: Bench) -> None:
 
 
 def test_a_rebuild_takes_no_damaged_rows(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of a damaged file get no valid digest in the new table, and the old table stays."""
+    """Damaged rows have no valid digest in the new table, so the old table stays."""
     bench.append("t", 0, *RECORDS)
     bench.run(counting())
     rows = bench.newest("s")
@@ -92,13 +92,13 @@ def test_a_rebuild_takes_no_damaged_rows(bench: Bench, monkeypatch: pytest.Monke
 
 @dataclass(frozen=True)
 class Kill:
-    """Where a rebuild ends: before a step of it, or right after."""
+    """The step of a rebuild before or after which it ends."""
 
     step: str
     is_after: bool
 
     def arm(self, patch: pytest.MonkeyPatch) -> None:
-        """Let the step fail."""
+        """Patch the step so that it fails."""
         original = getattr(Replacement, self.step)
 
         def failing(*given: Any) -> None:
@@ -112,13 +112,13 @@ class Kill:
 
 @pytest.mark.parametrize(
     ("step", "is_after"),
-    # Behind a step is before the next one.
-    [("take_state", False), ("add_dead_letters", False), ("switch_to", False), ("switch_to", True)],
+    # After a step is the same as before the next one.
+    [("add_state", False), ("add_dead_letters", False), ("switch_to", False), ("switch_to", True)],
 )
 def test_a_rebuild_that_is_killed_is_done_again_or_was_done(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, step: str, is_after: bool
 ) -> None:
-    """The old topology goes on while the table is the old one; then the rebuild is complete."""
+    """The old topology runs while the table is the old one. Then the rebuild is complete."""
     bench.append("t", 0, *RECORDS)
     old, changed = counting(), counting("v % 2 = 0")
     bench.run(old)
@@ -169,10 +169,9 @@ def test_a_batch_that_spark_offers_again_is_not_computed_again(
 def test_a_store_that_is_new_is_computed_up_to_the_others(
     bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It has all of the log, the others go on; one that is gone is told of, and may come back.
+    """A new store reads the whole log while the others continue. A removed store can return.
 
-    One batch behind the others it catches up by itself, as after a kill: Spark offers the newest
-    batch again.
+    If it is one batch late, as after a kill, Spark repeats the newest batch for it.
     """
     for records in (RECORDS[:10], RECORDS[10:]):
         bench.append("t", 0, *records)
@@ -199,7 +198,7 @@ def test_a_store_that_is_new_is_computed_up_to_the_others(
 
 
 def of_topics(*topics: str) -> Topology:
-    """A store for each topic."""
+    """Return a topology with one store per topic."""
     builder = StreamsBuilder()
     for topic in topics:
         grouped = builder.stream(topic, "v INT").group_by_key()
@@ -209,7 +208,7 @@ def of_topics(*topics: str) -> Topology:
 
 
 def test_a_new_store_may_bring_a_topic(bench: Bench) -> None:
-    """Spark goes on with one more source, and later with one less."""
+    """Spark continues with one more source, and later with one less."""
     bench.append("t", 0, *RECORDS)
     bench.append("earlier", 0, *RECORDS[:7])
     bench.run(of_topics("t"))
@@ -226,11 +225,11 @@ def test_a_new_store_may_bring_a_topic(bench: Bench) -> None:
 def test_a_reader_sees_the_old_rows_or_the_new_ones(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also while the index is built anew."""
+    """A reader sees the old or the new rows, also while the index is rebuilt."""
     bench.append("t", 0, *RECORDS)
     bench.run(counting())
     layout = DataLayout(bench.settings.data)
-    folder = IndexFolder(layout.index("s"))
+    folder = IndexDirectory(layout.index("s"))
     tailer = tailing.StoreTailer(DeltaLog(layout.table("s")), folder)
     seen: list[list[int]] = []
 
@@ -265,14 +264,14 @@ def test_a_reader_sees_the_old_rows_or_the_new_ones(
 
 
 def _catch_up(tailer: tailing.StoreTailer) -> None:
-    tailer._looked_around_at = 0.0
+    tailer._health_checked_at = 0.0
     while tailer.step():
         pass
     tailer.close()
 
 
 def test_what_can_not_be_rebuilt_is_told(bench: Bench) -> None:
-    """No such store, or nothing to rebuild it up to."""
+    """An unknown store, or a pipeline that has not run, cannot be rebuilt."""
     bench.append("t", 0, *RECORDS)
     with pytest.raises(CheckpointError, match="the pipeline has not run"):
         bench.run(counting(), "s")
@@ -281,14 +280,14 @@ def test_what_can_not_be_rebuilt_is_told(bench: Bench) -> None:
 
 
 class OtherLog(EventLog):
-    """A log that says that it is Kafka."""
+    """A log with the identity of a Kafka cluster."""
 
     def identity(self, *_given: Any) -> dict[str, str]:
         return {"log": "Kafka cluster abc", "topic t": "id 1"}
 
 
 def test_another_log_under_the_same_checkpoint_is_refused(bench: Bench) -> None:
-    """Its offsets would mean other records."""
+    """Another log is rejected, because its offsets are of other records."""
     bench.append("t", 0, *RECORDS)
     bench.run(counting())
     with pytest.raises(CheckpointError, match=r"another log .an event log, .* Kafka cluster abc"):

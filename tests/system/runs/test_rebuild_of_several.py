@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 
 def _topology(schema: str = "v INT", size_ms: int = 10) -> Topology:
-    """Two stores of topic ``t``, and one of topic ``u``."""
+    """Return two stores of topic ``t``, and one of topic ``u``."""
     builder = StreamsBuilder()
     stream = builder.stream("t", schema)
     for name, size in (("first", 10), ("second", size_ms)):

@@ -41,7 +41,7 @@ REJECTED = (
 
 @pytest.fixture(name="command")
 def _command(tmp_path: Path) -> list[str]:
-    """A command that runs the topology over two records."""
+    """Return a command that runs the topology over two records."""
     (tmp_path / "topology.py").write_text(TOPOLOGY)
     (tmp_path / "log" / "t").mkdir(parents=True)
     lines = (b'{"key":"k","value":{"v":1},"timestamp_ms":%d}\n' % time for time in (1, 2))
@@ -51,7 +51,7 @@ def _command(tmp_path: Path) -> list[str]:
 
 
 def test_a_run_that_rejects_all_records_has_its_own_exit_code(command: list[str]) -> None:
-    """``--once`` prints the reason and ends with 3; a run that reads nothing ends with 0."""
+    """``--once`` prints the reason and exits with 3. A run without input exits with 0."""
     codes, errors, inputs = [], [], []
     for _ in range(2):
         ended = subprocess.run(

@@ -1,4 +1,4 @@
-"""Steps behind an aggregation in real runs: restarts, tables, rebuilds, messages."""
+"""Steps after an aggregation in real runs: restarts, tables, rebuilds, messages."""
 
 from collections import Counter
 from pathlib import Path
@@ -20,7 +20,7 @@ from tests.pipeline.run.rebuilt_stores import Bench, newest_rows
 
 pytestmark = pytest.mark.slow
 
-#: Keys whose sums pass the filter by turns.
+#: Keys whose sums alternately pass the filter.
 KEYS = "abcdef"
 HALVES = [
     [(key, time + place, time) for time in times for place, key in enumerate(KEYS)]
@@ -30,7 +30,7 @@ WINDOWS = TimeWindows.of_size_and_grace(10, 5)
 
 
 def topology(condition: str = "total % 3 = 0") -> Topology:
-    """The same aggregation without steps and with them; final rows only, and no windows."""
+    """Return an aggregation with and without steps: live, final rows only, and unwindowed."""
     builder = StreamsBuilder()
     grouped = builder.stream("t", "v INT").group_by_key()
     windowed = grouped.windowed_by(WINDOWS)
@@ -45,12 +45,12 @@ def topology(condition: str = "total % 3 = 0") -> Topology:
 
 @pytest.fixture
 def bench(spark: SparkSession, tmp_path: Path) -> Bench:
-    """A bench without records."""
+    """Return a bench without records."""
     return Bench(spark, tmp_path)
 
 
 def _passing(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the steps should leave of the rows without them."""
+    """Return the rows that pass the steps."""
     return [
         {
             **{name: value for name, value in row.items() if name != "total"},
@@ -64,7 +64,10 @@ def _passing(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("small_batch_bytes", [0, 2**26], ids=["spark", "driver"])
 def test_a_run_with_restarts_has_the_rows_that_pass(bench: Bench, small_batch_bytes: int) -> None:
-    """By Spark's jobs and in the driver; in small batches and in large ones."""
+    """Runs with restarts have the passing rows, in Spark jobs and in the driver.
+
+    The batches are small and large.
+    """
     for number, half in enumerate(HALVES):
         bench.append("t", 0, *half)
         bench.append("t", 1, *half[::3])
@@ -81,13 +84,13 @@ def test_a_run_with_restarts_has_the_rows_that_pass(bench: Bench, small_batch_by
 
 
 def sum_of_removed(bench: Bench, store: str) -> int:
-    """How many rows of a store's table take one away."""
+    """Return how many rows of a store's table are deletions."""
     table = DeltaTable(bench.settings.data / "tables" / store).to_pyarrow_table()
     return len(table.filter(table["deleted"]))
 
 
 def test_a_table_says_what_its_columns_are(bench: Bench) -> None:
-    """The definition has the steps, each column's call and its type; the table has the columns."""
+    """The definition has the steps, and each column's expression and type."""
     bench.append("t", 0, *HALVES[0])
     bench.run(topology())
     table = DeltaTable(bench.settings.data / "tables" / "live")
@@ -109,7 +112,7 @@ def test_a_table_says_what_its_columns_are(bench: Bench) -> None:
 
 
 def test_other_steps_are_refused_and_a_rebuild_brings_them(bench: Bench) -> None:
-    """Rows that the old filter left out come back, as the state has never left them out."""
+    """A rebuild with another filter restores earlier filtered rows from the state."""
     bench.append("t", 0, *HALVES[0])
     bench.run(topology())
     other = topology("n >= 3 OR key = 'b'")
@@ -125,7 +128,7 @@ def test_other_steps_are_refused_and_a_rebuild_brings_them(bench: Bench) -> None
 
 
 def test_a_row_that_left_is_a_message_without_a_value(bench: Bench) -> None:
-    """As Kafka's tombstone; one of final rows only is not sent at all."""
+    """A removed row is a tombstone, like Kafka's. A store of final rows does not send it."""
     bench.append("t", 0, *HALVES[0])
     bench.run(topology(), log=EventLog(bench.log, 600))
     folder = bench.settings.data / "tables" / "live"
@@ -144,5 +147,5 @@ def test_a_row_that_left_is_a_message_without_a_value(bench: Bench) -> None:
 
 
 def sum_of_final(rows: list[dict[str, Any]]) -> int:
-    """How many windows are final."""
+    """Return how many windows are final."""
     return len([row for row in rows if row["final"]])

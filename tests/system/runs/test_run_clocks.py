@@ -1,4 +1,4 @@
-"""Runs with wall clock: one verdict a batch whoever computes it, and `oriel clock` over them."""
+"""Runs with wall clock: each batch is judged once, wherever it is computed. Also `oriel clock`."""
 
 import time
 from pathlib import Path
@@ -24,13 +24,13 @@ from oriel.pipeline.commit import Checkpoint
 from oriel.pipeline.commit.versions import StateVersions
 from oriel.pipeline.errors import FilesFailed
 from oriel.pipeline.operations import clock
-from oriel.pipeline.plan import ClockSettings, PreparedBatch
+from oriel.pipeline.plan import PreparedBatch, WallClockLimits
 from oriel.pipeline.run import PipelineRun, RunSettings
-from oriel.pipeline.run.options import clock_settings
+from oriel.pipeline.run.options import stream_time_settings
 from oriel.pipeline.sources import EventLog
 from oriel.storage import WindowRange
-from oriel.storage.delta import DeltaLog, Limits, UpkeepSettings
-from oriel.storage.index import IndexFolder
+from oriel.storage.delta import DeltaLog, Limits, MaintenanceSettings
+from oriel.storage.index import IndexDirectory
 from oriel.storage.index.reading.reader import IndexReader
 from oriel.storage.tailer.store import StoreTailer
 from tests.bits import flip_bit
@@ -40,7 +40,7 @@ from tests.storage.waiting import wait_until
 
 __all__ = ["runs"]
 
-# A dozen runs of a streaming query: too long for the inner loop.
+# A dozen runs of a streaming query run in CI, not during development.
 pytestmark = pytest.mark.slow
 
 #: The start of the year 2100, in ms.
@@ -50,7 +50,7 @@ YEAR_2100 = 4_102_444_800_000
 def topology(
     *stores: str, schema: str = "v STRING", retention: int | None = None, keep: str | None = None
 ) -> Topology:
-    """Stores of tumbling windows of 10 ms with all values of each."""
+    """Return stores of tumbling windows of 10 ms that collect all values."""
     builder = StreamsBuilder()
     for name in stores:
         stream = builder.stream("t", schema)
@@ -65,7 +65,7 @@ def topology(
 
 
 def record(time: int, key: str = "k") -> tuple[str, int, dict[str, Any]]:
-    """A record whose value tells its time."""
+    """Return a record whose value has its time."""
     return key, time, {"v": str(time)}
 
 
@@ -74,7 +74,7 @@ def record(time: int, key: str = "k") -> tuple[str, int, dict[str, Any]]:
     [
         ("v STRING", None, 2**26),
         ("v STRING", None, 0),
-        # Jobs, however small a batch is.
+        # These steps need Spark jobs, however small a batch is.
         ("v STRING", "soundex(v) is not null", 2**26),
         ("v STRING, m MAP<STRING, INT>", None, 2**26),
     ],
@@ -83,8 +83,11 @@ def record(time: int, key: str = "k") -> tuple[str, int, dict[str, Any]]:
 def test_a_record_from_the_future_is_a_dead_letter_whoever_decodes_it(
     runs: ClockRuns, schema: str, keep: str | None, small_batch_bytes: int
 ) -> None:
-    """For every store, told once; it moves no clock, and the counters balance."""
-    runs.clocks = ClockSettings(max_ahead_ms=100)
+    """A record from the future is dead-lettered once for all stores, whatever decodes it.
+
+    It does not advance the stream time, and the counters balance.
+    """
+    runs.clocks = WallClockLimits(max_ahead_ms=100)
     runs.append({0: [record(990), record(YEAR_9999), record(1100), record(1101)]})
     what = topology("one", "two", schema=schema, keep=keep)
     runs.run(what, small_batch_bytes=small_batch_bytes)
@@ -118,7 +121,7 @@ def test_a_live_run_a_run_once_and_a_rebuild_give_the_same_result(
     given = run_parser().parse_args([*arguments, *(["--once"] if mode == "--once" else [])])
     settings = RunSettings(
         tmp_path / "data", "app", None if given.once else given.trigger, tasks=2, key_groups=8,
-        clocks=clock_settings(given),
+        clocks=stream_time_settings(given),
     )  # fmt: skip
     run = PipelineRun(spark, topology("s"), EventLog(tmp_path / "log", 1000), settings)
     try:
@@ -143,8 +146,8 @@ def test_a_live_run_a_run_once_and_a_rebuild_give_the_same_result(
 def test_a_crash_leaves_no_batch_judged_by_two_wall_clocks(
     runs: ClockRuns, monkeypatch: pytest.MonkeyPatch, failing: int
 ) -> None:
-    """What some stores have decided, the others judge as they did, whenever that is."""
-    runs.clocks = ClockSettings(max_ahead_ms=100)
+    """If some stores have prepared a batch, the others judge it with the same wall clock later."""
+    runs.clocks = WallClockLimits(max_ahead_ms=100)
     what = topology("one", "two", "three")
     runs.append({0: [record(990), record(1500)]})
     saved: list[int] = []
@@ -162,9 +165,9 @@ def test_a_crash_leaves_no_batch_judged_by_two_wall_clocks(
         with pytest.raises(FilesFailed, match="disk is gone"):
             runs.run(what)
     runs.now_ms = 10**9
-    runs.clocks = ClockSettings(max_ahead_ms=None)
+    runs.clocks = WallClockLimits(max_ahead_ms=None)
     runs.run(what)
-    # Before any store has decided, nothing was judged.
+    # Before any store had prepared the batch, it was not judged.
     dead = 0 if failing == 1 else 1
     for store in ("one", "two", "three"):
         counters = runs.counters(store)
@@ -173,8 +176,8 @@ def test_a_crash_leaves_no_batch_judged_by_two_wall_clocks(
 
 
 def test_silence_is_counted_from_when_the_run_began(runs: ClockRuns) -> None:
-    """A pipeline that was down for long waits for each partition as long as ever."""
-    runs.clocks = ClockSettings(idle_after_ms=100)
+    """Idle time starts with the run, so a pipeline waits for all partitions after a long stop."""
+    runs.clocks = WallClockLimits(idle_after_ms=100)
     runs.append({0: [record(5)], 1: [record(5)]})
     runs.run(topology("s"))
     runs.now_ms += 10_000
@@ -185,15 +188,15 @@ def test_silence_is_counted_from_when_the_run_began(runs: ClockRuns) -> None:
     assert [row for row in runs.rows("s") if row["final"]] == []
 
 
-# oriel clock.
+# `oriel clock`.
 
 
 def index(data: Path, store: str) -> dict[str, list[int]]:
-    """The windows' starts of each key in the index, which follows the table as it is."""
-    folder = IndexFolder(data / "index" / store)
+    """Return the starts of each key's windows in the index, after it has followed the table."""
+    folder = IndexDirectory(data / "index" / store)
     tailer = StoreTailer(DeltaLog(data / "tables" / store), folder)
     for _ in range(50):
-        tailer._looked_around_at = 0.0
+        tailer._health_checked_at = 0.0
         if not tailer.step():
             break
     tailer.close()
@@ -205,7 +208,7 @@ def index(data: Path, store: str) -> dict[str, list[int]]:
 
 
 def starts(snapshot: Any, key: str) -> list[int]:
-    """The starts of a key's windows, oldest first."""
+    """Return the starts of a key's windows, the oldest first."""
     page = snapshot.fetch(WindowRange(key, limit=100))
     return [orjson.loads(window)["window_start_ms"] for window in page.windows]
 
@@ -213,7 +216,10 @@ def starts(snapshot: Any, key: str) -> list[int]:
 def test_a_clock_that_ran_ahead_is_set_back_and_the_answers_return(
     runs: ClockRuns, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One record of the year 9999 hides everything; set back, only what it closed stays closed."""
+    """A record of the year 9999 hides all windows, and a lower stream time shows them again.
+
+    Only the windows that the record closed stay closed.
+    """
     what = topology("s", "other", retention=1000)
     runs.append({0: [record(100), record(112), record(YEAR_9999, "bad"), record(113)]})
     runs.run(what)
@@ -233,7 +239,7 @@ def test_a_clock_that_ran_ahead_is_set_back_and_the_answers_return(
 
     runs.append({0: [record(115), record(124), record(160)]})
     runs.run(what)
-    # [110, 120) was final, and is: 115 is late. [120, 130) had not been there.
+    # [110, 120) is still final, so 115 is late. [120, 130) did not exist.
     counters = runs.counters("s")
     assert (counters["applied"], counters["late"]) == (5, 4)
     found = {
@@ -247,7 +253,7 @@ def test_a_clock_that_ran_ahead_is_set_back_and_the_answers_return(
         ("bad", bad): ([str(YEAR_9999)], False),
     }
     assert index(runs.data, "s") == {"bad": [bad], "k": [100, 110, 120, 160]}
-    # The other store was not asked for.
+    # The command did not name the other store.
     assert runs.counters("other")["late"] == 6
     assert clock.main(arguments) == 0
     shown = capsys.readouterr().out
@@ -256,7 +262,7 @@ def test_a_clock_that_ran_ahead_is_set_back_and_the_answers_return(
 
 
 def joined(store: str) -> StreamsBuilder:
-    """A store of a join of streams."""
+    """Return a builder with a store of a stream-stream join."""
     builder = StreamsBuilder()
     left, right = builder.stream("t", "v STRING"), builder.stream("u", "w STRING")
     results = left.join(right, JoinWindows.of_time_difference_and_grace(10, 5))
@@ -268,7 +274,10 @@ def joined(store: str) -> StreamsBuilder:
 def test_a_clock_is_not_set_back_by_a_damaged_file(
     runs: ClockRuns, capsys: pytest.CaptureFixture[str], what: str
 ) -> None:
-    """The greatest final window and the kind of a join are read from files that are compared."""
+    """A stream time is not set if the files for the check are damaged.
+
+    The files contain the greatest final window and the kind of a join.
+    """
     runs.append({0: [record(100), record(YEAR_9999, "bad")]})
     runs.append({0: [("k", 100, {"w": "x"})]}, "u")
     runs.run(topology("s") if what == "row" else joined("s").build())
@@ -290,10 +299,10 @@ def test_a_clock_is_not_set_back_by_a_damaged_file(
 
 
 def test_compaction_leaves_what_a_wrong_clock_hides(runs: ClockRuns) -> None:
-    """The table was compacted with the wrong clock; set back, the answers are there again."""
-    runs.upkeep = UpkeepSettings(limits=Limits(small_files=2))
+    """If the table was compacted with the wrong stream time, a lower one still shows all rows."""
+    runs.upkeep = MaintenanceSettings(limits=Limits(small_files=2))
     runs.now_ms = time.time_ns() // 1_000_000 // 10 * 10
-    # Behind the last time that is final, and of the last hour: nothing of it has expired.
+    # After the last final time and in the last hour, no row has expired.
     what = topology("s", retention=3_600_000)
     times = [runs.now_ms - 4000 + 1000 * batch for batch in range(4)]
     for at in times:
@@ -314,7 +323,7 @@ def test_compaction_leaves_what_a_wrong_clock_hides(runs: ClockRuns) -> None:
 
 
 def test_every_kind_of_windows_goes_on_behind_what_was_final(runs: ClockRuns) -> None:
-    """No final row comes twice, and windows that begin after the last one are as ever."""
+    """For every kind of windows, no final row is written twice, and later windows are right."""
     builder = StreamsBuilder()
     kinds = {
         "tumbling": TimeWindows.of_size_and_grace(10, 5),
@@ -347,7 +356,7 @@ def test_a_clock_is_mended_where_a_crash_left_the_batch(
     capsys: pytest.CaptureFixture[str],
     decided: int,
 ) -> None:
-    """Not before the poisoned batch is in the table; then the next one begins with the mend."""
+    """The override starts with the next batch after the table has the batch of the bad record."""
     runs.append({0: [record(100), record(YEAR_9999, "bad")]})
     method = "commit_dead_letters" if decided else "commit"
     with monkeypatch.context() as patch:
@@ -360,7 +369,7 @@ def test_a_clock_is_mended_where_a_crash_left_the_batch(
     if not decided:
         assert "no Delta table" in told.err or "is prepared, but not in the table" in told.err
         assert told.err.count("\n") == 1
-    # Behind [100, 110), which the poisoned clock made final.
+    # After [100, 110), which the wrong stream time closed.
     runs.append({0: [record(110)]})
     runs.run(topology("s"))
     assert runs.counters("s")["late"] == 1 - decided
@@ -377,7 +386,7 @@ def test_what_cannot_be_set_is_one_line(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A pipeline that runs, a clock that isn't ahead, names that are not there."""
+    """A running pipeline, a stream time that is not ahead, and unknown names are errors."""
     builder = joined("joined")
     builder.stream("t", "v STRING").group_by_key().count().materialize("s")
     runs.append({0: [record(100), record(YEAR_9999)]})
@@ -401,13 +410,13 @@ def test_what_cannot_be_set_is_one_line(
         assert said in told.err
         assert told.err.count("\n") == 1
         assert told.out == ""
-    # Else whoever comes second waits for five seconds.
+    # Otherwise, the second process waits for five seconds.
     defaults = Checkpoint.__init__.__kwdefaults__
     assert defaults is not None
     monkeypatch.setitem(defaults, "lock_wait_s", 0.1)
     with Checkpoint(runs.data / "checkpoints" / "app", sync=False):
         assert clock.main([*data, "s", "--set", "t", "0", "100"]) == 1
         assert "Stop it first" in capsys.readouterr().err
-        # A look disturbs nobody.
+        # Showing the stream times does not need the lock.
         assert clock.main(data) == 0
     assert clock.main([*data, "s", "--set", "t", "0", "1970-01-01T00:00:00.100"]) == 0

@@ -1,4 +1,4 @@
-"""Batches of a stream's topic in a real run, published to a list: restarts and backups."""
+"""Batches of a sink in a real run, published to a list: restarts and backups."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 
 def topology(more: str = "v >= 0") -> Topology:
-    """A stream that looks up a table, in a topic."""
+    """Return a topology with a stream that joins a table and is written to a topic."""
     builder = StreamsBuilder()
     stream = builder.stream("t", "v BIGINT").filter(more)
     stream.left_join(builder.table("names", "name STRING")).to("out")
@@ -28,20 +28,20 @@ def topology(more: str = "v >= 0") -> Topology:
 
 
 class _KilledError(Exception):
-    """The process is as good as dead."""
+    """Represents a crash of the process."""
 
 
 class Site:
-    """A log, a data folder, and what is published of it."""
+    """A log, a data directory, and the published records."""
 
     def __init__(self, spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.spark = spark
         self.log, self.data, self.backup = (folder / name for name in ("log", "data", "backup"))
         for topic in ("t", "names"):
             (self.log / topic).mkdir(parents=True)
-        #: Each publication: the source and the value of its records.
+        #: One dict per publication: the source and the value of its records.
         self.published: list[dict[str, int]] = []
-        #: Whether the next publication fails before it, or behind it.
+        #: When the next publication fails: ``before`` or ``behind`` it, or not at all.
         self.fails: str | None = None
         monkeypatch.setattr(
             Publisher, "publish_records", lambda _, *given: self._publish(*given)
@@ -92,7 +92,7 @@ def _site(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_batch_is_published_until_it_is_noted(site: Site) -> None:
-    """Killed before nothing is lost; killed behind, the same comes again, and then no more."""
+    """A crash before publication loses nothing, and a crash after it repeats the batch once."""
     site.append(0, 6)
     site.run()
     for fails in ("before", "behind"):
@@ -100,7 +100,7 @@ def test_a_batch_is_published_until_it_is_noted(site: Site) -> None:
         site.fails = fails
         site.run()
         site.fails = None
-        # What came meanwhile is another batch.
+        # The new records are another batch.
         site.append(10, 12)
         site.run()
         site.run()
@@ -113,7 +113,7 @@ def test_a_batch_is_published_until_it_is_noted(site: Site) -> None:
 
 
 def test_a_restored_pipeline_goes_on_behind_its_backup(site: Site) -> None:
-    """Nothing is published twice that was when the backup was made."""
+    """A restored pipeline does not publish records that were published before the backup."""
     site.append(0, 4)
     site.run()
     site.append(4, 6)
@@ -125,13 +125,13 @@ def test_a_restored_pipeline_goes_on_behind_its_backup(site: Site) -> None:
     assert restore.main(["--from", str(site.backup), "--data", str(site.data)]) == 0
     site.run()
     values = [sorted(batch.values()) for batch in site.published]
-    # What came behind the backup is published by both.
+    # Both pipelines publish the records after the backup.
     assert values == [[0, 1, 2, 3], [4, 5], [6, 7], [6, 7]]
     assert site.published[2] == site.published[3]
 
 
 def test_a_rebuild_publishes_all_and_goes_on(site: Site) -> None:
-    """With the steps as they are now; a killed one begins again."""
+    """A rebuild publishes all records of the new steps, and a killed one starts over."""
     site.append(0, 6)
     site.run()
     other = topology("v >= 2")

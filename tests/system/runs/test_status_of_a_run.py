@@ -1,4 +1,4 @@
-"""What a process that runs a pipeline reports: its status file, and lines for programs."""
+"""The status file of a process that runs a pipeline, and its output lines for programs."""
 
 import os
 import signal
@@ -36,7 +36,7 @@ topology = builder.build()
 
 
 def _append(log: Path, partition: int, *times_ms: int) -> None:
-    """Append a record at each time, and a line that is none."""
+    """Append a record at each time, and an invalid line."""
     with (log / "t" / f"{partition}.jsonl").open("ab") as file:
         for time_ms in times_ms:
             record = {"key": "k", "value": {"v": 1}, "timestamp_ms": time_ms}
@@ -62,14 +62,14 @@ def _running(folder: Path, *options: str) -> Iterator["subprocess.Popen[str]"]:
 
 
 def _input(seen: Overview) -> int:
-    """How many records the store has read."""
+    """Return how many records the store has read."""
     records = [store.record for store in seen.stores]
     return records[0].counters["input"] if records and records[0] else 0
 
 
 @pytest.fixture(scope="module", name="said")
 def _said(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Overview], list[dict[str, Any]]]:
-    """Overviews after each of two pieces of the log and after the end, and the lines on stderr."""
+    """Return overviews after two pieces of the log and at the end, and the lines on stderr."""
     folder = tmp_path_factory.mktemp("run")
     log, data = folder / "log", folder / "data"
     (log / "t").mkdir(parents=True)
@@ -78,7 +78,7 @@ def _said(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Overview], lis
     seen: list[Overview] = []
 
     def has_read(records: int, now: Overview) -> bool:
-        # The end of the log can have been read before the offset, and is smaller then.
+        # The run can have read the end of the log before the offset, and then the end is smaller.
         return _input(now) >= records and {
             (p.offset == p.log_end, p.lag) for p in now.stores[0].partitions
         } == {(True, 0)}
@@ -95,7 +95,7 @@ def _said(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Overview], lis
         wait_for_input(6)
         _append(log, 1, 300)
         wait_for_input(8)
-        # To Python and Java, as from systemd.
+        # The signal is sent to Python and Java, as from systemd.
         os.killpg(run.pid, signal.SIGTERM)
         summary, lines = run.communicate()
     assert run.returncode == 0, lines
@@ -108,7 +108,7 @@ Said = tuple[list[Overview], list[dict[str, Any]]]
 
 
 def test_a_run_says_that_it_lives_until_it_ends(said: Said) -> None:
-    """With its batches and what they took."""
+    """The status of a run has its batches and their durations, and says when the run ended."""
     first, second, ended = ((*seen.runs["flights"], seen) for seen in said[0])
     assert [alive for _, alive, _ in (first, second, ended)] == [True, True, False]
     assert set(first[0].phase_seconds) == {"plan", "compute", "commit"}
@@ -118,7 +118,7 @@ def test_a_run_says_that_it_lives_until_it_ends(said: Said) -> None:
 
 
 def test_partitions_know_the_end_of_the_log_and_who_holds_windows_open(said: Said) -> None:
-    """By the engine's own word, which follows the clocks."""
+    """The status names the log's end and the partition that keeps windows from becoming final."""
     (first, *_), (second, *_) = (seen.stores for seen in said[0][:2])
     assert [p.holds_windows_open for p in first.partitions] == [False, True]
     assert [p.holds_windows_open for p in second.partitions] == [True, False]
@@ -129,7 +129,10 @@ def test_partitions_know_the_end_of_the_log_and_who_holds_windows_open(said: Sai
 
 
 def test_each_line_is_json_for_programs(said: Said) -> None:
-    """The time, the level, the event, the pipeline; a batch with the counters of its stores."""
+    """Each line has time, level, event and pipeline.
+
+    A batch line has the counters of its stores.
+    """
     lines = said[1]
     assert lines[0]["message"] == "starting Spark"
     fields = {"time", "level", "event", "message"}

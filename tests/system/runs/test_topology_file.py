@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_modules_beside_the_file_reach_the_workers(topology: Path, tmp_path: Path) -> None:
-    """A Python function of the language, a UDF of Spark's and a column are made by them."""
+    """The modules define a Python function of an aggregation, a Spark UDF and a column."""
     log = tmp_path / "log" / "t"
     log.mkdir(parents=True)
     line = '{{"key": "a", "value": {{"v": {v}}}, "timestamp_ms": 1}}\n'

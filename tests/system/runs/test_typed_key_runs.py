@@ -1,4 +1,4 @@
-"""Stores of typed keys from an event log to the index, on real Spark."""
+"""Stores with typed keys, from an event log to the index, in Spark."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from oriel import Serdes, StreamsBuilder, TimeWindows, Topology, count
 from oriel.storage import DataLayout, IncompatibleStore, ScanRange
 from oriel.storage.delta import DeltaLog
-from oriel.storage.index import IndexFolder, IndexReader
+from oriel.storage.index import IndexDirectory, IndexReader
 from oriel.storage.tailer.store import StoreTailer
 from tests.pipeline.run.rebuilt_stores import Bench
 from tests.pipeline.run.topic_logs import Record, Stores, write_topics
@@ -23,7 +23,7 @@ TRIPS: list[tuple[str, str | None, int | None]] = [
     ("10", "a|b", 10), ("9", "a|b", 9), ("-3", 'q"', 0), ("abc", "a", -1), ("007", "a", None),
     ("9", "é\\", 2**63 - 1), ("9223372036854775808", None, 1), ("256", "a", 256), ("1", "", 7),
 ]  # fmt: skip
-#: What comes first, and last.
+#: The expected keys, in order.
 BY_CAR = ["-3", "1", "9", "10", "256"]
 BY_CITY = [
     '["",7]', '["a",-1]', '["a",256]', '["a|b",9]', '["a|b",10]', '["é\\\\",9223372036854775807]',
@@ -32,7 +32,7 @@ BY_CITY = [
 
 
 def by_car_and_city(key_serde: Any = Serdes.long()) -> Topology:  # noqa: B008 - frozen
-    """A store that Arrow can feed, and one whose key only Spark can compute."""
+    """Return a store that Arrow computes, and a store whose key needs Spark."""
     builder = StreamsBuilder()
     trips = builder.stream("trips", "city STRING, car BIGINT")
     trips.group_by_key().count().materialize("by_car", key_serde=key_serde)
@@ -43,9 +43,9 @@ def by_car_and_city(key_serde: Any = Serdes.long()) -> Topology:  # noqa: B008 -
 
 
 def indexed_keys(data: Path, store: str) -> list[str]:
-    """The keys of an index that the tailer made of the table, in its order."""
+    """Return the keys of an index that the tailer built from the table, in index order."""
     layout = DataLayout(data)
-    folder = IndexFolder(layout.index(store))
+    folder = IndexDirectory(layout.index(store))
     tailer = StoreTailer(DeltaLog(layout.table(store)), folder)
     while tailer.step():
         pass
@@ -62,7 +62,10 @@ def indexed_keys(data: Path, store: str) -> list[str]:
 def test_any_cut_gives_the_same_stores_in_the_order_of_their_keys(
     spark: SparkSession, tmp_path: Path, small_batch_bytes: int
 ) -> None:
-    """As Spark jobs and in the driver; what does not fit is a dead letter, with its bytes."""
+    """Any batching has the same stores in key order, as Spark jobs and in the driver.
+
+    Records whose key does not fit are dead letters with their bytes.
+    """
     records: list[Record | bytes] = [
         (key, at, {"city": city, "car": car}) for at, (key, city, car) in enumerate(TRIPS)
     ]
@@ -85,7 +88,7 @@ def test_any_cut_gives_the_same_stores_in_the_order_of_their_keys(
 
 
 def sorted_by_value(keys: list[str]) -> list[str]:
-    """Composites by their first component that differs, texts by UTF-8 bytes."""
+    """Return composite keys sorted by their first different component, strings by UTF-8 bytes."""
 
     def value(key: str) -> tuple[bytes, int]:
         city, car = orjson.loads(key)
@@ -97,7 +100,7 @@ def sorted_by_value(keys: list[str]) -> list[str]:
 def test_another_type_of_keys_is_refused_over_the_same_table(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Where it was given or left out; the table stays as it is."""
+    """Another key type for an existing table is rejected, and the table does not change."""
     write_topics(tmp_path / "log", {"trips": {0: [("7", 1, {"city": "a", "car": 1})]}})
     stores = Stores(spark, tmp_path)
     stores.run(by_car_and_city())
@@ -111,7 +114,10 @@ def test_another_type_of_keys_is_refused_over_the_same_table(
 
 
 def test_a_rebuild_brings_another_type_and_its_order(spark: SparkSession, tmp_path: Path) -> None:
-    """Rows whose key does not fit are dead letters then, and the index follows."""
+    """After a rebuild with another key type, keys that do not fit are dead letters.
+
+    The index follows the new order.
+    """
 
     def by_key(key_serde: Any) -> Topology:
         builder = StreamsBuilder()

@@ -1,1 +1,1 @@
-"""Tests of the stack. This makes them a package, so that the stack ends with their last test."""
+"""Tests of the stack, as a package, so that the stack ends with their last test."""

@@ -20,8 +20,8 @@ _TEXT = (ROOT / "docker-compose.yml").read_text()
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(_TEXT)["services"]
 #: Services that run until they are stopped.
 RUNNING = ("broker", "producer", "pipeline", "api")
-#: Twice the default: windows become final within seconds, and the flights last for an hour. The
-#: producer ends with the last flight, and these tests need it to run.
+#: Twice the default: windows become final within seconds, and the flights last for an hour. These
+#: tests need a running producer, which ends with the last flight.
 SPEED = "100"
 
 
@@ -52,16 +52,16 @@ class Stack:
 
     @property
     def has_plugin(self) -> bool:
-        """Whether Compose is a plugin of ``docker``, and not version 1."""
+        """Return whether Compose is a plugin of ``docker``, not version 1."""
         return self._program != ("docker-compose",)
 
     @property
     def network(self) -> str:
-        """The name of the network of the containers."""
+        """Return the name of the containers' network."""
         return f"{self.project}_default"
 
     def image(self, service: str) -> str:
-        """Return the image of a service, which Compose names if it builds it."""
+        """Return the image of a service. Compose names an image that it builds."""
         if "image" in SERVICES[service]:
             return str(SERVICES[service]["image"])
         separator = "_" if self._program == ("docker-compose",) else "-"
@@ -77,7 +77,7 @@ class Stack:
         return container
 
     def inspect(self, service: str) -> dict[str, Any]:
-        """Return what the engine knows about the container of a service."""
+        """Return the engine's description of a service's container."""
         (state,) = json.loads(self.engine.docker("inspect", self.container(service)))
         return dict(state)
 
@@ -99,7 +99,7 @@ class Stack:
         return "\n".join([health["Status"], *said, log])
 
     def execute(self, service: str, *command: str, words: str | None = None) -> tuple[int, str]:
-        """Run a command in the container of a service; return its exit code and output."""
+        """Run a command in the container of a service, and return its exit code and output."""
         interactive = [] if words is None else ["--interactive"]
         done = subprocess.run(
             ["docker", "exec", *interactive, self.container(service), *command],
@@ -109,7 +109,7 @@ class Stack:
         return done.returncode, done.stdout
 
     def require(self, service: str, *command: str, words: str | None = None) -> None:
-        """Run a command in the container of a service; fail if it fails."""
+        """Run a command in the container of a service, and fail if it fails."""
         code, output = self.execute(service, *command, words=words)
         assert code == 0, output
 
@@ -128,7 +128,7 @@ class Stack:
     @contextmanager
     def suspended(self, service: str) -> Iterator[None]:
         """Suspend the processes of a container while the block runs."""
-        # -1: every process except the first one, which only waits, and the process that sends this.
+        # -1 means every process except the first one, which only waits, and the sending process.
         self.require(service, "sh", "-c", "kill -STOP -1")
         try:
             yield
@@ -148,7 +148,7 @@ class Stack:
 
 
 def _compose_program(engine: Engine) -> tuple[str, ...]:
-    """Prefer the Compose of today, a plugin of ``docker``."""
+    """Return the program of the current Compose, a plugin of ``docker``, if it is installed."""
     plugin = subprocess.run(
         ["docker", "compose", "version"], env=os.environ | engine.environment, check=False,
         capture_output=True,
@@ -159,7 +159,7 @@ def _compose_program(engine: Engine) -> tuple[str, ...]:
 
 
 def _write_file(project: str, replaced: dict[str, str]) -> Path:
-    """Write the file that Compose reads: docker-compose.yml as it is where nothing is replaced."""
+    """Write the file that Compose reads: docker-compose.yml with the replacements."""
     text = _TEXT
     for old, new in replaced.items():
         assert old in text

@@ -10,7 +10,8 @@ from tests.system.stack.compose import Stack
 from tests.system.stack.engine import Engine, running_engine
 from tests.system.stack.running import running_stack
 
-#: `./oriel test long` runs it: it installs Oriel on a machine, and starts Spark several times.
+#: `./oriel test long` includes it, because it installs Oriel on a machine and starts Spark several
+#: times.
 collect_ignore = [] if os.environ.get(SIZE) == "full" else ["test_production_systemd.py"]
 
 

@@ -20,7 +20,7 @@ from tests.system.networks import inside_network
 from tests.system.stack.waiting import wait_for
 from tests.tidy.project import ROOT
 
-#: Images, layers and jars stay here, so that the next run finds them.
+#: Images, layers and jars stay in this directory for the next run.
 CACHE = ROOT / ".oriel" / "stack"
 #: Programs of the temporary engine, and the Debian packages that contain them.
 _PROGRAMS = {
@@ -35,7 +35,7 @@ _NAME_SERVER = "10.0.2.3"
 def run(
     *command: str | Path, environment: Mapping[str, str] | None = None, cwd: Path = ROOT
 ) -> str:
-    """Run a command and return its output; fail with everything that it printed."""
+    """Run a command and return its output. If it fails, fail with all its output."""
     done = subprocess.run(
         command, env=os.environ | (environment or {}), cwd=cwd, check=False,
         stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -68,10 +68,10 @@ class Engine:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """Connect from inside the network of the engine, also the processes started here.
+        """Connect from inside the network of the engine, including processes that the block starts.
 
-        Only for code that starts no thread: a thread, for example of PyArrow's pool, would stay
-        in that network, and later tests could not connect to their servers.
+        The code of the block must not start threads. A thread, for example of PyArrow's pool, would
+        stay in that network, and later tests could not connect to their servers.
         """
         if self.network is None:
             yield
@@ -82,9 +82,9 @@ class Engine:
 
 @contextmanager
 def running_engine() -> Iterator[Engine]:
-    """Yield the engine of this machine, or else a temporary engine that ends with the block.
+    """Yield the engine of this machine, or a temporary engine that ends with the block.
 
-    The test skips if no engine can exist here. With CI=true, it fails.
+    The test skips if no engine can run here. With CI=true, it fails.
     """
     if _responds(Engine()):
         yield Engine()
@@ -121,9 +121,10 @@ def _responds(engine: Engine) -> bool:
 
 @contextmanager
 def _temporary_engine() -> Iterator[Engine]:
-    """Start dockerd in namespaces of its own: no port collides, and no mount or process stays.
+    """Start dockerd in its own namespaces, so that no port collides, and no mount or process stays.
 
-    The kernel ends everything inside together with the first process, which ends with this thread.
+    The kernel ends all processes inside together with the first process, which ends with this
+    thread.
     """
     with ExitStack() as exits:
         folder = Path(exits.enter_context(tempfile.TemporaryDirectory(prefix="oriel-")))
@@ -143,7 +144,7 @@ def _temporary_engine() -> Iterator[Engine]:
         ))  # fmt: skip
         engine = Engine(Path(f"/proc/{daemon.pid}/ns/net"), {
             "DOCKER_HOST": f"unix://{folder / 'socket'}",
-            # The client of the same package: another can lack BuildKit.
+            # The client of the same package, because another one can lack BuildKit.
             "PATH": f"/usr/bin:{os.environ['PATH']}",
             "DOCKER_BUILDKIT": "1",
             "COMPOSE_DOCKER_CLI_BUILD": "1",
@@ -170,7 +171,7 @@ def _temporary_engine() -> Iterator[Engine]:
 def _child(
     *command: str, output: int, passed: int | None = None
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run a process that ends with the block, or with this thread if nothing else ends it."""
+    """Run a process that ends with the block, or at the latest with this thread."""
     process = subprocess.Popen(
         ["setpriv", "--pdeathsig", "KILL", *command],
         stdin=subprocess.DEVNULL, stdout=output, stderr=output,

@@ -28,7 +28,7 @@ class _Pages:
 
 
 def offsets(stack: Stack) -> Offsets:
-    """Return how far the service is; empty while it does not respond or has no table."""
+    """Return the position of the service, or an empty dict if it has no response or no table."""
     try:
         response = stack.get(f"/v1/stores/{STORE}/fetch/{KEY}", limit=1)
     except httpx.TransportError:
@@ -50,17 +50,17 @@ def wait_for_more_flights(stack: Stack) -> None:
 
 
 def require_exact_windows(stack: Stack) -> Offsets:
-    """Compare every window of one airport with an independent computation; return the position.
+    """Compare every window of one airport with an independent computation, and return the position.
 
-    The computation uses the flights in their order, as many per partition as the tables include.
-    So a record that is lost or counted twice changes windows.
+    The computation uses the flights in order, as many per partition as the tables include. A lost
+    or duplicate record therefore changes windows.
     """
     wait_for(
         lambda: offsets(stack),
         lambda reached: len(reached) == len(ORIGINS),
         "flights of each airport in the tables",
     )
-    # The pages have one position once the pipeline has processed the records so far.
+    # The pages have one position as soon as the pipeline has processed the records so far.
     with stack.suspended("producer"):
         pages = wait_for(
             lambda: _read_pages(stack),
@@ -73,8 +73,8 @@ def require_exact_windows(stack: Stack) -> Offsets:
     return reached
 
 
-#: Prints the keys and values of the first records of each partition: in Python, as the producer's
-#: container has no other client of Kafka.
+#: Prints the keys and values of each partition's first records. It is Python, because the
+#: producer's container has no other Kafka client.
 _READ_TOPIC = """
 import json, sys
 from confluent_kafka import Consumer, TopicPartition

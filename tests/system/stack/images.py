@@ -1,4 +1,4 @@
-"""Stand-ins for the images of other projects, which the package registries do not serve.
+"""Replacements for the images of other projects, which the package registries do not serve.
 
 The containers run the real programs: Python and Prometheus of Debian, Kafka of Maven's jars.
 """
@@ -23,9 +23,9 @@ _PIP_FILES = ("/etc/pip.conf", "~/.config/pip/pip.conf", "~/.pip/pip.conf")
 
 
 def make_base_image(engine: Engine) -> str:
-    """Make the image that the Dockerfile of the project begins with; return its name.
+    """Build the image that the project's Dockerfile starts from, and return its name.
 
-    It is a minimal Debian with Python, and with the settings by which this machine reaches
+    It is a minimal Debian with Python, and with the settings with which this machine reaches
     package registries: certificates, pip, apt.
     """
     (name,) = map(
@@ -47,9 +47,10 @@ def make_base_image(engine: Engine) -> str:
     recipe = hashlib.sha256(repr((suite, settings, pip, apt, _PACKAGES)).encode()).hexdigest()
     if engine.docker("image", "ls", "--quiet", f"--filter=label=recipe={recipe}", name).strip():
         return name
-    # Its packages come from where this machine gets its own.
+    # Its packages are from this machine's package source.
     mirror = run("apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages")
-    # On disk: Debian can't be installed where devices are forbidden, as they often are in memory.
+    # On disk, because Debian cannot be installed where devices are forbidden, as is common in
+    # memory.
     with tempfile.TemporaryDirectory(dir=CACHE) as folder:
         root = Path(folder) / "root"
         options = ["--variant=minbase", f"--include={_PACKAGES}"]
@@ -67,7 +68,7 @@ def make_base_image(engine: Engine) -> str:
 
 
 def fetch_broker_jars(image: str) -> Path:
-    """Fetch the jars of Kafka in the version of an image's name; return their directory."""
+    """Fetch the jars of Kafka in the version of an image's name, and return their directory."""
     version = image.rpartition(":")[2]
     pom = _IMAGES / "broker" / "pom.xml"
     jars = CACHE / f"jars-{hashlib.sha256(pom.read_bytes() + version.encode()).hexdigest()[:16]}"
@@ -82,7 +83,7 @@ def fetch_broker_jars(image: str) -> Path:
 
 
 def make_broker_image(engine: Engine, name: str, base: str, java: str) -> None:
-    """Make an image of Kafka; ``java`` is an image from which it copies Java."""
+    """Build an image of Kafka. It copies Java from the image ``java``."""
     with tempfile.TemporaryDirectory(dir=CACHE) as folder:
         shutil.copytree(_IMAGES / "broker", folder, dirs_exist_ok=True)
         shutil.copytree(fetch_broker_jars(name), Path(folder) / "jars", copy_function=os.link)
@@ -90,7 +91,7 @@ def make_broker_image(engine: Engine, name: str, base: str, java: str) -> None:
 
 
 def make_prometheus_image(engine: Engine, name: str, base: str) -> None:
-    """Make an image of Debian's Prometheus."""
+    """Build an image of Debian's Prometheus."""
     build_image(engine, name, _IMAGES / "prometheus", BASE=base)
 
 

@@ -15,7 +15,7 @@ from tests.system.stack.waiting import wait_for
 from tests.tidy.project import ROOT
 
 _FILES = Path(__file__).with_name("image_files") / "machine"
-#: What an installation from a checkout reads.
+#: The files that an installation from a checkout reads.
 _CHECKOUT = (
     "LICENSE", "README.md", "app", "client", "demo", "docs", "monitoring", "pipeline",
     "pyproject.toml", "src", "stack", "storage",
@@ -30,13 +30,13 @@ class Machine:
         self._engine, self.name = engine, name
 
     def run(self, script: str) -> str:
-        """Run a script of the shell as root and return its output; fail if it fails."""
+        """Run a shell script as root and return its output. If it fails, fail."""
         code, output = self.attempt(script)
         assert code == 0, f"{script}\nfailed:\n{output}\n{self._journal()}"
         return output
 
     def attempt(self, script: str) -> tuple[int, str]:
-        """Run a script of the shell as root; return its exit code and its output."""
+        """Run a shell script as root, and return its exit code and its output."""
         done = subprocess.run(
             ["docker", "exec", self.name, "bash", "-euo", "pipefail", "-c", script],
             env=os.environ | self._engine.environment, check=False, text=True,
@@ -53,10 +53,10 @@ class Machine:
 
 
 def make_machine_image(engine: Engine, pipeline: str, packages: str, oriel: str) -> str:
-    """Make the image of the machine and return its name.
+    """Build the image of the machine and return its name.
 
     Args:
-        engine: Where to make it.
+        engine: The engine that builds it.
         pipeline: The image of the pipeline.
         packages: Commands that install the packages. They stay a layer of the image, because
             the packages seldom change.
@@ -89,7 +89,7 @@ def running_machine(engine: Engine, image: str, network: str) -> Iterator[Machin
     engine.docker("rm", "--force", name)
     engine.docker(
         "run", "--detach", f"--name={name}", f"--network={network}", f"--add-host={HOST}:127.0.0.1",
-        # systemd mounts file systems and makes control groups.
+        # systemd mounts file systems and creates control groups.
         "--cap-add=SYS_ADMIN", "--security-opt=seccomp=unconfined",
         "--security-opt=apparmor=unconfined", "--cgroupns=host",
         "--volume=/sys/fs/cgroup:/sys/fs/cgroup:rw", "--env=container=docker",

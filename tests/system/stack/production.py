@@ -1,4 +1,4 @@
-"""The commands of the pages about production, and what their placeholders stand for in tests."""
+"""The commands of the pages about production, and the values of their placeholders in tests."""
 
 import itertools
 import re
@@ -16,7 +16,7 @@ _HEADING = re.compile(r"^##+ (.+)$", re.MULTILINE)
 
 
 class Step(NamedTuple):
-    """Commands of a page, and the output that the page shows after them ('': none)."""
+    """Commands of a page, and the output that the page shows after them, or an empty string."""
 
     block: Block
     expected: str
@@ -24,7 +24,7 @@ class Step(NamedTuple):
 
 @cache
 def sections(page: Path) -> dict[str, list[Step]]:
-    """Return the steps of each section of a page, in order. Sections without steps are left out."""
+    """Return the steps of each section of a page, in order, without sections that have no steps."""
     headings = [
         (page.read_text().count("\n", 0, match.start()) + 1, match[1])
         for match in _HEADING.finditer(page.read_text())
@@ -41,13 +41,13 @@ def sections(page: Path) -> dict[str, list[Step]]:
 def run_section(
     page: Path, title: str, execute: Callable[[str], str], replaced: Mapping[str, str]
 ) -> str:
-    """Run the steps of a section, and return what the last one printed.
+    """Run the steps of a section, and return the output of the last one.
 
     Args:
         page: The page.
         title: The heading of the section.
-        execute: Runs a script of the shell and returns its output; fails if the script fails.
-        replaced: Placeholders of the page, and what they are here.
+        execute: Runs a shell script and returns its output, or fails if the script fails.
+        replaced: Placeholders of the page, and their values here.
     """
     output = ""
     for step in sections(page)[title]:
@@ -57,7 +57,7 @@ def run_section(
 
 
 def filled(text: str, replaced: Mapping[str, str]) -> str:
-    """Replace the placeholders of a page."""
+    """Return a text with the page's placeholders replaced."""
     for placeholder, value in replaced.items():
         text = text.replace(placeholder, value)
     return text

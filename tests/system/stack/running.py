@@ -10,7 +10,7 @@ from tests.system.stack.images import make_base_image, make_broker_image
 
 @contextmanager
 def running_stack(engine: Engine, project: str, **variables: str) -> Iterator[Stack]:
-    """Make the images, start all services and yield the stack when all are healthy."""
+    """Build the images, start all services and yield the stack when all are healthy."""
     # In the network of a temporary engine, every port of the file is free.
     ports = {f'"127.0.0.1:{port}:': '"127.0.0.1::' for port in (8080, 9090, 3000)}
     made = Stack(engine, project, {} if engine.network else ports, **variables)

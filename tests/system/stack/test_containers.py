@@ -1,4 +1,4 @@
-"""What the containers can do, and what they keep."""
+"""The rights, the limits and the content of the containers."""
 
 import os
 import re
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.e2e
 #: The pipeline's image has 1.26 GB: Debian with Python 220 MB, Java 220, Spark 260, PyArrow,
 #: deltalake and further packages 540, the Kafka connector 15. Docker Hub's Python is smaller.
 _IMAGE_BYTES_MAX = 1_350_000_000
-#: What the builder gets.
+#: The files that the builder receives.
 _SENT = re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE)
 _PROCESSES = ("sh", "-c", "cat /proc/[0-9]*/status")
 
@@ -87,7 +87,7 @@ def test_the_image_has_nothing_that_the_pipeline_does_not_use(stack: Stack) -> N
 
 
 def test_the_heap_of_java_follows_the_limit_of_the_container(stack: Stack) -> None:
-    """Java gets half of the memory limit."""
+    """Java uses half of the memory limit."""
     assert SERVICES["pipeline"]["mem_limit"] == "3g"
     _, commands = stack.execute("pipeline", "sh", "-c", "cat /proc/[0-9]*/cmdline")
     assert "-Xmx1536m" in commands
@@ -100,7 +100,7 @@ def test_the_service_prints_an_address_that_works(stack: Stack) -> None:
 
 
 def _run_image(stack: Stack, *arguments: str) -> tuple[int, str]:
-    """Run a container of the pipeline's image; return its exit code and output."""
+    """Run a container of the pipeline's image, and return its exit code and output."""
     done = subprocess.run(
         ["docker", "run", "--rm", "--network=none", "--tmpfs=/tmp:exec", *arguments],
         env=os.environ | stack.engine.environment, check=False, text=True,
@@ -142,7 +142,8 @@ def test_a_checkout_with_umask_077_builds_images_that_run(stack: Stack, tmp_path
     for name in ("Dockerfile", ".dockerignore", *_SENT):
         source = ROOT / name
         (shutil.copytree if source.is_dir() else shutil.copy2)(source, tmp_path / name)
-    # Not the lists of packages, which would be installed again.
+    # The files do not include the lists of packages, because then the build would install them
+    # again.
     for name in ("src", "docs", "storage", "app"):
         subprocess.run(["chmod", "-R", "go=", tmp_path / name], check=True)
     image = f"{stack.project}-umask"

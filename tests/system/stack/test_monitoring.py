@@ -68,7 +68,7 @@ def test_the_rules_load(prometheus: _Prometheus) -> None:
 
 
 def test_no_alert_is_about_the_late_records_of_the_demo(prometheus: _Prometheus) -> None:
-    """1.2 percent of the flights are late."""
+    """The demo's share of late flights, 1.2 percent, is below the limit of the alert."""
     rules = yaml.safe_load((ROOT / "monitoring" / "prometheus" / "alerts.yml").read_text())
     (late,) = (
         rule["expr"] for group in rules["groups"] for rule in group["rules"]

@@ -42,7 +42,7 @@ _OLD, _NEW = "0.1.0-test", "0.2.0-test"
 
 
 class _Production:
-    """The containers of the page, with ``directory`` in the place of /srv/oriel."""
+    """The containers of the page, with ``directory`` instead of /srv/oriel."""
 
     def __init__(self, stack: Stack, directory: Path, authority: Authority) -> None:
         self.stack, self.directory, self.authority = stack, directory, authority
@@ -60,7 +60,7 @@ class _Production:
         (directory / "letsencrypt" / "renewal-hooks" / "deploy").mkdir(parents=True)
 
     def section(self, title: str) -> str:
-        """Run the commands of a section and return what the last block printed."""
+        """Run the commands of a section and return the output of the last block."""
         return run_section(_PAGE, title, self.run, {
             "/srv/oriel": str(self.root),
             "/etc/cron.daily": str(self.directory / "cron.daily"),
@@ -71,7 +71,7 @@ class _Production:
         })  # fmt: skip
 
     def run(self, script: str) -> str:
-        """Run a script of the shell in the checkout and return its output; fail if it fails."""
+        """Run a shell script in the checkout and return its output. If it fails, fail."""
         with self.stack.engine.inside():
             done = subprocess.run(
                 ["bash", "-euo", "pipefail", "-c", script], cwd=ROOT, env=self._environment,
@@ -89,7 +89,7 @@ class _Production:
         return self.compose("ps", "--quiet", service).strip()
 
     def inspect(self, service: str) -> dict[str, Any]:
-        """Return what the engine knows about the container of a service."""
+        """Return the engine's description of a service's container."""
         (state,) = json.loads(self.stack.engine.docker("inspect", self.container(service)))
         return dict(state)
 
@@ -109,7 +109,7 @@ class _Production:
         )
 
     def _write_programs(self) -> None:
-        """Let `docker compose` be the Compose of this machine, and `curl` find the service."""
+        """Write a `docker` for this machine's Compose, and a `curl` that finds the service."""
         programs = self.directory / "programs"
         programs.mkdir()
         docker, curl = shutil.which("docker", path=self._environment["PATH"]), shutil.which("curl")
@@ -161,7 +161,7 @@ def production(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def _trust(made: _Production) -> None:
-    """Let Prometheus trust the authority of the test, as the file says."""
+    """Let Prometheus trust the authority of the test, as a comment in the file describes."""
     shutil.copy(made.authority.certificate, made.root / "monitoring" / "ca.pem")
     (made.root / "monitoring" / "ca.pem").chmod(0o644)
     file = made.root / "monitoring" / "prometheus.yml"
@@ -280,5 +280,5 @@ def _require_version(production: _Production, tag: str, token: str) -> None:
 
 
 def test_the_commands_for_a_slow_stack_work(production: _Production) -> None:
-    """They show stores, containers and logs."""
+    """The commands show stores, containers and logs."""
     production.section("If it is slow")

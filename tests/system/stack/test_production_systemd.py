@@ -20,7 +20,7 @@ from tests.system.stack.production import (
 from tests.system.stack.waiting import wait_for
 from tests.tidy.project import ROOT
 
-# The conftest of this directory leaves the module out of shorter lanes.
+# The conftest of this directory excludes the module from shorter lanes.
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.long]
 
 _PAGE = ROOT / "docs" / "how-to" / "production-systemd.md"
@@ -35,7 +35,7 @@ _OTHERS = {
     "Certificates", "Tokens", "Backup", "Restore", "Alerts", "Upgrade", "Rollback", "Capacity",
     "If it is slow",
 }  # fmt: skip
-#: What the names of the page are here. The upgrade is to a second name of the same version.
+#: The values of the page's names in this test. The upgrade is to a second name of the same version.
 _HERE = {"broker.example.org:9092": "broker:9092"}
 _LINEAGE = f"/etc/letsencrypt/live/{HOST}"
 _URL = f"https://{HOST}:8443"
@@ -64,7 +64,7 @@ def machine(
 
 
 def _issue(machine: Machine, authority: Authority, directory: Path) -> str:
-    """Let an authority write new files where certbot writes them; return the serial number."""
+    """Write an authority's new files to certbot's directory, and return the serial number."""
     serial = authority.issue(directory)
     machine.run(f"mkdir -p {_LINEAGE}")
     machine.copy(f"{directory}/.", _LINEAGE)
@@ -100,7 +100,7 @@ def test_a_unit_is_valid_and_hardened(machine: Machine, unit: Path) -> None:
 
 
 def test_the_service_returns_windows_of_the_pipeline(machine: Machine) -> None:
-    """Flights go through the units, and a request without a token is denied."""
+    """Flights pass through the units, and a request without a token is denied."""
     wait_for(
         lambda: json.loads(_read(machine, "/v1/stores/departures_by_origin/fetch/EWR?limit=3")),
         lambda page: len(page["windows"]) == 3,
@@ -169,7 +169,7 @@ def test_a_token_reaches_its_stores_only(machine: Machine) -> None:
 
 
 def test_a_backup_is_restored(machine: Machine) -> None:
-    """The timer's service makes a backup, and the pipeline continues after a restore."""
+    """The timer's service writes a backup, and the pipeline continues after a restore."""
     machine.run("rm -rf /var/lib/oriel/data.lost")
     _run(machine, "Backup")
     _run(machine, "Restore")
@@ -178,7 +178,7 @@ def test_a_backup_is_restored(machine: Machine) -> None:
 
 
 def test_old_backups_are_deleted(machine: Machine) -> None:
-    """A complete backup deletes those that are older than KEEP_DAYS, and nothing else."""
+    """A complete backup deletes backups older than KEEP_DAYS, and nothing else."""
     machine.run(
         "cd /var/backups/oriel\n"
         "runuser -u oriel -- mkdir -p 20200101T000000Z/tables other\n"

@@ -1,4 +1,4 @@
-"""The stack as a user of it sees it."""
+"""The stack from the perspective of a user."""
 
 import json
 import re
@@ -41,7 +41,7 @@ def test_every_service_is_healthy(stack: Stack) -> None:
 
 
 def test_every_window_equals_an_independent_computation(stack: Stack) -> None:
-    """Flights go from the producer through Kafka and the pipeline to the service."""
+    """Flights pass from the producer through Kafka and the pipeline to the service."""
     require_exact_windows(stack)
 
 
@@ -68,7 +68,7 @@ def test_windows_of_every_partition_become_final(stack: Stack, airport: str) -> 
 
 
 def test_the_service_responds_only_to_names_that_it_allows(stack: Stack) -> None:
-    """Prometheus reads metrics by the name ``api``; other names are rejected."""
+    """Prometheus reads metrics by the name ``api``, and other names are rejected."""
     metrics = stack.get("/metrics", host="api:8080")
     assert 'oriel_pipeline_up{application="flights"} 1' in metrics.text
     assert stack.get("/metrics", host="example.org:8080").is_client_error
@@ -117,7 +117,7 @@ topology = builder.build()
 
 
 def _documented(program: str) -> list[str]:
-    """Return the command of the page that runs a program of Kafka, without what precedes it."""
+    """Return the page's command that runs a Kafka program, without the words before it."""
     page = (ROOT / "docs" / "how-to" / "local-stack.md").read_text().replace("\\\n", " ")
     (command,) = re.findall(rf"(/opt/kafka/bin/{program} [^`\n]*)", page)
     return shlex.split(command)
@@ -126,7 +126,7 @@ def _documented(program: str) -> list[str]:
 def _require_retirement(mine: Stack) -> None:
     """A pipeline that ran before does not matter for this one, and can be retired."""
     ended = (
-        # A status of an earlier version, which has no digest.
+        # A status of an earlier version, without a digest.
         """mkdir /data/checkpoints/flights && sed -e 's/"has_ended":false/"has_ended":true/' """
         """-e 's/,"digest":"[^"]*"}$/}/' /data/checkpoints/mine/status.json """
         "> /data/checkpoints/flights/status.json"
@@ -148,7 +148,7 @@ def _require_retirement(mine: Stack) -> None:
 
 def test_another_topology_runs(stack: Stack, tmp_path: Path) -> None:
     """TOPOLOGY=/project/mine.py runs the file of the user over records typed into the broker."""
-    # A directory that the user of the container can read, and ports that are free.
+    # The user of the container can read the directory, and the ports are free.
     tmp_path.chmod(0o755)
     project = tmp_path / "project"
     project.mkdir()

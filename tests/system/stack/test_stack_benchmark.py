@@ -1,4 +1,4 @@
-"""The benchmark of the stack measures each container; its figures are not compared with times."""
+"""The benchmark of the stack measures each container. The tests do not check its times."""
 
 import pytest
 
@@ -53,5 +53,5 @@ def test_percents_are_of_the_time_between_two_samples() -> None:
     ],
 )
 def test_a_share_above_its_limit_is_named(used: float, expected: list[str]) -> None:
-    """The benchmark prints the share that is above its limit, and then its exit code is 1."""
+    """The benchmark prints the share that is above its limit, and then exits with 1."""
     assert exceeded({"broker and all checks": used}) == expected

@@ -1,4 +1,4 @@
-"""Waiting for containers, which take longer than processes."""
+"""Waiting for containers, which are slower than processes."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -8,7 +8,7 @@ from tests.storage.waiting import wait_until
 _State = TypeVar("_State")
 #: Containers start Java and Spark, and other tests use the machine at the same time.
 _WAIT_SECONDS = 600.0
-#: A look starts several clients of Docker, which would keep a core busy.
+#: A poll starts several Docker clients, and more frequent polls would keep a core busy.
 _LONGEST_PAUSE_SECONDS = 1.0
 
 

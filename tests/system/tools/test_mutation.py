@@ -1,4 +1,4 @@
-"""Mutation tests: which mutants there are, what tests say about them, and the page of scores."""
+"""Mutation tests: the existing mutants, the mutants that tests kill, and the page of scores."""
 
 import subprocess
 import sys
@@ -37,7 +37,7 @@ def test_the_limit() -> None:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A project with one module, and a test that misses one bound."""
+    """Return a project with one module, and a test that misses one bound."""
     (tmp_path / "src").mkdir()
     (tmp_path / "src/small.py").write_text(_CODE)
     (tmp_path / "test_small.py").write_text(_TEST)
@@ -52,7 +52,7 @@ def _changes(project: Path, mutants: list[Mutant]) -> set[str]:
 
 
 def test_annotations_have_no_mutants(project: Path) -> None:
-    """Their mutants would fail at import, and say nothing about tests."""
+    """A mutant of an annotation would fail at import, so annotations do not have mutants."""
     mutants = mutants_of(project, "src/small.py")
     assert mutants == mutants_of(project, "src")
     changes = _changes(project, mutants)
@@ -62,7 +62,7 @@ def test_annotations_have_no_mutants(project: Path) -> None:
 
 @pytest.mark.slow
 def test_a_run_separates_what_tests_notice(project: Path) -> None:
-    """Only a mutant that a test fails for is killed, and the file keeps its code."""
+    """Only a mutant with a failing test is killed, and the file keeps its code."""
     by_change = {
         mutant.changed_lines(_CODE)[1]: mutant for mutant in mutants_of(project, "src/small.py")
     }
@@ -90,7 +90,7 @@ def test_a_run_separates_what_tests_notice(project: Path) -> None:
 
 @pytest.mark.slow
 def test_tests_that_fail_without_a_mutant_are_shown(project: Path) -> None:
-    """Each mutant would be killed by them."""
+    """A test that fails without a mutant is an error, because it would kill each mutant."""
     (project / "test_small.py").write_text(_TEST.replace("fits(4)", "fits(2)"))
     (mutant, *_) = mutants_of(project, "src/small.py")
     with pytest.raises(BaselineFails, match="assert not"):
@@ -117,7 +117,7 @@ def test_an_unknown_module_is_refused() -> None:
 
 
 def test_the_page_has_the_newest_scores() -> None:
-    """`./oriel test mutants` writes both."""
+    """`./oriel test mutants` writes the scores and the page."""
     assert PAGE.read_text() == page(scores())
 
 

@@ -23,7 +23,7 @@ from oriel.pipeline.plan import (
     record_sources,
 )
 from oriel.pipeline.state import open_segment
-from oriel.pipeline.tasks import FolderFiles, LocalRunner, SinkFiles, StoreWork, run_stages
+from oriel.pipeline.tasks import DirectoryFiles, LocalRunner, SinkFiles, StoreWork, run_stages
 from oriel.pipeline.testing.records import decoded
 from oriel.pipeline.testing.rows import FIXED_COLUMNS, StoreRows
 from oriel.pipeline.testing.steps import steps_for
@@ -177,7 +177,7 @@ def _record(entry: Entry) -> Record:
 
 
 @dataclass(frozen=True)
-class _NotingFiles(FolderFiles):
+class _NotingFiles(DirectoryFiles):
     """Files of states only: changed rows are noted."""
 
     changes: list[pa.Table] = field(default_factory=list)

@@ -19,15 +19,15 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows.aggregates import Aggregate, PartColumns, used_fields
+from oriel.pipeline.windows.aggregates import Aggregate, PartialAggregates, used_fields
 from oriel.pipeline.windows.arrays import (
     Flags,
     Ints,
     Ranges,
     Timeline,
     coded_keys,
-    heads,
     pair_order,
+    run_starts,
 )
 from oriel.pipeline.windows.definitions import FOREVER_MS, EmitStrategy, NoWindows, TimeWindows
 from oriel.pipeline.windows.engines.contract import EngineResult, WindowEngine
@@ -42,7 +42,7 @@ from oriel.pipeline.windows.records import (
 )
 
 #: A time bucket has as many windows as contain one record, divided by this number.
-_UNITS_OF_RECORD = 4
+_BUCKETS_PER_RECORD = 4
 
 
 class WindowGrid:
@@ -59,11 +59,11 @@ class WindowGrid:
         # The number of windows of one time bucket. The windows of a record are in at most five
         # buckets. With smaller buckets, a batch needs more look-ups, and with larger ones, it reads
         # more rows.
-        self._windows_of_unit = -(-self.of_record // _UNITS_OF_RECORD)
+        self._windows_per_bucket = -(-self.of_record // _BUCKETS_PER_RECORD)
 
-    def starts(self, number: Ints) -> Ints:
+    def starts(self, window_index: Ints) -> Ints:
         """Return the start of each window in milliseconds."""
-        return number * self.advance_ms
+        return window_index * self.advance_ms
 
     def ends(self, start_ms: Ints) -> Ints:
         """Return the end of the windows with these starts in milliseconds."""
@@ -71,16 +71,16 @@ class WindowGrid:
 
     def units(self, start_ms: Ints) -> Ints:
         """Return the time bucket of the windows with these starts."""
-        return start_ms // self.advance_ms // self._windows_of_unit
+        return start_ms // self.advance_ms // self._windows_per_bucket
 
     def touched_units(self, time_ms: Ints) -> Ranges:
         """Return the time buckets with the windows of each record."""
         first, last = self.first_windows(time_ms), self.last_windows(time_ms)
-        return Ranges(first // self._windows_of_unit, last // self._windows_of_unit + 1)
+        return Ranges(first // self._windows_per_bucket, last // self._windows_per_bucket + 1)
 
     def unit_last_ms(self, start_ms: Ints) -> Ints:
         """Return the greatest record time in the last window of each window's time bucket."""
-        last = (self.units(start_ms) + 1) * self._windows_of_unit - 1
+        last = (self.units(start_ms) + 1) * self._windows_per_bucket - 1
         return self.last_ms(self.starts(last))
 
     def last_ms(self, start_ms: Ints) -> Ints:
@@ -117,10 +117,10 @@ _START = pa.field("window_start_ms", pa.int64())
 
 #: Up to this average number of windows per row, rows are copied to their windows. With more
 #: windows, ``spread`` merges them.
-_COPIES = 16
+_MAX_COPIES = 16
 
 
-class _BatchParts(NamedTuple):
+class _BatchPartials(NamedTuple):
     """The partial aggregates that a batch adds to windows. A window can have several entries.
 
     Attributes:
@@ -181,7 +181,7 @@ class TimeWindowEngine(GridEngine):
         self.windows = windows
         self._grid = WindowGrid(windows)
         self._emit = emit
-        self._columns = PartColumns(aggregates, values, carried)
+        self._columns = PartialAggregates(aggregates, values, carried)
         self.aggregate_types = self._columns.aggregate_types
         self.record_schema = pa.schema(
             [*RECORD_FIELDS, *(carried or ()), *used_fields(aggregates, values)]
@@ -194,19 +194,19 @@ class TimeWindowEngine(GridEngine):
         batch = self._read(batch)
         (state_code, batch_code), keys = coded_keys(state["key"], batch["key"])
         parts = self._parts(batch, batch_code, keys)
-        is_touched_key = np.zeros(len(keys), dtype=np.bool_)
-        is_touched_key[parts.code] = True
-        touched = is_touched_key[state_code]
+        has_key_records = np.zeros(len(keys), dtype=np.bool_)
+        has_key_records[parts.code] = True
+        has_records = has_key_records[state_code]
         changed, unchanged = self._merged(
-            state.filter(pa.array(touched)), state_code[touched], parts
+            state.filter(pa.array(has_records)), state_code[has_records], parts
         )
-        rows = pa.concat_tables([state.filter(pa.array(~touched)), unchanged, changed])
+        rows = pa.concat_tables([state.filter(pa.array(~has_records)), unchanged, changed])
         is_changed = np.arange(len(rows)) >= len(rows) - len(changed)
         final = ~self._grid.is_open(np.asarray(rows["window_start_ms"]), close_ms)
         emitted = rows.filter(pa.array(self._emit.emits(is_changed, final)))
         return EngineResult(rows.filter(pa.array(~final)), self._changes(emitted, close_ms))
 
-    def _parts(self, batch: pa.Table, code: Ints, keys: pa.Array) -> _BatchParts:
+    def _parts(self, batch: pa.Table, code: Ints, keys: pa.Array) -> _BatchPartials:
         """Return the partial aggregates that the records add to their open windows."""
         time_ms, close_ms = np.asarray(batch["timestamp_ms"]), np.asarray(batch["close_ms"])
         # Ends ascend with the indices of windows, so a record is in all of its windows if and only
@@ -219,14 +219,14 @@ class TimeWindowEngine(GridEngine):
         in_time = ~partly_late
         shared = self._shared(batch.filter(pa.array(in_time)), code[in_time], keys)
         copied = self._copied(batch.filter(pa.array(partly_late)), code[partly_late], keys)
-        return _BatchParts(
+        return _BatchPartials(
             np.concatenate([shared.code, copied.code]),
             np.concatenate([shared.start_ms, copied.start_ms]),
             np.concatenate([shared.row, len(shared.table) + copied.row]),
             pa.concat_tables([shared.table, copied.table]),
         )
 
-    def _shared(self, batch: pa.Table, code: Ints, keys: pa.Array) -> _BatchParts:
+    def _shared(self, batch: pa.Table, code: Ints, keys: pa.Array) -> _BatchPartials:
         """Return the partial aggregates of records that are in all of their windows.
 
         Membership then depends on time only: each window contains a range of the records in the
@@ -238,7 +238,7 @@ class TimeWindowEngine(GridEngine):
         first, last = self._grid.first_windows(time_ms), self._grid.last_windows(time_ms)
         # Records of a run have the same key, first and last window, so they are in the same
         # windows.
-        begin = np.flatnonzero(heads(code, first, last))
+        begin = np.flatnonzero(run_starts(code, first, last))
         run_code, first, last = code[begin], first[begin], last[begin]
         # Within a key, first and last never decrease. If an earlier run has a window of this run,
         # the previous run also has it, up to its last window. Each run therefore lists only the
@@ -254,9 +254,9 @@ class TimeWindowEngine(GridEngine):
         )
         table = self._columns.of(batch.take(pa.array(order)), members)
         table = table.append_column("key", keys.take(pa.array(window_code)))
-        return _BatchParts(window_code, start_ms, np.arange(len(start_ms)), table)
+        return _BatchPartials(window_code, start_ms, np.arange(len(start_ms)), table)
 
-    def _copied(self, batch: pa.Table, code: Ints, keys: pa.Array) -> _BatchParts:
+    def _copied(self, batch: pa.Table, code: Ints, keys: pa.Array) -> _BatchPartials:
         """Return the partial aggregates of partly late records, which miss their first windows.
 
         With these records, the ranges of ``_shared`` would have holes. Records of a key with the
@@ -268,19 +268,21 @@ class TimeWindowEngine(GridEngine):
         first = self._grid.first_open_windows(time_ms, close_ms)
         last = self._grid.last_windows(time_ms)
         order = np.lexsort((*arrival_keys(batch), time_ms, first, last, code))
-        members = Ranges.of_runs(heads(code[order], first[order], last[order]))
+        members = Ranges.of_runs(run_starts(code[order], first[order], last[order]))
         begin = order[members.low]
         table = self._columns.of(batch.take(pa.array(order)), members)
         table = table.append_column("key", keys.take(pa.array(code[begin])))
         windows = Ranges(first[begin], last[begin] + 1)
-        if windows.sizes.sum() > _COPIES * len(begin):
-            codes, number, table = spread(self._columns, table, code[begin], windows)
-            return _BatchParts(codes, self._grid.starts(number), np.arange(len(number)), table)
+        if windows.sizes.sum() > _MAX_COPIES * len(begin):
+            codes, window_index, table = spread(self._columns, table, code[begin], windows)
+            return _BatchPartials(
+                codes, self._grid.starts(window_index), np.arange(len(window_index)), table
+            )
         row = windows.owners
-        return _BatchParts(code[begin][row], self._grid.starts(windows.rows()[1]), row, table)
+        return _BatchPartials(code[begin][row], self._grid.starts(windows.rows()[1]), row, table)
 
     def _merged(
-        self, state: pa.Table, state_code: Ints, parts: _BatchParts
+        self, state: pa.Table, state_code: Ints, parts: _BatchPartials
     ) -> tuple[pa.Table, pa.Table]:
         """Merge rows of the state and the batch by window. Return (changed, unchanged) rows."""
         names = [name for name in self.state_schema.names if name != _START.name]
@@ -289,7 +291,7 @@ class TimeWindowEngine(GridEngine):
         code = np.concatenate([state_code, parts.code])
         start_ms = np.concatenate([np.asarray(state["window_start_ms"]), parts.start_ms])
         order = pair_order(code, start_ms)
-        windows = Ranges.of_runs(heads(code[order], start_ms[order]))
+        windows = Ranges.of_runs(run_starts(code[order], start_ms[order]))
         is_changed = windows.any_of(order >= len(state))
         # The state has each window once, so an unchanged window is a run of one row.
         unchanged = state.take(pa.array(order[windows.low[~is_changed]]))

@@ -24,22 +24,22 @@ from oriel.pipeline.windows.arrays import (
     Ints,
     Ranges,
     coded_keys,
-    heads,
     lexsort,
     range_extremes,
+    run_starts,
 )
 from oriel.pipeline.windows.definitions import EmitStrategy, NoWindows, TimeWindows
 from oriel.pipeline.windows.engines.contract import EngineResult
 from oriel.pipeline.windows.engines.grid.declarative import GridEngine, WindowGrid
-from oriel.pipeline.windows.engines.grid.partitions import PartitionParts
+from oriel.pipeline.windows.engines.grid.partitions import PartitionAggregates
 from oriel.pipeline.windows.engines.operator import Times
 from oriel.pipeline.windows.functions import (
     Compilation,
-    CompiledFold,
-    Fold,
+    CompiledFunctions,
     Rejected,
-    fold_fields,
-    fold_values,
+    UserFunctions,
+    function_fields,
+    function_values,
     merged_in_order,
     rejected_table,
 )
@@ -47,11 +47,11 @@ from oriel.pipeline.windows.records import (
     NOTHING_OBSERVED_MS,
     NULL_VALUE,
     RECORD_FIELDS,
+    are_retractions,
     arrival_keys,
     changed_rows,
     greatest_ms,
     rows_schema,
-    takes_away,
     update_keys,
 )
 
@@ -59,7 +59,7 @@ from oriel.pipeline.windows.records import (
 _Window = tuple[int, int]
 
 
-class _Part(NamedTuple):
+class _PartitionAggregate(NamedTuple):
     """The partial aggregate of a window and partition. It is ``None`` if this batch removed it."""
 
     aggregate: Any
@@ -67,10 +67,10 @@ class _Part(NamedTuple):
 
 
 #: The partial aggregates of each window by their partition (``Fold.fold_partition``).
-_Windows = dict[_Window, dict[int, _Part]]
+_Windows = dict[_Window, dict[int, _PartitionAggregate]]
 
 
-class TimeFoldEngine(GridEngine):
+class TimeFunctionsEngine(GridEngine):
     """An aggregation by functions of a user over tumbling, hopping or no windows."""
 
     compilation: Compilation
@@ -78,7 +78,7 @@ class TimeFoldEngine(GridEngine):
     def __init__(
         self,
         windows: TimeWindows | NoWindows,
-        fold: Fold,
+        fold: UserFunctions,
         values: pa.Schema,
         carried: pa.Schema | None = None,
         *,
@@ -93,7 +93,7 @@ class TimeFoldEngine(GridEngine):
         self._values = values
         self._carried_names = [] if carried is None else carried.names
         self.aggregate_types = dict(fold.types)
-        self.record_schema = pa.schema([*RECORD_FIELDS, *(carried or ()), *fold_fields(values)])
+        self.record_schema = pa.schema([*RECORD_FIELDS, *(carried or ()), *function_fields(values)])
         window_part = pa.schema([("window_start_ms", pa.int64()), ("partition", pa.int32())])
         self.state_schema = rows_schema(window_part, carried or (), pa.schema(fold.types))
 
@@ -103,9 +103,9 @@ class TimeFoldEngine(GridEngine):
         batch = self._read(batch)
         (state_code, code), keys = coded_keys(state["key"], batch["key"])
         final_now = ~self._grid.is_open(np.asarray(state["window_start_ms"]), close_ms)
-        touched = np.isin(state_code, code) | final_now
-        before = PartitionParts.of_state(
-            state.filter(pa.array(touched)), state_code[touched], list(self._fold.types)
+        working_set = np.isin(state_code, code) | final_now
+        before = PartitionAggregates.of_state(
+            state.filter(pa.array(working_set)), state_code[working_set], list(self._fold.types)
         )
         parts, rejected = self._added(before, batch, code, keys)
         # The carried columns belong to the key, so every row of a key has them.
@@ -129,7 +129,7 @@ class TimeFoldEngine(GridEngine):
         accepted[[row for row, _ in rejected]] = False
         last = self._grid.last_windows(np.asarray(batch["timestamp_ms"])[accepted])
         return EngineResult(
-            pa.concat_tables([state.filter(pa.array(~touched)), kept_rows]),
+            pa.concat_tables([state.filter(pa.array(~working_set)), kept_rows]),
             self._changes(parts, keys, close_ms),
             rejected=rejected_table(batch, rejected),
             # With on_window_close, only final windows are emitted, and they are never removed.
@@ -139,8 +139,8 @@ class TimeFoldEngine(GridEngine):
         )
 
     def _added(
-        self, before: PartitionParts, batch: pa.Table, code: Ints, keys: pa.Array
-    ) -> tuple[PartitionParts, list[tuple[int, str]]]:
+        self, before: PartitionAggregates, batch: pa.Table, code: Ints, keys: pa.Array
+    ) -> tuple[PartitionAggregates, list[tuple[int, str]]]:
         """Add the records of a batch to the partial aggregates of their keys.
 
         Returns the partial aggregates, and the rows of rejected records with the reason.
@@ -168,13 +168,13 @@ class TimeFoldEngine(GridEngine):
 
     def _added_by_runs(
         self,
-        compiled: CompiledFold,
-        before: PartitionParts,
+        compiled: CompiledFunctions,
+        before: PartitionAggregates,
         rows: Ints,
         batch: pa.Table,
         code: Ints,
         keys: pa.Array,
-    ) -> tuple[PartitionParts, Flags]:
+    ) -> tuple[PartitionAggregates, Flags]:
         """Add rows of the batch by the compiled loop, and return for each key if it was skipped."""
         time_ms, close_ms, partition = (
             np.asarray(batch[name])[rows] for name in ("timestamp_ms", "close_ms", "partition")
@@ -182,12 +182,12 @@ class TimeFoldEngine(GridEngine):
         first_open = self._grid.first_open_windows(time_ms, close_ms)
         windows = Ranges(first_open, self._grid.last_windows(time_ms) + 1)
         record, number = windows.owners, windows.rows()[1]
-        places = self._fold.fold_partitions(partition)[record], number, code[rows][record]
+        places = self._fold.aggregation_groups(partition)[record], number, code[rows][record]
         arrival = (numbers[rows][record] for numbers in arrival_keys(batch))
         order = lexsort((*arrival, *places))
         record = record[order]
         partition, number, own_code = (numbers[order] for numbers in places)
-        runs = Ranges.of_runs(heads(partition, number, own_code))
+        runs = Ranges.of_runs(run_starts(partition, number, own_code))
         begin = runs.low
         newest_ms = np.maximum.reduceat(time_ms[record], begin) if len(begin) else begin
         places = partition[begin], self._grid.starts(number[begin]), own_code[begin]
@@ -195,7 +195,7 @@ class TimeFoldEngine(GridEngine):
         # A run continues the partial aggregate of the same key, window and partition in the state.
         both = [np.concatenate(own) for own in zip(before.places, places, strict=True)]
         order = lexsort(both)
-        same = Ranges.of_runs(heads(*(numbers[order] for numbers in both)))
+        same = Ranges.of_runs(run_starts(*(numbers[order] for numbers in both)))
         first, last = order[same.low], order[same.high - 1]
         start = np.full(len(begin), -1, dtype=np.int64)
         start[last[first != last] - len(before)] = first[first != last]
@@ -209,7 +209,7 @@ class TimeFoldEngine(GridEngine):
         )  # fmt: skip
         changed = np.ones(len(begin), dtype=np.bool_)
         partition, start_ms, own_code = places
-        new = PartitionParts(
+        new = PartitionAggregates(
             own_code, start_ms, partition, newest_ms, known, changed, ~changed, folded.aggregates
         )
         skipped = np.zeros(len(keys), dtype=np.bool_)
@@ -217,8 +217,8 @@ class TimeFoldEngine(GridEngine):
         return before.followed_by(new).take(last), skipped
 
     def _added_by_records(
-        self, before: PartitionParts, rows: Ints, batch: pa.Table, code: Ints
-    ) -> tuple[PartitionParts, list[tuple[int, str]]]:
+        self, before: PartitionAggregates, rows: Ints, batch: pa.Table, code: Ints
+    ) -> tuple[PartitionAggregates, list[tuple[int, str]]]:
         """Call the aggregator for each row of ``rows`` and each open window.
 
         Returns the partial aggregates, and the rejected rows with the reason. If one call raises,
@@ -230,7 +230,9 @@ class TimeFoldEngine(GridEngine):
         for key, start, partition, time_ms, aggregate in zip(
             *columns, self._fold.read(before.aggregates), strict=True
         ):
-            windows.setdefault((key, start), {})[partition] = _Part(aggregate, time_ms)
+            windows.setdefault((key, start), {})[partition] = _PartitionAggregate(
+                aggregate, time_ms
+            )
         known = {(*window, own) for window, own_parts in windows.items() for own in own_parts}
         changed, rejected = self._apply(batch.take(pa.array(rows)), code[rows], windows)
         entries = [
@@ -241,7 +243,7 @@ class TimeFoldEngine(GridEngine):
         places = [entry[:3] for entry in entries]
         parts = [entry[3] for entry in entries]
         own_code, start_ms, own_partition = np.array(places, dtype=np.int64).reshape(-1, 3).T
-        after = PartitionParts(
+        after = PartitionAggregates(
             own_code,
             start_ms,
             own_partition,
@@ -269,31 +271,31 @@ class TimeFoldEngine(GridEngine):
         first_open = self._grid.first_open_windows(time_ms, close_ms)
         first_start_ms = self._grid.starts(first_open).tolist()
         last_start_ms = self._grid.starts(self._grid.last_windows(time_ms)).tolist()
-        values, codes = fold_values(batch, self._values), code.tolist()
+        values, codes = function_values(batch, self._values), code.tolist()
         names = ("key", "timestamp_ms", "input")
         keys, times, inputs = (batch[name].to_pylist() for name in names)
-        partitions = self._fold.fold_partitions(np.asarray(batch["partition"])).tolist()
+        partitions = self._fold.aggregation_groups(np.asarray(batch["partition"])).tolist()
         order = lexsort(arrival_keys(batch))
-        subtracts, completes = self._changes_in(batch, order)
+        is_retraction, completes_update = self._changes_in(batch, order)
         for row in order.tolist():
             timestamp_ms, partition = times[row], partitions[row]
-            new_parts: dict[_Window, _Part] = {}
+            new_parts: dict[_Window, _PartitionAggregate] = {}
             try:
                 starts = range(first_start_ms[row], last_start_ms[row] + 1, self._grid.advance_ms)
                 for start_ms in starts:
                     window = (codes[row], start_ms)
                     old = windows.get(window, {}).get(partition)
                     aggregate = None if old is None else old.aggregate
-                    if subtracts[row]:
+                    if is_retraction[row]:
                         result = self._fold.subtracted(keys[row], values[row], aggregate)
                     else:
                         result = self._fold.applied(inputs[row], keys[row], values[row], aggregate)
                     newest_ms = timestamp_ms
                     # After a removed row, the aggregate and its time start again. The exception is
                     # one update, whose subtractor removed the row before its adder.
-                    if old is not None and (aggregate is not None or completes[row]):
+                    if old is not None and (aggregate is not None or completes_update[row]):
                         newest_ms = max(old.timestamp_ms, timestamp_ms)
-                    new_parts[window] = _Part(result, newest_ms)
+                    new_parts[window] = _PartitionAggregate(result, newest_ms)
             except Rejected as error:
                 rejected.append((row, str(error)))
                 continue
@@ -311,17 +313,17 @@ class TimeFoldEngine(GridEngine):
         if self._fold.subtractor is None:
             none = [False] * len(batch)
             return none, none
-        old = takes_away(batch)
-        completes = np.zeros(len(batch), dtype=np.bool_)
+        old = are_retractions(batch)
+        completes_update = np.zeros(len(batch), dtype=np.bool_)
         (key_code,), _ = coded_keys(batch["key"])
-        is_same = ~heads(*(key[order] for key in (key_code, *update_keys(batch))))[1:]
-        completes[order[1:]] = is_same & old[order[:-1]] & ~old[order[1:]]
-        return old.tolist(), completes.tolist()
+        is_same = ~run_starts(*(key[order] for key in (key_code, *update_keys(batch))))[1:]
+        completes_update[order[1:]] = is_same & old[order[:-1]] & ~old[order[1:]]
+        return old.tolist(), completes_update.tolist()
 
-    def _changes(self, parts: PartitionParts, keys: pa.Array, close_ms: int) -> pa.Table:
+    def _changes(self, parts: PartitionAggregates, keys: pa.Array, close_ms: int) -> pa.Table:
         """Return the changed rows by key and start."""
         parts = parts.take(lexsort(parts.places))
-        windows = Ranges.of_runs(heads(parts.start_ms, parts.code))
+        windows = Ranges.of_runs(run_starts(parts.start_ms, parts.code))
         final = ~self._grid.is_open(parts.start_ms[windows.low], close_ms)
         # Only rows that can be emitted are evaluated, because the merger is code of the user.
         evaluated = self._emit.emits(windows.any_of(parts.changed), final)

@@ -11,7 +11,7 @@ _ARRAYS = ("code", "start_ms", "partition", "time_ms", "known", "changed", "remo
 
 
 @dataclass(frozen=True)
-class PartitionParts:
+class PartitionAggregates:
     """Aggregates of functions, one entry per key, window and partition.
 
     Attributes:
@@ -35,7 +35,7 @@ class PartitionParts:
     aggregates: pa.Table
 
     @classmethod
-    def of_state(cls, rows: pa.Table, code: Ints, columns: list[str]) -> "PartitionParts":
+    def of_state(cls, rows: pa.Table, code: Ints, columns: list[str]) -> "PartitionAggregates":
         """Return the partial aggregates of state rows, with the code of each key."""
         start_ms, partition, time_ms = (
             np.asarray(rows[name]).astype(np.int64)
@@ -52,19 +52,19 @@ class PartitionParts:
         """Partition, window and key, as sort keys with the most significant last."""
         return self.partition, self.start_ms, self.code
 
-    def take(self, rows: Ints) -> "PartitionParts":
+    def take(self, rows: Ints) -> "PartitionAggregates":
         """Return the entries with these indices."""
         columns = {name: getattr(self, name)[rows] for name in _ARRAYS}
-        return PartitionParts(**columns, aggregates=self.aggregates.take(pa.array(rows)))
+        return PartitionAggregates(**columns, aggregates=self.aggregates.take(pa.array(rows)))
 
-    def keep(self, chosen: Flags) -> "PartitionParts":
+    def keep(self, chosen: Flags) -> "PartitionAggregates":
         """Return the entries for which ``chosen`` is set."""
         return self.take(np.flatnonzero(chosen))
 
-    def followed_by(self, others: "PartitionParts") -> "PartitionParts":
+    def followed_by(self, others: "PartitionAggregates") -> "PartitionAggregates":
         """Return these entries, followed by others."""
         columns = {
             name: np.concatenate([getattr(self, name), getattr(others, name)]) for name in _ARRAYS
         }
         aggregates = pa.concat_tables([self.aggregates, others.aggregates])
-        return PartitionParts(**columns, aggregates=aggregates)
+        return PartitionAggregates(**columns, aggregates=aggregates)

@@ -3,12 +3,12 @@
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows.aggregates import PartColumns
-from oriel.pipeline.windows.arrays import Ints, Ranges, heads, pair_order
+from oriel.pipeline.windows.aggregates import PartialAggregates
+from oriel.pipeline.windows.arrays import Ints, Ranges, pair_order, run_starts
 
 
 def spread(
-    columns: PartColumns, rows: pa.Table, code: Ints, windows: Ranges
+    columns: PartialAggregates, rows: pa.Table, code: Ints, windows: Ranges
 ) -> tuple[Ints, Ints, pa.Table]:
     """Merge the rows of each window.
 
@@ -24,18 +24,18 @@ def spread(
     # A range of indices has at most two aligned blocks of each size. A row is added to its blocks.
     # The merged row of a block is added to both halves of the block, until a block is one window. A
     # row is therefore merged once per block, and a window once per size.
-    held, held_code = rows.slice(0, 0), np.zeros(0, dtype=np.int64)
-    held_block = held_code
+    block_rows, block_code = rows.slice(0, 0), np.zeros(0, dtype=np.int64)
+    block_index = block_code
     for level in reversed(range(windows.levels)):
         which, block = windows.blocks(level)
-        codes = np.concatenate([held_code, held_code, code[which]])
-        blocks = np.concatenate([2 * held_block, 2 * held_block + 1, block])
-        halves = np.arange(len(held))
-        source = np.concatenate([halves, halves, len(held) + which])
+        codes = np.concatenate([block_code, block_code, code[which]])
+        blocks = np.concatenate([2 * block_index, 2 * block_index + 1, block])
+        halves = np.arange(len(block_rows))
+        source = np.concatenate([halves, halves, len(block_rows) + which])
         order = pair_order(codes, blocks)
         codes, blocks = codes[order], blocks[order]
-        same = Ranges.of_runs(heads(codes, blocks))
-        together = pa.concat_tables([held, rows]).take(pa.array(source[order]))
-        held = columns.merged(together, same)
-        held_code, held_block = codes[same.low], blocks[same.low]
-    return held_code, held_block, held
+        same = Ranges.of_runs(run_starts(codes, blocks))
+        together = pa.concat_tables([block_rows, rows]).take(pa.array(source[order]))
+        block_rows = columns.merged(together, same)
+        block_code, block_index = codes[same.low], blocks[same.low]
+    return block_code, block_index, block_rows

@@ -9,7 +9,7 @@ the store (``linking``). The module ``engine`` has the steps of a batch. The fun
 """
 
 from oriel.pipeline.windows.engines.sessions.engine import SESSION_FIELDS, SessionWindowEngine
-from oriel.pipeline.windows.engines.sessions.functions import SessionFoldEngine
+from oriel.pipeline.windows.engines.sessions.functions import SessionFunctionEngine
 from oriel.pipeline.windows.engines.sessions.merging import (
     Arrival,
     PartitionSession,
@@ -24,7 +24,7 @@ __all__ = [
     "Arrival",
     "PartitionSession",
     "SessionBounds",
-    "SessionFoldEngine",
+    "SessionFunctionEngine",
     "SessionRecords",
     "SessionWindowEngine",
     "merge_in_arrival_order",

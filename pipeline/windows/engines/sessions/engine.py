@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows.aggregates import Aggregate, PartColumns, used_fields
-from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, coded_keys, heads
+from oriel.pipeline.windows.aggregates import Aggregate, PartialAggregates, used_fields
+from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, coded_keys, run_starts
 from oriel.pipeline.windows.definitions import EmitStrategy, SessionWindows
 from oriel.pipeline.windows.engines.contract import EngineResult, WindowEngine
 from oriel.pipeline.windows.engines.operator import Times
@@ -91,7 +91,7 @@ class SessionEngine(WindowEngine):
         self,
         windows: SessionWindows,
         kept: Iterable[pa.Field],
-        read: Iterable[pa.Field],
+        value_fields: Iterable[pa.Field],
         carried: Iterable[pa.Field] | None,
         *,
         emit: EmitStrategy,
@@ -101,7 +101,7 @@ class SessionEngine(WindowEngine):
         Args:
             windows: The definition of the windows.
             kept: The columns of the aggregates in the state.
-            read: The columns of the values that the engine reads.
+            value_fields: The columns of the values that the engine reads.
             carried: Columns of the key that the state keeps for the caller.
             emit: The emit strategy.
         """
@@ -109,7 +109,7 @@ class SessionEngine(WindowEngine):
         self._gap_ms = windows.inactivity_gap_ms
         self._carried = list(carried or ())
         self._emit = emit
-        self.record_schema = pa.schema([*RECORD_FIELDS, *self._carried, *read])
+        self.record_schema = pa.schema([*RECORD_FIELDS, *self._carried, *value_fields])
         self.state_schema = rows_schema(SESSION_FIELDS, self._carried, kept)
 
     @abstractmethod
@@ -142,7 +142,7 @@ class SessionEngine(WindowEngine):
 
         # A record joins only sessions of its own pair, so pairs without a record do not change.
         has_records = np.isin(state_pair, batch_pair)
-        pair_rows, untouched = (
+        pair_rows, without_records = (
             state.filter(pa.array(chosen)) for chosen in (has_records, ~has_records)
         )
         merged = self._merge(
@@ -165,14 +165,14 @@ class SessionEngine(WindowEngine):
         merged_rows = pa.table([rows[name] for name in names], schema=self.state_schema)
 
         after = StateRows(
-            pa.concat_tables([untouched, merged_rows]),
+            pa.concat_tables([without_records, merged_rows]),
             np.concatenate([state_code[~has_records], code]),
         )
-        touched = np.concatenate([np.zeros(len(untouched), dtype=np.bool_), merged.touched])
-        shrunk_keys = np.zeros(len(keys), dtype=np.bool_)
-        shrunk_keys[merged.shrunk_pairs // max(len(partitions), 1)] = True
+        touched = np.concatenate([np.zeros(len(without_records), dtype=np.bool_), merged.touched])
+        keys_with_removals = np.zeros(len(keys), dtype=np.bool_)
+        keys_with_removals[merged.shrunk_pairs // max(len(partitions), 1)] = True
         changes, is_final = self._changes(
-            StateRows(state, state_code), after, touched, shrunk_keys, keys, close_ms
+            StateRows(state, state_code), after, touched, keys_with_removals, keys, close_ms
         )
         return EngineResult(
             after.table.filter(pa.array(~is_final)),
@@ -188,16 +188,16 @@ class SessionEngine(WindowEngine):
         before: StateRows,
         after: StateRows,
         touched: Flags,
-        shrunk_keys: Flags,
+        keys_with_removals: Flags,
         keys: pa.Array,
         close_ms: int,
     ) -> tuple[pa.Table, Flags]:
         """Return the changed rows of the store, and which rows of ``after`` are of final sessions.
 
-        ``touched`` has a flag per row of ``after``, and ``shrunk_keys`` has a flag per key.
+        ``touched`` has a flag per row of ``after``, and ``keys_with_removals`` has a flag per key.
         """
         rule = self.windows.rule
-        touched_keys = shrunk_keys.copy()
+        touched_keys = keys_with_removals.copy()
         touched_keys[after.code[touched]] = True
         # A session ends with one of its partition sessions. It is final only if this one is closed.
         linked_keys = touched_keys.copy()
@@ -214,14 +214,17 @@ class SessionEngine(WindowEngine):
             # A session that grew or was merged has other bounds than its old row. The batch that
             # emits the new row also deletes the old row, as Kafka Streams sends tombstones
             # (semantics.md#4-4). A reader therefore always sees exactly one of the two rows.
-            known = linked_sessions(before, touched_keys)
-            if shrunk_keys.any():
-                changed |= shrunk_keys[sessions.code] & differ(sessions, known)
-            gone = known.keep(~are_among(known.bounds, sessions.bounds))
+            before_sessions = linked_sessions(before, touched_keys)
+            if keys_with_removals.any():
+                changed |= keys_with_removals[sessions.code] & differ(sessions, before_sessions)
+            removed = before_sessions.keep(~are_among(before_sessions.bounds, sessions.bounds))
             nulls = {
-                name: pa.nulls(len(gone), of_type) for name, of_type in self.aggregate_types.items()
+                name: pa.nulls(len(removed), of_type)
+                for name, of_type in self.aggregate_types.items()
             }
-            tables.append(_rows(keys, gone, nulls, deleted=np.ones(len(gone), dtype=np.bool_)))
+            tables.append(
+                _rows(keys, removed, nulls, deleted=np.ones(len(removed), dtype=np.bool_))
+            )
         emitted = self._emit.emits(changed, final)
         present = sessions.keep(emitted)
         aggregates = self._aggregates(
@@ -275,10 +278,10 @@ class SessionWindowEngine(SessionEngine):
         Raises:
             IllegalArgument: An aggregate reads an unknown column or a column of another type.
         """
-        self._parts = PartColumns(aggregates, values, carried)
+        self._parts = PartialAggregates(aggregates, values, carried)
         self.aggregate_types = self._parts.aggregate_types
-        read = used_fields(aggregates, values)
-        super().__init__(windows, self._parts.fields, read, carried, emit=emit)
+        value_fields = used_fields(aggregates, values)
+        super().__init__(windows, self._parts.fields, value_fields, carried, emit=emit)
 
     def _merge(
         self, state: pa.Table, old: SessionBounds, batch: pa.Table, records: SessionRecords
@@ -291,7 +294,7 @@ class SessionWindowEngine(SessionEngine):
         arrival = (key[accepted] for key in records.arrival_keys)
         order = np.lexsort((*arrival, records.time_ms[accepted], session))
         accepted, session = accepted[order], session[order]
-        runs = Ranges.of_runs(heads(session))
+        runs = Ranges.of_runs(run_starts(session))
         new = self._parts.of(batch.take(pa.array(accepted)), runs)
         # Each session has the rows of its old sessions, and at most one row of its new records.
         owner = np.concatenate([assigned.of_state_row, session[runs.low]])

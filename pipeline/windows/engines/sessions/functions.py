@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, heads, lexsort
+from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, lexsort, run_starts
 from oriel.pipeline.windows.definitions import EmitStrategy, SessionWindows
 from oriel.pipeline.windows.engines.sessions.engine import ON_UPDATE, MergedBatch, SessionEngine
 from oriel.pipeline.windows.engines.sessions.merging import (
@@ -32,9 +32,9 @@ from oriel.pipeline.windows.engines.sessions.merging import (
 )
 from oriel.pipeline.windows.functions import (
     Compilation,
-    Fold,
-    fold_fields,
-    fold_values,
+    UserFunctions,
+    function_fields,
+    function_values,
     merged_in_order,
     rejected_table,
 )
@@ -42,7 +42,7 @@ from oriel.pipeline.windows.records import NULL_VALUE, greatest_ms
 
 
 @dataclass(frozen=True)
-class _Looped:
+class _CompiledChains:
     """The chains that the compiled loop aggregated, with their first records and aggregates."""
 
     chains: Ints
@@ -51,7 +51,7 @@ class _Looped:
 
 
 @dataclass
-class _Called:
+class _CalledChains:
     """The results of the chains for which the functions were called. See ``ArrivalResult``."""
 
     sessions: list[PartitionSession] = field(default_factory=list)
@@ -60,7 +60,7 @@ class _Called:
     shrunk_pairs: list[int] = field(default_factory=list)
 
 
-class SessionFoldEngine(SessionEngine):
+class SessionFunctionEngine(SessionEngine):
     """Sessions with an aggregation by functions of a user."""
 
     compilation: Compilation
@@ -68,29 +68,31 @@ class SessionFoldEngine(SessionEngine):
     def __init__(
         self,
         windows: SessionWindows,
-        fold: Fold,
+        functions: UserFunctions,
         values: pa.Schema,
         carried: pa.Schema | None = None,
         *,
         emit: EmitStrategy = ON_UPDATE,
     ) -> None:
-        """Aggregate ``values`` by the functions of ``fold``. ``carried`` are columns of the key."""
-        self._fold = fold
-        self.compilation = Compilation.of(fold, values, "merge and aggregate")
+        """Aggregate ``values`` by ``functions``. ``carried`` are columns of the key."""
+        self._fold = functions
+        self.compilation = Compilation.of(functions, values, "merge and aggregate")
         self._values = values
-        self.aggregate_types = dict(fold.types)
-        super().__init__(windows, pa.schema(fold.types), fold_fields(values), carried, emit=emit)
+        self.aggregate_types = dict(functions.types)
+        super().__init__(
+            windows, pa.schema(functions.types), function_fields(values), carried, emit=emit
+        )
 
     def _merge(
         self, state: pa.Table, old: SessionBounds, batch: pa.Table, records: SessionRecords
     ) -> MergedBatch:
         """Add the records of each chain by the compiled loop, or by calls in their order."""
         chained = chained_sessions(old, records, self._gap_ms)
-        looped = self._looped(state, old, batch, records, chained)
+        compiled_chains = self._looped(state, old, batch, records, chained)
         is_called = np.zeros(len(chained.sessions), dtype=np.bool_)
         is_called[chained.of_record] = True
         unchanged = np.flatnonzero(~is_called[chained.of_state_row])
-        is_called[looped.chains] = False
+        is_called[compiled_chains.chains] = False
         called = self._called(state, old, batch, records, chained, is_called)
 
         accepted = np.ones(len(batch), dtype=np.bool_)
@@ -103,13 +105,17 @@ class SessionFoldEngine(SessionEngine):
             for session in called.sessions
         ]
         row_of = np.concatenate(
-            [unchanged, len(state) + looped.first_records, np.array(row_of_called, dtype=np.int64)]
+            [
+                unchanged,
+                len(state) + compiled_chains.first_records,
+                np.array(row_of_called, dtype=np.int64),
+            ]
         )
         carried = rows.take(pa.array(row_of))
         types = pa.schema(self._fold.types)
         aggregates = pa.concat_tables([
             state.select(types.names).take(pa.array(unchanged)),
-            looped.aggregates,
+            compiled_chains.aggregates,
             pa.table(
                 self._fold.columns([session.aggregate for session in called.sessions]), schema=types
             ),
@@ -117,8 +123,8 @@ class SessionFoldEngine(SessionEngine):
         is_unchanged = np.zeros(len(old), dtype=np.bool_)
         is_unchanged[unchanged] = True
         is_looped = np.zeros(len(chained.sessions), dtype=np.bool_)
-        is_looped[looped.chains] = True
-        touched = [bool(session.record_rows) for session in called.sessions]
+        is_looped[compiled_chains.chains] = True
+        has_new_record = [bool(session.record_rows) for session in called.sessions]
         return MergedBatch(
             sessions=old.keep(is_unchanged)
             .followed_by(chained.sessions.keep(is_looped))
@@ -129,8 +135,8 @@ class SessionFoldEngine(SessionEngine):
             }),
             touched=np.concatenate([
                 np.zeros(len(unchanged), dtype=np.bool_),
-                np.ones(len(looped.chains), dtype=np.bool_),
-                np.array(touched, dtype=np.bool_),
+                np.ones(len(compiled_chains.chains), dtype=np.bool_),
+                np.array(has_new_record, dtype=np.bool_),
             ]),
             late=np.array(called.late, dtype=np.int64),
             shrunk_pairs=np.array(called.shrunk_pairs, dtype=np.int64),
@@ -145,32 +151,32 @@ class SessionFoldEngine(SessionEngine):
         batch: pa.Table,
         records: SessionRecords,
         chained: ChainedSessions,
-    ) -> "_Looped":
+    ) -> "_CompiledChains":
         """Aggregate chains that are one session after each record by the compiled loop."""
         none = np.zeros(0, dtype=np.int64)
         types = pa.schema(self._fold.types)
         compiled = self.compilation.current
         if compiled is None:
-            return _Looped(none, none, types.empty_table())
+            return _CompiledChains(none, none, types.empty_table())
         is_single = single_sessions(old, records, chained, self._gap_ms)
         is_single[chained.of_record[np.asarray(batch[NULL_VALUE.name])]] = False
         rows = np.flatnonzero(is_single[chained.of_record])
         arrival = (key[rows] for key in records.arrival_keys)
         rows = rows[lexsort((*arrival, chained.of_record[rows]))]
         chain = chained.of_record[rows]
-        runs = Ranges.of_runs(heads(chain))
+        runs = Ranges.of_runs(run_starts(chain))
         first, chain = rows[runs.low], chain[runs.low]
         old_row = np.full(len(chained.sessions), -1, dtype=np.int64)
         old_row[chained.of_state_row] = np.arange(len(old))
-        folded = compiled.folded(
+        results = compiled.folded(
             batch.select(compiled.columns).take(pa.array(rows)),
             runs.sizes,
             batch["key"].take(pa.array(first)),
             state.select(types.names),
             old_row[chain],
         )
-        done = ~folded.skipped
-        return _Looped(chain[done], first[done], folded.aggregates.filter(pa.array(done)))
+        done = ~results.skipped
+        return _CompiledChains(chain[done], first[done], results.aggregates.filter(pa.array(done)))
 
     def _called(
         self,
@@ -180,7 +186,7 @@ class SessionFoldEngine(SessionEngine):
         records: SessionRecords,
         chained: ChainedSessions,
         is_called: Flags,
-    ) -> "_Called":
+    ) -> "_CalledChains":
         """Call the functions for each record of the chosen chains."""
         state_rows = np.flatnonzero(is_called[chained.of_state_row])
         read = self._fold.read(state.take(pa.array(state_rows)))
@@ -188,7 +194,7 @@ class SessionFoldEngine(SessionEngine):
         sessions_of = old.sessions_by(chained.of_state_row, state_rows, aggregates)
         rows = np.flatnonzero(is_called[chained.of_record])
         aggregate_of = self._aggregate_of(batch, rows)
-        called = _Called()
+        called = _CalledChains()
         for chain, arrivals in records.in_arrival_order_by(chained.of_record, rows):
             result = merge_in_arrival_order(
                 sessions_of.get(chain, []), arrivals, self._gap_ms, aggregate_of
@@ -204,7 +210,7 @@ class SessionFoldEngine(SessionEngine):
         """Return the function that aggregates joined sessions and a record of ``rows``."""
         chosen = batch.take(pa.array(rows))
         columns = (chosen["input"].to_pylist(), chosen["key"].to_pylist())
-        fields = zip(*columns, fold_values(chosen, self._values), strict=True)
+        fields = zip(*columns, function_values(chosen, self._values), strict=True)
         fields_of = dict(zip(rows.tolist(), fields, strict=True))
 
         def aggregate_of(joined: Sequence[PartitionSession], record: Arrival) -> Any:

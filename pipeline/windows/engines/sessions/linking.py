@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, heads
+from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, run_starts
 from oriel.pipeline.windows.engines.sessions.merging import overlapping
 
 
@@ -89,15 +89,15 @@ def linked_sessions(state: StateRows, chosen_keys: Flags) -> StoreSessions:
     )
 
 
-def differ(sessions: StoreSessions, known: StoreSessions) -> Flags:
-    """Return which sessions after a batch are not among the ``known`` sessions before it.
+def differ(sessions: StoreSessions, before: StoreSessions) -> Flags:
+    """Return which sessions after a batch are not among the ``before`` sessions before it.
 
     This is for sessions without a new record. Their partition sessions existed before the batch
     with the same intervals, so they were in one session. If that session had the same bounds and
     the same number of partition sessions, it is unchanged.
     """
-    counted, known_counted = ((*s.bounds, s.ranges.sizes) for s in (sessions, known))
-    return ~are_among(counted, known_counted)
+    bounds_and_sizes, known_counted = ((*s.bounds, s.ranges.sizes) for s in (sessions, before))
+    return ~are_among(bounds_and_sizes, known_counted)
 
 
 def are_among(rows: Sequence[Ints], others: Sequence[Ints]) -> Flags:
@@ -106,7 +106,7 @@ def are_among(rows: Sequence[Ints], others: Sequence[Ints]) -> Flags:
     # The sort is stable, and the others are first. A run of equal rows that contains one of the
     # others therefore starts with it.
     order = np.lexsort(columns[::-1])
-    head = heads(*(column[order] for column in columns))
+    head = run_starts(*(column[order] for column in columns))
     run = np.cumsum(head) - 1
     among = np.empty(len(order), dtype=np.bool_)
     among[order] = (order[head] < len(others[0]))[run]

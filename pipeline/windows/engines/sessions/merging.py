@@ -27,9 +27,9 @@ from oriel.pipeline.windows.arrays import (
     Flags,
     Ints,
     Ranges,
-    heads,
     lexsort,
     pair_order,
+    run_starts,
     running_max,
 )
 from oriel.pipeline.windows.definitions import SessionWindows
@@ -175,7 +175,7 @@ class SessionRecords:
         """
         rows = rows[np.lexsort((*(key[rows] for key in self.arrival_keys), group[rows]))]
         columns = (self.pair, self.time_ms, self.reach_ms, self.is_open_alone)
-        for low, high in Ranges.of_runs(heads(group[rows])).pairs():
+        for low, high in Ranges.of_runs(run_starts(group[rows])).pairs():
             chosen = rows[low:high]
             numbers = (column[chosen].tolist() for column in columns)
             yield (
@@ -215,15 +215,15 @@ def assign_records(old: SessionBounds, records: SessionRecords, gap_ms: int) -> 
     # If two old sessions are within the gap of each other, one was closed when a record older than
     # the grace created or extended the other one. It is frozen, but a chain would join both. Such a
     # chain is *crowded*.
-    order, crowds = overlapping(old.pair, old.start_ms - gap_ms, old.end_ms)
-    is_ordered = np.zeros(len(chained), dtype=np.bool_)
-    is_ordered[of_record[records.is_behind_grace]] = True
-    is_ordered[of_state_row[order[(crowds.sizes > 1)[crowds.owners]]]] = True
-    if not is_ordered.any():
+    order, old_groups = overlapping(old.pair, old.start_ms - gap_ms, old.end_ms)
+    needs_arrival_order = np.zeros(len(chained), dtype=np.bool_)
+    needs_arrival_order[of_record[records.is_behind_grace]] = True
+    needs_arrival_order[of_state_row[order[(old_groups.sizes > 1)[old_groups.owners]]]] = True
+    if not needs_arrival_order.any():
         return AssignedSessions(chained, of_record, of_state_row)
 
-    state_rows = np.flatnonzero(is_ordered[of_state_row])
-    rows = np.flatnonzero(is_ordered[of_record])
+    state_rows = np.flatnonzero(needs_arrival_order[of_state_row])
+    rows = np.flatnonzero(needs_arrival_order[of_record])
     sessions_of = old.sessions_by(of_state_row, state_rows)
     sessions: list[PartitionSession] = []
     for chain, arrivals in records.in_arrival_order_by(of_record, rows):
@@ -231,14 +231,16 @@ def assign_records(old: SessionBounds, records: SessionRecords, gap_ms: int) -> 
     # A crowded chain without a record does not change.
     sessions += [session for untouched in sessions_of.values() for session in untouched]
     # Their indices are after the indices of the chained sessions. Late records keep -1.
-    number = np.cumsum(~is_ordered) - 1
+    number = np.cumsum(~needs_arrival_order) - 1
     of_record, of_state_row = number[of_record], number[of_state_row]
     of_record[rows] = -1
     ordered = SessionBounds.of_sessions(sessions)
-    for session_number, session in enumerate(sessions, start=int((~is_ordered).sum())):
+    for session_number, session in enumerate(sessions, start=int((~needs_arrival_order).sum())):
         of_record[session.record_rows] = session_number
         of_state_row[session.state_rows] = session_number
-    return AssignedSessions(chained.keep(~is_ordered).followed_by(ordered), of_record, of_state_row)
+    return AssignedSessions(
+        chained.keep(~needs_arrival_order).followed_by(ordered), of_record, of_state_row
+    )
 
 
 @dataclass(frozen=True)
@@ -252,20 +254,22 @@ class ChainedSessions:
 
 def chained_sessions(old: SessionBounds, records: SessionRecords, gap_ms: int) -> ChainedSessions:
     """Return each chain of sessions and records as a session. A record is the interval [t, t]."""
-    alone = SessionBounds(records.pair, records.time_ms, records.time_ms, records.reach_ms)
-    every = old.followed_by(alone)
+    single_records = SessionBounds(records.pair, records.time_ms, records.time_ms, records.reach_ms)
+    old_and_records = old.followed_by(single_records)
     # Two intervals are within the gap if and only if they overlap with both starts moved by the
     # gap.
-    order, chains = overlapping(every.pair, every.start_ms - gap_ms, every.end_ms)
+    order, chains = overlapping(
+        old_and_records.pair, old_and_records.start_ms - gap_ms, old_and_records.end_ms
+    )
     number = np.empty(len(order), dtype=np.int64)
     number[order] = chains.owners
     first = order[chains.low]
     sessions = SessionBounds(
-        pair=every.pair[first],
-        start_ms=every.start_ms[first],
-        end_ms=np.maximum.reduceat(every.end_ms[order], chains.low),
+        pair=old_and_records.pair[first],
+        start_ms=old_and_records.start_ms[first],
+        end_ms=np.maximum.reduceat(old_and_records.end_ms[order], chains.low),
         # The reach of a session is the least reach of its records.
-        reach_ms=np.minimum.reduceat(every.reach_ms[order], chains.low),
+        reach_ms=np.minimum.reduceat(old_and_records.reach_ms[order], chains.low),
     )
     of_state_row, of_record = np.split(number, [len(old)])
     return ChainedSessions(sessions, of_state_row, of_record)
@@ -292,7 +296,7 @@ def single_sessions(
     order = lexsort((*arrival, is_record.astype(np.int64), chain))
     chain, low_ms, high_ms = chain[order], low_ms[order], high_ms[order]
     is_record = is_record[order]
-    head = heads(chain)
+    head = run_starts(chain)
     # The session of the earlier ones goes from their least start to their greatest end.
     end_ms, start_ms = running_max(high_ms, head), -running_max(-low_ms, head)
     is_apart = np.zeros(len(chain), dtype=np.bool_)
@@ -358,7 +362,7 @@ def merge_in_arrival_order(
                 continue
         by_end.remove(joined)
         if aggregate_of is None or aggregate is not None:
-            by_end.add(_hull(joined, record, aggregate))
+            by_end.add(_merged_session(joined, record, aggregate))
         elif joined:
             result.removed_any = True
     return result
@@ -379,7 +383,7 @@ class _SessionsByEnd:
         # never decreases, so no later record finds such a session open. Results of a join can.
         self._nested_end_ms: float = -math.inf
         for index in range(1, len(self.sessions)):
-            self._note_nested(index)
+            self._update_nested_end(index)
 
     def within_reach(self, record: Arrival, gap_ms: int) -> list[PartitionSession]:
         """Return the sessions that the record joins, by end."""
@@ -399,10 +403,10 @@ class _SessionsByEnd:
         """Insert a session."""
         index = bisect_left(self.sessions, session.end_ms, key=_end_ms)
         self.sessions.insert(index, session)
-        self._note_nested(index)
-        self._note_nested(index + 1)
+        self._update_nested_end(index)
+        self._update_nested_end(index + 1)
 
-    def _note_nested(self, index: int) -> None:
+    def _update_nested_end(self, index: int) -> None:
         """Record whether the session at ``index`` starts before the previous session."""
         if 0 < index < len(self.sessions):
             before, session = self.sessions[index - 1], self.sessions[index]
@@ -418,7 +422,9 @@ def _end_ms(session: PartitionSession) -> int:
     return session.end_ms
 
 
-def _hull(joined: Sequence[PartitionSession], record: Arrival, aggregate: Any) -> PartitionSession:
+def _merged_session(
+    joined: Sequence[PartitionSession], record: Arrival, aggregate: Any
+) -> PartitionSession:
     """Return one session of all joined sessions and the record."""
     if not joined:
         time_ms = record.time_ms
@@ -447,7 +453,7 @@ def overlapping(code: Ints, low_ms: Ints, high_ms: Ints) -> tuple[Ints, Ranges]:
         first. The groups are sorted by code, then by time.
     """
     order = pair_order(code, low_ms)
-    head = heads(code[order])
+    head = run_starts(code[order])
     if len(order):
         # By ascending low, an interval overlaps an earlier one if and only if it starts at or
         # before the greatest earlier high.

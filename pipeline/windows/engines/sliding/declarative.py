@@ -38,19 +38,19 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows.aggregates import Aggregate, Members, of_pieces, used_fields
+from oriel.pipeline.windows.aggregates import Aggregate, Members, aggregates_of_pieces, used_fields
 from oriel.pipeline.windows.arrays import (
     Flags,
     Ints,
     Ranges,
     Timeline,
     coded_keys,
-    heads,
     pair_order,
+    run_starts,
 )
 from oriel.pipeline.windows.definitions import EmitStrategy, SlidingWindows
 from oriel.pipeline.windows.engines.contract import EngineResult, WindowEngine
-from oriel.pipeline.windows.engines.operator import Due, Times
+from oriel.pipeline.windows.engines.operator import Expiring, Times
 from oriel.pipeline.windows.engines.sliding.members import SlidingEntries, WindowMembers, covered
 from oriel.pipeline.windows.records import (
     RECORD_FIELDS,
@@ -178,18 +178,18 @@ class SlidingWindowEngine(WindowEngine):
         """Return the end of the right window of each record, the last window that contains it."""
         return np.asarray(state["timestamp_ms"]) + 1 + self._difference_ms
 
-    def due(self, previous_close_ms: int, close_ms: int) -> Sequence[Due]:
+    def due(self, previous_close_ms: int, close_ms: int) -> Sequence[Expiring]:
         """Return the records whose right window or left window becomes final."""
         # No left window ends before D, so the left windows of early records close together.
         left_from_ms = previous_close_ms if previous_close_ms > self._difference_ms else 0
-        right = Due(previous_close_ms, close_ms, 0, 1)
+        right = Expiring(previous_close_ms, close_ms, 0, 1)
         if close_ms <= self._difference_ms:
             return (right,)
         # The time from a record, where its left window ends, to its ``due_ms``.
         until_due_ms = 1 + self._difference_ms
         # Records up to D are members and definers of the left window of an early record. It is in
         # bucket 0, and so is D.
-        return Due(left_from_ms + until_due_ms, close_ms + until_due_ms, -1, 0), right
+        return Expiring(left_from_ms + until_due_ms, close_ms + until_due_ms, -1, 0), right
 
     def _unit(self, time_ms: Ints) -> Ints:
         return time_ms // (self._difference_ms + 1)
@@ -223,7 +223,7 @@ class SlidingWindowEngine(WindowEngine):
         is_touched_key[records.code[records.new]] = True
         of_touched_key = is_touched_key[records.code]
 
-        def may_be_written(start_ms: Ints) -> Flags:
+        def can_be_emitted(start_ms: Ints) -> Flags:
             # A window that was final before this batch is frozen. Only ends are compared to find
             # the other windows that become final, which are few with a long time difference.
             end_ms = start_ms + self._difference_ms
@@ -235,12 +235,12 @@ class SlidingWindowEngine(WindowEngine):
         left_ms = np.maximum(records.time_ms - self._difference_ms, 0)
         # A window that is closed when its definer arrives is not created. The test depends only on
         # the record, so all later batches have the same result.
-        left_is_made = self._rule.is_open(left_ms + self._difference_ms, records.close_ms)
+        creates_left = self._rule.is_open(left_ms + self._difference_ms, records.close_ms)
         # A right window needs no test. When the record was accepted, t + D >= c was true
         # (semantics.md#0-3), so t + 1 + D >= c. Kafka Streams also has no test.
         right_ms = records.time_ms + 1
-        by_left = np.flatnonzero(left_is_made & may_be_written(left_ms))
-        by_right = np.flatnonzero(may_be_written(right_ms))
+        by_left = np.flatnonzero(creates_left & can_be_emitted(left_ms))
+        by_right = np.flatnonzero(can_be_emitted(right_ms))
         definer = np.concatenate([by_left, by_right])
         start_ms = np.concatenate([left_ms[by_left], right_ms[by_right]])
         return _distinct(_Windows(records.code[definer], start_ms, ~records.new[definer]))
@@ -258,15 +258,19 @@ class SlidingWindowEngine(WindowEngine):
         end_ms = windows.start_ms + self._difference_ms
         # Records are sorted by key and time, so the records within the bounds are a range.
         in_bounds = timeline.within(windows.code, windows.start_ms, end_ms)
-        is_due = ~windows.known | ~self._rule.is_open(end_ms, close_ms)
+        must_be_emitted = ~windows.known | ~self._rule.is_open(end_ms, close_ms)
         # Windows without a record in their bounds, or without a new one, are dropped before members
         # are computed, because members are always within the bounds.
-        chosen = ~in_bounds.empty & (is_due | in_bounds.any_of(records.new))
-        windows, end_ms, is_due = windows.keep(chosen), end_ms[chosen], is_due[chosen]
+        chosen = ~in_bounds.empty & (must_be_emitted | in_bounds.any_of(records.new))
+        windows, end_ms, must_be_emitted = (
+            windows.keep(chosen),
+            end_ms[chosen],
+            must_be_emitted[chosen],
+        )
         entries = SlidingEntries.of(records.code, records.time_ms, records.close_ms, self._rule)
         members = WindowMembers.of(entries, windows.code, end_ms, in_bounds.keep(chosen))
         # A right window exists only with a member, and a new record in the bounds can be a hole.
-        chosen = (members.last_of() >= 0) & (is_due | (members.last_of(records.new) >= 0))
+        chosen = (members.last_of() >= 0) & (must_be_emitted | (members.last_of(records.new) >= 0))
         windows = windows.keep(chosen)
         changed = ChangedWindows(
             rows=records.table,
@@ -299,7 +303,7 @@ class SlidingWindowEngine(WindowEngine):
         if not holed.any():
             return columns
         own = members.keep(holed)
-        pieced = of_pieces(self._aggregates, rows, own.pieces(), own.listed())
+        pieced = aggregates_of_pieces(self._aggregates, rows, own.pieces(), own.listed())
         # Put the results of both kinds of windows in the order of the windows.
         place = np.empty(len(holed), dtype=np.int64)
         place[~holed] = np.arange(len(ranges.low))
@@ -326,6 +330,6 @@ def _distinct(windows: _Windows) -> _Windows:
     windows = _Windows(windows.code[order], windows.start_ms[order], windows.known[order])
     if not len(order):
         return windows
-    head = heads(windows.code, windows.start_ms)
+    head = run_starts(windows.code, windows.start_ms)
     known = np.logical_or.reduceat(windows.known, np.flatnonzero(head))
     return _Windows(windows.code[head], windows.start_ms[head], known)

@@ -29,9 +29,9 @@ from oriel.pipeline.windows.arrays import (
     Flags,
     Ints,
     Ranges,
-    heads,
     lexsort,
     range_extremes,
+    run_starts,
 )
 from oriel.pipeline.windows.definitions import EmitStrategy, SlidingWindows
 from oriel.pipeline.windows.engines.contract import EngineResult
@@ -44,11 +44,11 @@ from oriel.pipeline.windows.engines.sliding.declarative import (
 from oriel.pipeline.windows.engines.sliding.members import covered
 from oriel.pipeline.windows.functions import (
     Compilation,
-    Fold,
-    FoldedRuns,
     Rejected,
-    fold_fields,
-    fold_values,
+    RunAggregates,
+    UserFunctions,
+    function_fields,
+    function_values,
     in_partition_order,
     merged_in_order,
     rejected_table,
@@ -70,14 +70,14 @@ class _Member(NamedTuple):
 
 
 class _LeftOut(NamedTuple):
-    """A member on which the aggregator raised. ``behind_new``: True if it is after a new member."""
+    """A member on which the aggregator raised. ``after_new``: True if it is after a new member."""
 
     member: _Member
     error: str
-    behind_new: bool
+    after_new: bool
 
 
-class SlidingFoldEngine(SlidingWindowEngine):
+class SlidingFunctionEngine(SlidingWindowEngine):
     """An aggregation of sliding windows by functions of a user."""
 
     compilation: Compilation
@@ -85,20 +85,20 @@ class SlidingFoldEngine(SlidingWindowEngine):
     def __init__(
         self,
         windows: SlidingWindows,
-        fold: Fold,
+        functions: UserFunctions,
         values: pa.Schema,
         carried: pa.Schema | None = None,
         *,
         emit: EmitStrategy,
     ) -> None:
-        """Aggregate ``values`` by ``fold``. ``carried`` are columns of the record."""
+        """Aggregate ``values`` by ``functions``. ``carried`` are columns of the record."""
         super().__init__(windows, {}, values, carried, emit=emit)
-        self._fold = fold
-        self.compilation = Compilation.of(fold, values)
+        self._fold = functions
+        self.compilation = Compilation.of(functions, values)
         self._carried = list(carried or ())
         self._values = values
-        self.aggregate_types = dict(fold.types)
-        self.record_schema = pa.schema([*RECORD_FIELDS, *self._carried, *fold_fields(values)])
+        self.aggregate_types = dict(functions.types)
+        self.record_schema = pa.schema([*RECORD_FIELDS, *self._carried, *function_fields(values)])
         self.state_schema = self.record_schema
 
     def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> EngineResult:
@@ -120,11 +120,11 @@ class SlidingFoldEngine(SlidingWindowEngine):
     def _rejected(self, batch: pa.Table) -> list[tuple[int, str]]:
         """Return the rejected records with the reason. Each is tested with a new aggregate."""
         each = Ranges.of_each(len(batch))
-        skipped = np.flatnonzero(self._folded_runs(batch, each.low, each).skipped)
+        skipped = np.flatnonzero(self._compiled_runs(batch, each.low, each).skipped)
         batch = batch.take(pa.array(skipped))
         rejected = []
         inputs, keys = batch["input"].to_pylist(), batch["key"].to_pylist()
-        for number, value in enumerate(fold_values(batch, self._values)):
+        for number, value in enumerate(function_values(batch, self._values)):
             try:
                 self._fold.applied(inputs[number], keys[number], value, None)
             except Rejected as error:
@@ -144,9 +144,9 @@ class SlidingFoldEngine(SlidingWindowEngine):
         for pieces in changed.members.listed():
             place = np.searchsorted(in_bounds, pieces.row)
             place = place[lexsort((arrival[place], pieces.ranges.owners))]
-            folded, timestamp_ms = self._folded_windows(rows, place, pieces.ranges)
+            results, timestamp_ms = self._compiled_windows(rows, place, pieces.ranges)
             called = []
-            for number in np.flatnonzero(folded.skipped).tolist():
+            for number in np.flatnonzero(results.skipped).tolist():
                 members = members or self._members_of(rows, changed.new[in_bounds])
                 low, high = pieces.ranges.low[number], pieces.ranges.high[number]
                 own = [members[row] for row in place[low:high].tolist()]
@@ -159,8 +159,8 @@ class SlidingFoldEngine(SlidingWindowEngine):
                     bounds = f"[{changed.start_ms[window]}, {changed.end_ms[window]}]"
                     left_out.append((member.row, f"left out of the window {bounds}: {error}"))
             is_removed = np.zeros(len(timestamp_ms), dtype=np.bool_)
-            is_removed[folded.skipped] = [aggregate is None for aggregate in called]
-            tables.append(self._fold.replaced(folded.aggregates, folded.skipped, called))
+            is_removed[results.skipped] = [aggregate is None for aggregate in called]
+            tables.append(self._fold.replaced(results.aggregates, results.skipped, called))
             timestamps.append(timestamp_ms)
             removed.append(is_removed)
         aggregates = pa.concat_tables([pa.schema(self._fold.types).empty_table(), *tables])
@@ -171,9 +171,9 @@ class SlidingFoldEngine(SlidingWindowEngine):
             rejected_table(rows, left_out, self._carried),
         )
 
-    def _folded_windows(
+    def _compiled_windows(
         self, rows: pa.Table, place: Ints, windows: Ranges
-    ) -> tuple[FoldedRuns, Ints]:
+    ) -> tuple[RunAggregates, Ints]:
         """Aggregate each window by the compiled loop, and return the time of each window.
 
         The members of the windows are ``place[windows]`` of ``rows``, in the order of arrival. Each
@@ -183,30 +183,30 @@ class SlidingFoldEngine(SlidingWindowEngine):
             return skipped_runs(self._fold, len(windows.low)), np.zeros_like(windows.low)
         time_ms = range_extremes(np.asarray(rows["timestamp_ms"])[place], windows, np.maximum)
         owners = windows.owners
-        partition = self._fold.fold_partitions(np.asarray(rows["partition"]))[place]
+        partition = self._fold.aggregation_groups(np.asarray(rows["partition"]))[place]
         order = lexsort((partition, owners))
         place, owners, partition = place[order], owners[order], partition[order]
-        runs = Ranges.of_runs(heads(owners, partition))
-        folded = self._folded_runs(rows, place, runs)
-        own = Ranges.of_runs(heads(owners[runs.low]))
-        skipped = own.any_of(folded.skipped)
+        runs = Ranges.of_runs(run_starts(owners, partition))
+        results = self._compiled_runs(rows, place, runs)
+        own = Ranges.of_runs(run_starts(owners[runs.low]))
+        skipped = own.any_of(results.skipped)
         several = (own.sizes > 1) & ~skipped
         merged = merged_in_order(
             self._fold,
             rows["key"].take(pa.array(place[runs.low])),
             partition[runs.low].tolist(),
-            folded.aggregates,
+            results.aggregates,
             own.keep(several),
         )
-        aggregates = folded.aggregates.take(pa.array(own.low))
-        return FoldedRuns(self._fold.replaced(aggregates, several, merged), skipped), time_ms
+        aggregates = results.aggregates.take(pa.array(own.low))
+        return RunAggregates(self._fold.replaced(aggregates, several, merged), skipped), time_ms
 
-    def _folded_runs(self, rows: pa.Table, place: Ints, runs: Ranges) -> FoldedRuns:
+    def _compiled_runs(self, rows: pa.Table, place: Ints, runs: Ranges) -> RunAggregates:
         """Aggregate each run, ``place[runs]`` of ``rows``, from a new aggregate."""
         count, compiled = len(runs.low), self.compilation.current
         if compiled is None:
             return skipped_runs(self._fold, count)
-        folded = compiled.folded(
+        results = compiled.folded(
             rows.select(compiled.columns).take(pa.array(place)),
             runs.sizes,
             rows["key"].take(pa.array(place[runs.low])),
@@ -214,31 +214,33 @@ class SlidingFoldEngine(SlidingWindowEngine):
             np.full(count, -1),
         )
         is_null = np.asarray(rows[NULL_VALUE.name])[place]
-        return FoldedRuns(folded.aggregates, folded.skipped | runs.any_of(is_null))
+        return RunAggregates(results.aggregates, results.skipped | runs.any_of(is_null))
 
     def _members_of(self, rows: pa.Table, new: Flags) -> list[_Member]:
         """Return each row as a member, with the value as the functions see it."""
         columns = (rows[name].to_pylist() for name in ("key", "partition", "timestamp_ms", "input"))
-        values = fold_values(rows, self._values)
+        values = function_values(rows, self._values)
         fields = zip(*columns, values, new.tolist(), strict=True)
         return [_Member(row, *own) for row, own in enumerate(fields)]
 
     def _folded(self, members: Sequence[_Member]) -> tuple[Any, int, list[_LeftOut]]:
         """Return the aggregate of one window (or None), its time, and the members left out."""
-        parts, raised = self._fold_partitions(members)
+        parts, raised = self._aggregated_partitions(members)
         present = {
-            fold_partition: part for fold_partition, part in parts.items() if part[0] is not None
+            aggregation_partition: part
+            for aggregation_partition, part in parts.items()
+            if part[0] is not None
         }
         aggregate = in_partition_order(
             self._fold,
             members[0].key,
-            [(fold_partition, part[0]) for fold_partition, part in present.items()],
+            [(aggregation_partition, part[0]) for aggregation_partition, part in present.items()],
         )
         # A removed row has the time that it would have had (semantics.md#9).
         times_ms = [timestamp_ms for _, timestamp_ms in (present or parts).values()]
         return aggregate, max(times_ms, default=members[0].timestamp_ms), raised
 
-    def _fold_partitions(
+    def _aggregated_partitions(
         self, members: Sequence[_Member]
     ) -> tuple[dict[int, tuple[Any, int]], list[_LeftOut]]:
         """Call the aggregator. A null result restarts the aggregate and the time of a partition.
@@ -251,21 +253,23 @@ class SlidingFoldEngine(SlidingWindowEngine):
         raised: list[_LeftOut] = []
         partitions_with_new: set[int] = set()
         for member in members:
-            fold_partition, timestamp_ms = (
-                self._fold.fold_partition(member.partition),
+            aggregation_partition, timestamp_ms = (
+                self._fold.aggregation_group(member.partition),
                 member.timestamp_ms,
             )
-            aggregate, newest_ms = parts.get(fold_partition, (None, timestamp_ms))
+            aggregate, newest_ms = parts.get(aggregation_partition, (None, timestamp_ms))
             try:
                 result = self._fold.applied(member.input, member.key, member.value, aggregate)
             except Rejected as error:
-                raised.append(_LeftOut(member, str(error), fold_partition in partitions_with_new))
+                raised.append(
+                    _LeftOut(member, str(error), aggregation_partition in partitions_with_new)
+                )
                 continue
             if member.new:
-                partitions_with_new.add(fold_partition)
+                partitions_with_new.add(aggregation_partition)
             # After a removal, the aggregate and its time start again.
             newest_ms = timestamp_ms if aggregate is None else max(newest_ms, timestamp_ms)
-            parts[fold_partition] = (result, newest_ms)
+            parts[aggregation_partition] = (result, newest_ms)
         return parts, raised
 
     def _not_reported(self, raised: list[_LeftOut], members: Sequence[_Member]) -> list[_LeftOut]:
@@ -277,9 +281,11 @@ class SlidingFoldEngine(SlidingWindowEngine):
         that share one aggregate, can be between old members. The calls before an old member then
         differ, so the functions are called again for the old members alone.
         """
-        unsure = [left_out for left_out in raised if left_out.member.new or left_out.behind_new]
-        if all(left_out.member.new for left_out in unsure):
-            return unsure
-        _, raised_before = self._fold_partitions([member for member in members if not member.new])
+        candidates = [left_out for left_out in raised if left_out.member.new or left_out.after_new]
+        if all(left_out.member.new for left_out in candidates):
+            return candidates
+        _, raised_before = self._aggregated_partitions(
+            [member for member in members if not member.new]
+        )
         reported = {left_out.member.row for left_out in raised_before}
-        return [left_out for left_out in unsure if left_out.member.row not in reported]
+        return [left_out for left_out in candidates if left_out.member.row not in reported]

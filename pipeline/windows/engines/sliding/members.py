@@ -25,14 +25,14 @@ from oriel.pipeline.windows.arrays import (
     Ints,
     Ranges,
     Timeline,
-    heads,
     pair_order,
+    run_starts,
     running_max,
 )
 from oriel.pipeline.windows.definitions import WindowRule
 
 #: The number of records to list at a time.
-LISTED = 2**20
+LISTED_RECORDS = 2**20
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class WindowMembers:
             # The hole is the first record of the key that enters after the end of the window. It is
             # not before the bounds. A record is accepted only if t + D >= c (semantics.md#0-3), so
             # its entry is not after the end of a window that starts after the record.
-            highest_ms = running_max(entries.entry_ms, heads(entries.code))
+            highest_ms = running_max(entries.entry_ms, run_starts(entries.code))
             hole = np.minimum(hole, Timeline(entries.code, highest_ms).first_after(code, end_ms))
         return cls(entries, code, end_ms, in_bounds, hole)
 
@@ -131,14 +131,14 @@ class WindowMembers:
     def listed(self) -> Iterator[Pieces]:
         """Yield all members of the windows, in order, for some windows at a time.
 
-        The windows of one item have at most ``LISTED`` records in bounds, or the item is one
-        window. The members of all windows are therefore never in memory together.
+        The windows of one item have at most ``LISTED_RECORDS`` records in bounds, or the item is
+        one window. The members of all windows are therefore never in memory together.
         """
         end = self.in_bounds.sizes.cumsum()
         begin = 0
         while begin < len(end):
             listed = end[begin - 1] if begin else 0
-            stop = max(int(np.searchsorted(end, listed + LISTED, side="right")), begin + 1)
+            stop = max(int(np.searchsorted(end, listed + LISTED_RECORDS, side="right")), begin + 1)
             window = np.arange(begin, stop)
             in_bounds = Ranges(self.in_bounds.low[window], self.in_bounds.high[window])
             candidate, owner = in_bounds.rows()[1], in_bounds.owners
@@ -154,7 +154,7 @@ class WindowMembers:
         needs an array as long as the records.
         """
         rows = len(self.entries.code)
-        yield _filled(np.arange(len(self.hole)), np.arange(rows), self.front)
+        yield _non_empty(np.arange(len(self.hole)), np.arange(rows), self.front)
         holed = np.flatnonzero(self.holed)
         # A record after the hole has the same time or a later one, so its entry is not before the
         # time of the hole.
@@ -163,15 +163,15 @@ class WindowMembers:
             self.entries.timeline.first_at_or_after(self.code[holed], self.entries.time_ms[hole]),
             self._entered(holed),
         )
-        place, after = covered(rows, after)
-        row, place = self.entries.order[place], np.arange(len(place))
+        position, after = covered(rows, after)
+        row, position = self.entries.order[position], np.arange(len(position))
         for level in range(after.levels):
             which, block = after.blocks(level)
             # The rows of each block are in ascending order, so the rows after the hole are at its
             # end.
-            in_blocks = np.sort((place >> level) * rows + row)
+            in_blocks = np.sort((position >> level) * rows + row)
             low = np.searchsorted(in_blocks, block * rows + hole[which])
-            yield _filled(holed[which], in_blocks % rows, Ranges(low, (block + 1) << level))
+            yield _non_empty(holed[which], in_blocks % rows, Ranges(low, (block + 1) << level))
 
     def _entered(self, chosen: Flags | Ints) -> Ints:
         """Return how many rows of ``entries.order`` entered up to the end of each chosen window."""
@@ -184,11 +184,11 @@ def covered(length: int, ranges: Ranges) -> tuple[Ints, Ranges]:
     return np.flatnonzero(is_covered), ranges.among(is_covered)
 
 
-def _filled(window: Ints, row: Ints, ranges: Ranges) -> Pieces:
+def _non_empty(window: Ints, row: Ints, ranges: Ranges) -> Pieces:
     """Return the ranges that are not empty, and the rows that they cover."""
     filled = ~ranges.empty
-    place, ranges = covered(len(row), ranges.keep(filled))
-    return Pieces(window[filled], row[place], ranges)
+    position, ranges = covered(len(row), ranges.keep(filled))
+    return Pieces(window[filled], row[position], ranges)
 
 
 def _last_before(chosen: Flags, end: Ints) -> Ints:

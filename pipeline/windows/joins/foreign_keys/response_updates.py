@@ -9,9 +9,9 @@ from oriel.pipeline.windows.arrays import (
     Ints,
     Timeline,
     coded_keys,
-    heads,
-    places_in_runs,
-    tails,
+    positions_in_runs,
+    run_ends,
+    run_starts,
 )
 from oriel.pipeline.windows.definitions import LEFT, RIGHT
 from oriel.pipeline.windows.engines import Times
@@ -20,23 +20,23 @@ from oriel.pipeline.windows.joins.foreign_keys.subscriptions import (
     SubscribedTableEngine,
 )
 from oriel.pipeline.windows.joins.sides import (
+    INPUT_FIELDS,
     RESULT_FIELDS,
     SIDE,
-    SIDE_FIELDS,
     STREAM_TIME,
+    InputLogs,
+    InputRows,
     JoinResult,
-    SideLogs,
-    SideRows,
     split_by_key,
-    values_beside,
+    value_fields,
 )
 from oriel.pipeline.windows.records import (
     LINEAGE,
     NULL_VALUE,
-    PLACE_FIELDS,
+    RECORD_ID_FIELDS,
+    are_retractions,
     extended_by,
     lineage_fields,
-    takes_away,
     update_lineages,
     with_column,
     with_log,
@@ -70,7 +70,7 @@ class ResponseUpdatesEngine(SubscribedTableEngine):
         self,
         right: pa.Schema,
         carried: pa.Schema | None,
-        rows: tuple[SideRows, SideRows],
+        rows: tuple[InputRows, InputRows],
         *,
         is_filtered: bool = False,
     ) -> None:
@@ -87,14 +87,14 @@ class ResponseUpdatesEngine(SubscribedTableEngine):
             IllegalArgument: A column has a name that the join needs.
         """
         own = (*RESULT_FIELDS, SIDE, NULL_VALUE, SUBSCRIBER, LEAVES, SUBSCRIBED)
-        values = values_beside(own, carried, (right,))
+        values = value_fields(own, carried, (right,))
         beside = (*(carried or ()), SUBSCRIBER, *values)
         self._values = right.names
         self._is_filtered = is_filtered
-        self._logs = SideLogs([each.lineage for each in rows])
+        self._logs = InputLogs([each.lineage for each in rows])
         lineage = lineage_fields(self._logs.lineages)
-        self.record_schema = pa.schema([*SIDE_FIELDS, *lineage, NULL_VALUE, LEAVES, *beside])
-        self.state_schema = pa.schema([*PLACE_FIELDS[:2], SIDE, *beside])
+        self.record_schema = pa.schema([*INPUT_FIELDS, *lineage, NULL_VALUE, LEAVES, *beside])
+        self.state_schema = pa.schema([*RECORD_ID_FIELDS[:2], SIDE, *beside])
         self.result_schema = pa.schema([*RESULT_FIELDS, NULL_VALUE, SUBSCRIBED, *values])
 
     def whole(self, batch: pa.Table) -> pa.ChunkedArray:
@@ -118,7 +118,7 @@ class ResponseUpdatesEngine(SubscribedTableEngine):
         subscriptions = _Subscriptions.of(touched, old_code, messages, code[of_left], of_left)
 
         leaves = np.asarray(messages[LEAVES.name]).astype(np.bool_)
-        is_answered = leaves | ~takes_away(messages)
+        is_answered = leaves | ~are_retractions(messages)
         messages = messages.filter(pa.array(is_answered))
         answered, leaves = of_left[is_answered], leaves[is_answered]
         # A message is the old or the new row of an update of the left table.
@@ -164,7 +164,7 @@ class ResponseUpdatesEngine(SubscribedTableEngine):
         # Subscriptions are sorted by key and subscriber. One right row has a subscriber once.
         order = np.lexsort((hearer, listed))
         listed, hearer = listed[order], hearer[order]
-        return rows[listed], hearer, places_in_runs(heads(listed))
+        return rows[listed], hearer, positions_in_runs(run_starts(listed))
 
     def _responses(
         self,
@@ -207,7 +207,7 @@ class _RightRows:
         order = np.lexsort((since, code))
         self.rows, self.code, self.since = rows.take(pa.array(order)), code[order], since[order]
         self.has: Flags = ~np.asarray(self.rows[NULL_VALUE.name]).astype(np.bool_)
-        self._head = heads(self.code)
+        self._head = run_starts(self.code)
         self.had: Flags = np.append(False, self.has[:-1])[: len(self.has)] & ~self._head
         self._timeline = Timeline(self.code, self.since)
 
@@ -235,7 +235,7 @@ class _RightRows:
 
     def newest(self, schema: pa.Schema) -> pa.Table:
         """Return the last version of each key, if it is a row."""
-        return self.rows.filter(pa.array(tails(self._head) & self.has)).select(schema.names)
+        return self.rows.filter(pa.array(run_ends(self._head) & self.has)).select(schema.names)
 
 
 class _Subscriptions:
@@ -261,13 +261,13 @@ class _Subscriptions:
         old = np.flatnonzero(np.asarray(state[SIDE.name]) == LEFT)
         names = state.column_names
         rows = pa.concat_tables([state.take(pa.array(old)), messages.select(names)])
-        begins = np.concatenate([np.ones(len(old), dtype=np.bool_), ~takes_away(messages)])
+        begins = np.concatenate([np.ones(len(old), dtype=np.bool_), ~are_retractions(messages)])
         since = np.concatenate([np.full(len(old), _BEFORE), position])
         key_code = np.concatenate([old_code[old], code])
         (subscriber,), _ = coded_keys(rows[SUBSCRIBER.name])
         order = np.lexsort((since, subscriber, key_code))
         # A subscriber leaves a key before it subscribes to it again, so the next one ends it.
-        is_last = tails(heads(key_code[order], subscriber[order]))
+        is_last = run_ends(run_starts(key_code[order], subscriber[order]))
         end = np.where(is_last, _NEVER, np.roll(since[order], -1))
         is_begun = begins[order]
         chosen = order[is_begun]

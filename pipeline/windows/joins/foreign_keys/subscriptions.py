@@ -27,20 +27,20 @@ from oriel.pipeline.windows.arrays import Flags, Ints, coded_keys
 from oriel.pipeline.windows.definitions import RIGHT
 from oriel.pipeline.windows.engines import StateReader, Times
 from oriel.pipeline.windows.joins.sides import (
+    INPUT_FIELDS,
     RECORDS,
     RESULT_FIELDS,
     SIDE,
-    SIDE_FIELDS,
     TABLE_FIELDS,
+    InputRows,
     JoinEngine,
     JoinResult,
-    SideRows,
     TableRecords,
-    in_effect_order,
+    in_apply_order,
     split_by_key,
-    values_beside,
+    value_fields,
 )
-from oriel.pipeline.windows.joins.tables import LEFT_BEHIND, RESPONSES, WITH_ROW, WITHOUT_ROW
+from oriel.pipeline.windows.joins.tables import RESPONSES, UNSUBSCRIBED, WITH_ROW, WITHOUT_ROW
 from oriel.pipeline.windows.records import LINEAGE, NO_STREAM_TIME_MS, NULL_VALUE, encoded
 
 #: The right key that a left row references. Null: none.
@@ -66,7 +66,7 @@ class SubscriptionsEngine(JoinEngine):
 
     def __init__(self, carried: pa.Schema | None = None) -> None:
         beside = (NULL_VALUE, *(carried or ()), FOREIGN_KEY)
-        self.record_schema = pa.schema([*SIDE_FIELDS, *beside])
+        self.record_schema = pa.schema([*INPUT_FIELDS, *beside])
         self.state_schema = pa.schema([*TABLE_FIELDS, *(carried or ()), FOREIGN_KEY])
         self.result_schema = pa.schema([*RESULT_FIELDS, SUBSCRIBER])
 
@@ -147,7 +147,7 @@ class ResponsesEngine(SubscribedTableEngine):
     """
 
     def __init__(
-        self, right: pa.Schema, carried: pa.Schema | None = None, rows: SideRows = RECORDS
+        self, right: pa.Schema, carried: pa.Schema | None = None, rows: InputRows = RECORDS
     ) -> None:
         """Read a right table.
 
@@ -160,12 +160,12 @@ class ResponsesEngine(SubscribedTableEngine):
             IllegalArgument: A column has a name that the join needs.
         """
         own = (*RESULT_FIELDS, SIDE, NULL_VALUE, SUBSCRIBER)
-        values = values_beside(own, carried, (right,))
+        values = value_fields(own, carried, (right,))
         beside = (*(carried or ()), SUBSCRIBER, *values)
         self._values = right.names
-        self._tells_rows = rows.tell_rows
+        self._tells_rows = rows.are_table_updates
         order = dict.fromkeys((LINEAGE, *rows.order_fields))
-        self.record_schema = pa.schema([*SIDE_FIELDS, *order, NULL_VALUE, *beside])
+        self.record_schema = pa.schema([*INPUT_FIELDS, *order, NULL_VALUE, *beside])
         self.state_schema = pa.schema([*TABLE_FIELDS, SIDE, *beside])
         self.result_schema = pa.schema([*RESULT_FIELDS, *values])
 
@@ -185,7 +185,7 @@ class ResponsesEngine(SubscribedTableEngine):
         subscribers, rows = _by_side(state)
 
         if self._tells_rows:
-            rows, arrived = in_effect_order(rows, arrived)
+            rows, arrived = in_apply_order(rows, arrived)
         records = TableRecords.of(pa.concat_tables([rows, arrived.select(self.state_schema.names)]))
         newest = records.newest()
         before, counting = (
@@ -233,7 +233,7 @@ class ResponsesEngine(SubscribedTableEngine):
         zero = pa.repeat(0, len(subscribers))
         columns = {
             "key": subscribers, "timestamp_ms": none, "partition": zero, "offset": zero,
-            LINEAGE.name: encoded(np.full((len(subscribers), 1), LEFT_BEHIND)),
+            LINEAGE.name: encoded(np.full((len(subscribers), 1), UNSUBSCRIBED)),
             "stream_time_ms": none,
             **{n: pa.nulls(len(subscribers)) for n in self._values},
         }  # fmt: skip

@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.windows.arrays import Flags, Ints, coded_keys, heads, tails
+from oriel.pipeline.windows.arrays import Flags, Ints, coded_keys, run_ends, run_starts
 from oriel.pipeline.windows.definitions import LEFT, RIGHT
 from oriel.pipeline.windows.joins.changes import TableChangesEngine
 from oriel.pipeline.windows.joins.foreign_keys.response_updates import LEAVES, SUBSCRIBED
@@ -40,16 +40,16 @@ from oriel.pipeline.windows.joins.sides import (
     RESULT_FIELDS,
     SIDE,
     STREAM_TIME,
-    SideLogs,
-    SideRows,
+    InputLogs,
+    InputRows,
 )
 from oriel.pipeline.windows.joins.tables import TableJoin, has_joined_row
 from oriel.pipeline.windows.joins.updates import Histories, TableUpdatesEngine, Told
 from oriel.pipeline.windows.records import (
     LINEAGE,
     Lineage,
+    are_retractions,
     arrival_keys,
-    takes_away,
     update_keys,
     with_column,
 )
@@ -68,7 +68,7 @@ class SubscriptionUpdatesEngine(TableChangesEngine):
     # Another input of the join reads and counts the same records.
     counts_records = False
 
-    def __init__(self, carried: pa.Schema | None = None, rows: SideRows = RECORDS) -> None:
+    def __init__(self, carried: pa.Schema | None = None, rows: InputRows = RECORDS) -> None:
         """Read a table with the rows ``rows``. See ``JoinEngine`` for ``carried``."""
         super().__init__(LEFT, [pa.schema([FOREIGN_KEY])], carried, rows=[rows])
         # A join has one row of a key for all partitions.
@@ -85,11 +85,11 @@ class SubscriptionUpdatesEngine(TableChangesEngine):
         changes, tells = super()._results(histories, told)
         changes = changes.filter(changes[FOREIGN_KEY.name].is_valid())
         # Both changes of a record are adjacent, first the old row.
-        is_last = tails(heads(*update_keys(changes)))
+        is_last = run_ends(run_starts(*update_keys(changes)))
         columns = {
             "key": changes[FOREIGN_KEY.name],
             SUBSCRIBER.name: changes["key"],
-            LEAVES.name: pa.array(takes_away(changes) & is_last),
+            LEAVES.name: pa.array(are_retractions(changes) & is_last),
         }
         names = self.result_schema.names
         messages = [columns[name] if name in columns else changes[name] for name in names]
@@ -117,7 +117,7 @@ class ForeignUpdatesEngine(TableUpdatesEngine):
         how: Literal["inner", "left"],
         tables: tuple[pa.Schema, pa.Schema],
         carried: pa.Schema | None,
-        rows: tuple[SideRows, SideRows],
+        rows: tuple[InputRows, InputRows],
         naming_logs: int = 1,
     ) -> None:
         """Join the rows of a table with responses.
@@ -144,7 +144,7 @@ class ForeignUpdatesEngine(TableUpdatesEngine):
         )
         self._joined_schema = self.result_schema
 
-    def _side_logs(self, lineages: Sequence[Lineage]) -> SideLogs:
+    def _side_logs(self, lineages: Sequence[Lineage]) -> InputLogs:
         return _ForeignLogs(lineages, self._naming_logs)
 
     def _histories(self, old_rows: pa.Table, batch: pa.Table) -> Histories:
@@ -162,7 +162,7 @@ class ForeignUpdatesEngine(TableUpdatesEngine):
         _, *place = self._logs.effect_keys(histories.records)
         (key_code,), _ = coded_keys(histories.records["key"])
         of_place = [column[histories.new] for column in (key_code, *place)]
-        met = np.flatnonzero(answers & ~tails(heads(*of_place)))
+        met = np.flatnonzero(answers & ~run_ends(run_starts(*of_place)))
         before[:, met + 1] = before[:, met]
         return replace(histories, before=before, after=after)
 
@@ -180,9 +180,11 @@ class ForeignUpdatesEngine(TableUpdatesEngine):
         answers: Flags = (np.asarray(records[SIDE.name]) == RIGHT) & is_of_left
         return answers
 
-    def _told_by(self, histories: Histories, part: TableJoin | int, *, asked: bool) -> Told:
+    def _told_by(
+        self, histories: Histories, part: TableJoin | int, *, needs_old_rows: bool
+    ) -> Told:
         """Follow the instructions and times of Kafka's ``SubscriptionSendProcessorSupplier``."""
-        del part, asked
+        del part, needs_old_rows
         records, new = histories.records, histories.new
         times_ms = np.append(np.asarray(records["timestamp_ms"]), -1)
         had, has = histories.before >= 0, histories.after >= 0
@@ -207,7 +209,7 @@ class ForeignUpdatesEngine(TableUpdatesEngine):
 
 
 @dataclass(frozen=True)
-class _ForeignLogs(SideLogs):
+class _ForeignLogs(InputLogs):
     """The logs of a left and of a right table. See ``naming_logs`` of ``ForeignUpdatesEngine``."""
 
     naming_logs: int
