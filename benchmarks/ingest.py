@@ -92,7 +92,7 @@ def pipeline_query(
 ) -> tuple[StreamingQuery, PipelineRun]:
     """Start our pipeline over the log in ``folder``, to its end."""
     settings = RunSettings(folder / "data", "bench", trigger_ms=None, tasks=CORES)
-    run = PipelineRun(spark, what, EventLog(folder / "log", batch_bytes), settings)
+    run = PipelineRun.recover(spark, what, EventLog(folder / "log", batch_bytes), settings)
     return run.start(lambda _batch, _stores: None), run
 
 
@@ -180,7 +180,7 @@ def timed_freshness(spark: SparkSession, folder: Path) -> list[float]:
     """Return seconds from append to HTTP answer, for many records, at 1,000 records/s."""
     (folder / "log" / "events").mkdir(parents=True)
     settings = RunSettings(folder / "data", "bench", trigger_ms=200, tasks=CORES)
-    run = PipelineRun(spark, topology(10_000), EventLog(folder / "log"), settings)
+    run = PipelineRun.recover(spark, topology(10_000), EventLog(folder / "log"), settings)
     with _producing(folder / "log" / "events" / "0.jsonl") as append:
         query = run.start(lambda _batch, _stores: None)
         with serving(folder / "data") as client:

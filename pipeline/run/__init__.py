@@ -5,8 +5,9 @@ updated batch by batch until the end of the log (``--once``) or a signal, and a 
 expression fails on a record, the error names the store and the step.
 """
 
-from oriel.pipeline.run.query import PipelineRun, RunSettings
-from oriel.pipeline.run.spark_runner import SPARK_ERRORS, raise_failing_step
+from oriel.pipeline.run.batches import SPARK_ERRORS, raise_failing_step
+from oriel.pipeline.run.query import PipelineRun
+from oriel.pipeline.run.settings import RunSettings
 from oriel.pipeline.run.topology_file import load_topology
 from oriel.pipeline.run.topology_run import run_topology
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from oriel.pipeline.errors import InvalidKafkaOption, InvalidTopology, KafkaUnavailable
 from oriel.pipeline.language import Publication, Store
 from oriel.pipeline.plan import PreparedBatch, StorePlans, input_sources
-from oriel.pipeline.run.final_rows import rows_of_batch
+from oriel.pipeline.run.batches import rows_of_batch
 from oriel.pipeline.sinks import (
     Messages,
     TopicProducer,

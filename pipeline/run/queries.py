@@ -16,10 +16,11 @@ from pyspark.sql.streaming import StreamingQuery
 from oriel.pipeline.errors import KafkaUnavailable
 from oriel.pipeline.language import Topology
 from oriel.pipeline.plan import PreparedBatch
+from oriel.pipeline.run.batches import warm_up
 from oriel.pipeline.run.progress import Progress
-from oriel.pipeline.run.query import PipelineRun, RunSettings
+from oriel.pipeline.run.query import PipelineRun
 from oriel.pipeline.run.run_report import RunReport
-from oriel.pipeline.run.spark_runner import warm_up
+from oriel.pipeline.run.settings import RunSettings
 from oriel.pipeline.sources import Log
 from oriel.pipeline.spark import create_in_background, first_line
 from oriel.storage import DataLayout, say
@@ -83,7 +84,7 @@ class Queries:
             if self._settings.trigger_ms is not None:
                 timeout_seconds = inf
             batches, began = progress.batches, time.monotonic()
-            run = PipelineRun(self._spark, self._topology, self._log, self._settings)
+            run = PipelineRun.recover(self._spark, self._topology, self._log, self._settings)
             try:
                 query = _started(run, progress, report)
                 self._warm_up()
@@ -126,7 +127,7 @@ class Queries:
         """
         self._warm_up()
         if self._log_responds(stop, timeout_seconds) is not None:
-            PipelineRun(self._spark, self._topology, self._log, self._settings, stores).close()
+            PipelineRun.rebuild(self._spark, self._topology, self._log, self._settings, stores)
 
     def _warm_up(self) -> None:
         """Prepare later batches and later starts, which the first batch does not wait for."""
@@ -168,6 +169,6 @@ def _started(run: PipelineRun, progress: Progress, report: RunReport) -> Streami
 
     progress.begin(run.counters)
     query = run.start(on_batch)
-    progress.on_start(run.computation.functions)
+    progress.on_start(run.functions)
     report.write_heartbeat()
     return query

@@ -35,8 +35,7 @@ from oriel.pipeline.commit import (
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.language import Source, StoreSource, of_topics
 from oriel.pipeline.plan import PreparedBatch, StorePlans, WallClock
-from oriel.pipeline.run.computation import Computation
-from oriel.pipeline.run.final_rows import final_rows_up_to, stream_ends
+from oriel.pipeline.run.batches import Computation, final_rows_up_to, stream_ends
 from oriel.pipeline.sources import Log
 from oriel.pipeline.spark import map_in_arrow, no_rows
 from oriel.pipeline.tasks import Reports, StoreWork

@@ -23,7 +23,7 @@ from oriel.pipeline.run.options import (
 )
 from oriel.pipeline.run.progress import Progress
 from oriel.pipeline.run.queries import Queries
-from oriel.pipeline.run.query import RunSettings
+from oriel.pipeline.run.settings import RunSettings
 from oriel.pipeline.run.topology_file import load_topology, needs_spark, send_modules
 from oriel.pipeline.sources import EventLog, Kafka, Log, kafka_settings
 from oriel.pipeline.spark import (

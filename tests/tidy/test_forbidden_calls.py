@@ -33,7 +33,7 @@ BROAD_HANDLERS = {
     ("tests/app/api_client.py", "_call"): "an error after a whole answer is the server's to log; "
     "any other is raised again",
     (
-        "pipeline/run/spark_runner.py",
+        "pipeline/run/batches/spark_runner.py",
         "run_a_job",
     ): "the job only warms up workers: if the session stops while the job runs, PySpark fails in "
     "many ways, and the batches report any other failure",

@@ -47,7 +47,7 @@ class Site:
     def run(self, data: Path | None = None) -> None:
         """Run to the end of the log."""
         settings = RunSettings(data or self.data, "app", trigger_ms=None, tasks=1, sync=False)
-        run = PipelineRun(self.spark, _topology(), EventLog(self.log), settings)
+        run = PipelineRun.recover(self.spark, _topology(), EventLog(self.log), settings)
         try:
             run.start(lambda _batch, _stores: None).awaitTermination()
         finally:
@@ -56,7 +56,7 @@ class Site:
     def rebuild(self, store: str) -> None:
         """Rebuild a store."""
         settings = RunSettings(self.data, "app", trigger_ms=None, tasks=1, sync=False)
-        PipelineRun(self.spark, _topology(), EventLog(self.log), settings, [store]).close()
+        PipelineRun.rebuild(self.spark, _topology(), EventLog(self.log), settings, [store])
 
     def rows(self, data: Path) -> dict[str, list[dict[str, object]]]:
         """Return the sorted rows of each table, including dead letters."""

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from oriel import Topology
 from oriel.pipeline.plan import NO_LIMITS, PreparedBatch, WallClockLimits
-from oriel.pipeline.run import PipelineRun, RunSettings, query
-from oriel.pipeline.run.planned_batch import PlannedBatch, planned_batch
+from oriel.pipeline.run import PipelineRun, RunSettings, batch_loop, opened
+from oriel.pipeline.run.batches.planned_batch import PlannedBatch, planned_batch
 from oriel.pipeline.sources import EventLog
 from oriel.storage.delta import MaintenanceSettings
 from tests.pipeline.run.topic_logs import Record, write_topics
@@ -36,7 +36,8 @@ class ClockRuns:
     last: dict[str, PreparedBatch] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.patch.setattr(query, "wall_clock_ms", lambda: self.now_ms)
+        for module in (opened, batch_loop):
+            self.patch.setattr(module, "wall_clock_ms", lambda: self.now_ms)
 
         # Spark's wall clock cannot be set, so new batches have the time 0. Earlier batches keep the
         # time that a test has set.
@@ -44,7 +45,7 @@ class ClockRuns:
             batch = planned_batch(session, application)
             return batch if batch.time_ms < 10**12 else batch._replace(time_ms=0)
 
-        self.patch.setattr(query, "planned_batch", of_old_batches)
+        self.patch.setattr(batch_loop, "planned_batch", of_old_batches)
 
     @property
     def data(self) -> Path:
@@ -62,7 +63,7 @@ class ClockRuns:
             clocks=self.clocks, upkeep=self.upkeep,
         )  # fmt: skip
         log = EventLog(self.folder / "log", 2**26, small_batch_bytes)
-        run = PipelineRun(self.spark, topology, log, settings)
+        run = PipelineRun.recover(self.spark, topology, log, settings)
         try:
             run.start(lambda _batch, stores: self.last.update(stores)).awaitTermination()
         except PySparkException:

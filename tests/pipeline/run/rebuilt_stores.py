@@ -43,10 +43,12 @@ class Bench:
         """Run to the end of the log, or rebuild stores. Return the last batch of each store."""
         last: dict[str, PreparedBatch] = {}
         read = log or EventLog(self.log)
-        run = PipelineRun(self.spark, what, read, self.settings, rebuild)
+        if rebuild:
+            PipelineRun.rebuild(self.spark, what, read, self.settings, rebuild)
+            return last
+        run = PipelineRun.recover(self.spark, what, read, self.settings)
         try:
-            if not rebuild:
-                run.start(lambda _batch, stores: last.update(stores)).awaitTermination()
+            run.start(lambda _batch, stores: last.update(stores)).awaitTermination()
         except PySparkException:
             assert run.failure is not None
             raise run.failure from None

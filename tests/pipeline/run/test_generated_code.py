@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from oriel import StreamsBuilder, TimeWindows, count
 from oriel.pipeline.plan import PreparedBatch
-from oriel.pipeline.run import PipelineRun
+from oriel.pipeline.run.batch_loop import BatchLoop
 from tests.pipeline.run.test_run import Bench
 
 pytestmark = pytest.mark.slow
@@ -27,13 +27,13 @@ def test_steps_in_spark_have_generated_code(
 ) -> None:
     """The query has its own setting, and the setting of the session stays unchanged."""
     found = set()
-    run_batch = PipelineRun._run_batch
+    run_batch = BatchLoop.run
 
-    def noting(run: PipelineRun, rows: DataFrame, batch: int) -> dict[str, PreparedBatch]:
+    def noting(loop: BatchLoop, rows: DataFrame, batch: int) -> dict[str, PreparedBatch]:
         found.add(rows.sparkSession.conf.get(_SETTING))
-        return run_batch(run, rows, batch)
+        return run_batch(loop, rows, batch)
 
-    monkeypatch.setattr(PipelineRun, "_run_batch", noting)
+    monkeypatch.setattr(BatchLoop, "run", noting)
     bench = Bench(spark, tmp_path)
     bench.append(("a", 1), ("b", 2))
     builder = StreamsBuilder()

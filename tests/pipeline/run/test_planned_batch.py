@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from oriel.pipeline.errors import CheckpointError
-from oriel.pipeline.run.planned_batch import RARE_LOGS, PlannedBatch, planned_batch
+from oriel.pipeline.run.batches.planned_batch import RARE_LOGS, PlannedBatch, planned_batch
 from oriel.pipeline.sources import EventLog
 from tests.pipeline.run.topic_logs import write_topics
 from tests.storage.waiting import wait_until

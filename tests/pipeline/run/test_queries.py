@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
 import pytest
@@ -63,10 +62,12 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
             failure = None
             maintenance_failures = 0
             counters: ClassVar[dict[str, dict[str, int]]] = {}
-            computation = SimpleNamespace(functions={})
+            functions: ClassVar[dict[str, str]] = {}
 
-            def __init__(self, *_: Any) -> None:
+            @classmethod
+            def recover(cls, *_: Any) -> "Run":
                 """Accept the arguments of a run."""
+                return cls()
 
             def start(self, _: Any) -> _Query:
                 """Start the next query."""

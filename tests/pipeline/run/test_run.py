@@ -91,7 +91,7 @@ class Bench:
         """Run to the end of the log, and return the last batch of each store."""
         last: dict[str, PreparedBatch] = {}
         log = EventLog(self.folder / "log")
-        run = PipelineRun(self.spark, what or topology(), log, self.settings)
+        run = PipelineRun.recover(self.spark, what or topology(), log, self.settings)
         try:
             run.start(lambda _batch, stores: last.update(stores)).awaitTermination()
         except PySparkException:

@@ -23,7 +23,7 @@ def refused(spark: SparkSession, folder: Path, builder: StreamsBuilder) -> str:
     """Return the message with which a topology is rejected, and check that nothing was created."""
     settings = RunSettings(folder / "data", "app", trigger_ms=None, tasks=2, sync=False)
     with pytest.raises(InvalidTopology) as caught:
-        PipelineRun(spark, builder.build(), EventLog(folder / "log"), settings)
+        PipelineRun.recover(spark, builder.build(), EventLog(folder / "log"), settings)
     assert not (folder / "data").exists()
     return str(caught.value)
 
@@ -183,4 +183,4 @@ def test_equal_columns_of_a_join_can_be_renamed(spark: SparkSession, tmp_path: P
     left = builder.stream("t", "v INT").map_values(mine="v")
     count_all(left.join(builder.stream("u", "v INT"), WITHIN))
     settings = RunSettings(tmp_path / "data", "app", trigger_ms=None, tasks=2, sync=False)
-    PipelineRun(spark, builder.build(), EventLog(tmp_path / "log"), settings).close()
+    PipelineRun.recover(spark, builder.build(), EventLog(tmp_path / "log"), settings).close()

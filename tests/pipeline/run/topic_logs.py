@@ -84,7 +84,7 @@ class Stores:
             self.folder / "data", "app", trigger_ms=None, tasks=tasks, key_groups=8, sync=False
         )
         log = EventLog(self.folder / "log", batch_bytes, small_batch_bytes)
-        run = PipelineRun(self.spark, topology, log, settings)
+        run = PipelineRun.recover(self.spark, topology, log, settings)
         if self.progress is not None:
             self.progress.begin(run.counters)
         try:
@@ -100,7 +100,7 @@ class Stores:
         settings = RunSettings(
             self.folder / "data", "app", trigger_ms=None, tasks=2, key_groups=8, sync=False
         )
-        PipelineRun(self.spark, topology, EventLog(self.folder / "log"), settings, [store]).close()
+        PipelineRun.rebuild(self.spark, topology, EventLog(self.folder / "log"), settings, [store])
 
     def _follow(self, batch: int, stores: dict[str, PreparedBatch]) -> None:
         if self.progress is not None:

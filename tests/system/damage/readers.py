@@ -32,7 +32,7 @@ from oriel.pipeline.commit import (
 from oriel.pipeline.operations import compact, dead_letters, restore, verify
 from oriel.pipeline.operations.verification import CHECKS, Check, Finding, Site, confirmed
 from oriel.pipeline.plan import StorePlans
-from oriel.pipeline.run.final_rows import final_rows_up_to
+from oriel.pipeline.run.batches.final_rows import final_rows_up_to
 from oriel.pipeline.state import open_segment
 from oriel.storage import DataLayout, ScanRange, StoreDefinition
 from oriel.storage.delta import arrow_type

@@ -41,7 +41,7 @@ def _run(spark: SparkSession, folder: Path, address: str, *times_ms: int) -> Non
     settings = RunSettings(
         folder / "data", "app", None, tasks=1, sync=False, publish_options=options
     )
-    run = PipelineRun(spark, topology(), EventLog(folder / "log"), settings)
+    run = PipelineRun.recover(spark, topology(), EventLog(folder / "log"), settings)
     try:
         run.start(lambda _batch, _stores: None).awaitTermination()
     except PySparkException:

@@ -62,7 +62,7 @@ def test_functions_keep_structs_and_maps_over_a_restart(
             value = {"at": {"word": word, "n": number}, "tags": {"x": number, "y": None}}
             record = {"key": "k", "value": value, "timestamp_ms": number}
             file.write(orjson.dumps(record) + b"\n")
-        run = PipelineRun(spark, topology(), EventLog(log), settings)
+        run = PipelineRun.recover(spark, topology(), EventLog(log), settings)
         try:
             run.start(lambda _batch, _stores: None).awaitTermination()
         finally:

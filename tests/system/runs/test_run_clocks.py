@@ -123,7 +123,7 @@ def test_a_live_run_a_run_once_and_a_rebuild_give_the_same_result(
         tmp_path / "data", "app", None if given.once else given.trigger, tasks=2, key_groups=8,
         clocks=stream_time_settings(given),
     )  # fmt: skip
-    run = PipelineRun(spark, topology("s"), EventLog(tmp_path / "log", 1000), settings)
+    run = PipelineRun.recover(spark, topology("s"), EventLog(tmp_path / "log", 1000), settings)
     try:
         query = run.start(lambda _batch, last: stores.last.update(last))
         wait_until(lambda: stores.last and stores.counters("s") == wanted, "all records")
@@ -135,7 +135,7 @@ def test_a_live_run_a_run_once_and_a_rebuild_give_the_same_result(
     assert stores.newest("s") == undisturbed.newest("s") != []
 
     log = EventLog(tmp_path / "log")
-    PipelineRun(spark, topology("s"), log, settings, rebuild=["s"]).close()
+    PipelineRun.rebuild(spark, topology("s"), log, settings, ["s"])
     rebuilt = DeltaLog(tmp_path / "data" / "tables" / "s").newest_record()
     assert rebuilt is not None
     assert rebuilt.counters == wanted

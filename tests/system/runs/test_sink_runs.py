@@ -65,10 +65,12 @@ class Site:
             publish_options={"bootstrap.servers": "none"},
         )
         log = EventLog(self.log)
-        run = PipelineRun(self.spark, wanted or topology(), log, settings, rebuild)
+        if rebuild:
+            PipelineRun.rebuild(self.spark, wanted or topology(), log, settings, rebuild)
+            return
+        run = PipelineRun.recover(self.spark, wanted or topology(), log, settings)
         try:
-            if not rebuild:
-                run.start(lambda _batch, _stores: None).awaitTermination()
+            run.start(lambda _batch, _stores: None).awaitTermination()
         except PySparkException:
             if not isinstance(run.failure, _KilledError):
                 raise

@@ -8,7 +8,12 @@ from pyspark.sql import DataFrame
 from oriel.pipeline.decoding import BlockDecoder, reject_ahead
 from oriel.pipeline.language import Source
 from oriel.pipeline.plan import StorePlans, WallClock
-from oriel.pipeline.run.spark_runner import SPARK_ERRORS, SparkRunner, raise_failing_step, steps_of
+from oriel.pipeline.run.batches.spark_runner import (
+    SPARK_ERRORS,
+    SparkRunner,
+    raise_failing_step,
+    steps_of,
+)
 from oriel.pipeline.sources import SMALL_BATCH_RECORDS, Decoder, Log
 from oriel.pipeline.tasks import LocalRunner, Reports, StoreWork, run_stages
 from oriel.storage import Offsets
