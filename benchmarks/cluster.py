@@ -51,28 +51,28 @@ topology = builder.build()
 
 
 def measure(
-    folder: Path, records: int, batch_bytes: int, store: ObjectStore | None
+    directory: Path, records: int, batch_bytes: int, store: ObjectStore | None
 ) -> dict[str, FinishedRun]:
     """Run the three over one log of so many records, the clusters over ``store`` if there is one.
 
     Raises:
         AssertionError: a cluster left other rows or counted other numbers than one machine.
     """
-    write_log(folder / "log" / "events", keys=KEYS, records=records, step_ms=1000)
-    topology = folder / "topology.py"
+    write_log(directory / "log" / "events", keys=KEYS, records=records, step_ms=1000)
+    topology = directory / "topology.py"
     topology.write_text(TOPOLOGY)
-    options = ["--event-log", str(folder / "log"), "--cores", "2"]
+    options = ["--event-log", str(directory / "log"), "--cores", "2"]
     options += ["--max-batch-bytes", str(batch_bytes)]
-    found = {"one machine": run_to_the_end(topology, folder / "local", options)}
-    with running_cluster(folder / "cluster") as cluster:
-        data = store.data("undisturbed") if store else folder / "undisturbed"
+    found = {"one machine": run_to_the_end(topology, directory / "local", options)}
+    with running_cluster(directory / "cluster") as cluster:
+        data = store.data("undisturbed") if store else directory / "undisturbed"
         found["two workers"] = run_to_the_end(topology, data, options, cluster)
 
         def replace_a_worker() -> None:
             cluster.workers[0].kill()
             cluster.start_worker()
 
-        data = store.data("killed") if store else folder / "killed"
+        data = store.data("killed") if store else directory / "killed"
         run = run_to_the_end(topology, data, options, cluster, replace_a_worker)
         assert cluster.workers[0].was_killed, "no worker was lost"
         found["a worker killed"] = run
@@ -93,11 +93,11 @@ def main() -> None:
     if options.quick:
         records, batch_bytes = QUICK_RECORDS, QUICK_BATCH_BYTES
     with tempfile.TemporaryDirectory(prefix="oriel-bench-") as name, ExitStack() as stack:
-        folder, store = Path(name), None
+        directory, store = Path(name), None
         if options.objects:
-            store = stack.enter_context(running_object_store(folder))
+            store = stack.enter_context(running_object_store(directory))
             os.environ.update(store.environment)
-        found = measure(folder, records, batch_bytes, store)
+        found = measure(directory, records, batch_bytes, store)
     print(f"{'':20}{'whole run, s':>14}{'records/s':>12}")
     for name, run in found.items():
         print(f"{name:20}{run.seconds:14.1f}{records / run.seconds:12,.0f}")

@@ -102,11 +102,11 @@ def main() -> int:
     """Measure, print a table and one line of JSON."""
     options = _parse()
     with tempfile.TemporaryDirectory(prefix="oriel-bench-dashboard-") as name:
-        folder = Path(name)
-        with _chromium(folder) as browser:
-            scenes = measure_frames(folder / "frames", browser, options)
+        directory = Path(name)
+        with _chromium(directory) as browser:
+            scenes = measure_frames(directory / "frames", browser, options)
             _print_frames(scenes)
-            fresh_ms = measure_fresh(folder / "fresh", browser)
+            fresh_ms = measure_fresh(directory / "fresh", browser)
     median_ms = statistics.median(fresh_ms)
     print(f"append to page: median {median_ms:.0f} ms, longest {max(fresh_ms)} ms")
     results = {scene: found._asdict() for scene, found in scenes.items()}
@@ -206,17 +206,17 @@ def _long_row(number: int, amount: int) -> dict[str, object]:
     return {"key": "key", "start": start_ms, "n": (number * 37) % 101 + amount, "final": True}
 
 
-def measure_fresh(folder: Path, browser: Chrome) -> list[int]:
+def measure_fresh(directory: Path, browser: Chrome) -> list[int]:
     """The ms from the append of each record until the page shows its window."""
-    log = folder / "log" / "events"
+    log = directory / "log" / "events"
     log.mkdir(parents=True)
-    topology = folder / "topology.py"
+    topology = directory / "topology.py"
     topology.write_text(_TOPOLOGY)
-    data = folder / "data"
-    options = ["--event-log", str(folder / "log"), "--data", str(data), "--trigger", "100ms"]
+    data = directory / "data"
+    options = ["--event-log", str(directory / "log"), "--data", str(data), "--trigger", "100ms"]
     # The first record makes the store, so that the service has one to show.
     _append(log, 1)
-    with _pipeline([str(topology), *options], folder / "pipeline.log"):
+    with _pipeline([str(topology), *options], directory / "pipeline.log"):
         _wait_until((data / "tables" / "fresh" / "_delta_log").is_dir, "the first commit")
         with serving(data) as client:
             _wait_until(lambda: _is_served(client), "the store")
@@ -261,8 +261,8 @@ def _pipeline(arguments: list[str], output: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _chromium(folder: Path) -> Iterator[Chrome]:
-    browser = start_chromium(folder / "chromium")
+def _chromium(directory: Path) -> Iterator[Chrome]:
+    browser = start_chromium(directory / "chromium")
     try:
         yield browser
     finally:

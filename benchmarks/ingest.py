@@ -74,10 +74,10 @@ def topology(time_difference_ms: int) -> Topology:
     return builder.build()
 
 
-def write_log(folder: Path, keys: int, records: int, step_ms: int, partitions: int = 2) -> int:
+def write_log(directory: Path, keys: int, records: int, step_ms: int, partitions: int = 2) -> int:
     """Write ``records`` lines, every key once a step; return how many bytes a line has."""
-    folder.mkdir(parents=True)
-    files = [(folder / f"{p}.jsonl").open("w") for p in range(partitions)]
+    directory.mkdir(parents=True)
+    files = [(directory / f"{p}.jsonl").open("w") for p in range(partitions)]
     for place in range(records):
         step, key = divmod(place, keys)
         value = (key * 7 + step * 13) % 1000 / 10
@@ -88,19 +88,19 @@ def write_log(folder: Path, keys: int, records: int, step_ms: int, partitions: i
 
 
 def pipeline_query(
-    spark: SparkSession, folder: Path, what: Topology, batch_bytes: int
+    spark: SparkSession, directory: Path, what: Topology, batch_bytes: int
 ) -> tuple[StreamingQuery, PipelineRun]:
-    """Start our pipeline over the log in ``folder``, to its end."""
-    settings = RunSettings(folder / "data", "bench", trigger_ms=None, tasks=CORES)
-    run = PipelineRun.recover(spark, what, EventLog(folder / "log", batch_bytes), settings)
+    """Start our pipeline over the log in ``directory``, to its end."""
+    settings = RunSettings(directory / "data", "bench", trigger_ms=None, tasks=CORES)
+    run = PipelineRun.recover(spark, what, EventLog(directory / "log", batch_bytes), settings)
     return run.start(lambda _batch, _stores: None), run
 
 
 def floor_query(
-    spark: SparkSession, folder: Path, what: Topology, batch_bytes: int
+    spark: SparkSession, directory: Path, what: Topology, batch_bytes: int
 ) -> StreamingQuery:
     """Start the same reading, parsing and shuffling, with Python tasks that do nothing."""
-    log = EventLog(folder / "log", batch_bytes)
+    log = EventLog(directory / "log", batch_bytes)
     (origin,) = what.stores[0].inputs
     decoder = log.decoder(origin.source)
     steps = selecting_steps(origin, origin.source)
@@ -117,7 +117,7 @@ def floor_query(
         sent.mapInArrow(_count_rows, counted).collect()
 
     stream = log.stream(spark, "events").writeStream.foreachBatch(nothing)
-    checkpoint = str(folder / "floor-checkpoint")
+    checkpoint = str(directory / "floor-checkpoint")
     return stream.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
 
 
@@ -134,19 +134,19 @@ def _count_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pydict({"rows": [rows]})
 
 
-def timed_log(spark: SparkSession, folder: Path, *, floor: bool) -> list[float]:
+def timed_log(spark: SparkSession, directory: Path, *, floor: bool) -> list[float]:
     """Return the seconds of each batch of a query over the whole log."""
-    write_log(folder / "log" / "events", keys=1000, records=LOG_RECORDS, step_ms=1000)
-    return _batch_seconds(spark, folder, topology(10_000), 64 * 2**20, floor=floor)
+    write_log(directory / "log" / "events", keys=1000, records=LOG_RECORDS, step_ms=1000)
+    return _batch_seconds(spark, directory, topology(10_000), 64 * 2**20, floor=floor)
 
 
-def timed_cold(folder: Path) -> dict[str, float]:
+def timed_cold(directory: Path) -> dict[str, float]:
     """Return the seconds of the whole command over a log, and those to its first commit."""
-    write_log(folder / "log" / "events", keys=1000, records=LOG_RECORDS, step_ms=1000)
-    file = folder / "cold.py"
+    write_log(directory / "log" / "events", keys=1000, records=LOG_RECORDS, step_ms=1000)
+    file = directory / "cold.py"
     file.write_text(KINDS["sliding"].topology("events"))
-    source = ["--event-log", str(folder / "log"), "--cores", str(CORES)]
-    found = run_once(file, source, folder / "data", totals=False)
+    source = ["--event-log", str(directory / "log"), "--cores", str(CORES)]
+    found = run_once(file, source, directory / "data", totals=False)
     assert found.first_seconds is not None
     return {
         "cold_first_commit_seconds": found.first_seconds,
@@ -154,36 +154,36 @@ def timed_cold(folder: Path) -> dict[str, float]:
     }
 
 
-def timed_batches(spark: SparkSession, folder: Path, *, floor: bool) -> list[float]:
+def timed_batches(spark: SparkSession, directory: Path, *, floor: bool) -> list[float]:
     """Return the seconds of each batch of 50,000 records, after the first ten."""
     records = BATCHES * BATCH_RECORDS
-    line = write_log(folder / "log" / "events", keys=10_000, records=records, step_ms=1000)
+    line = write_log(directory / "log" / "events", keys=10_000, records=records, step_ms=1000)
     size = BATCH_RECORDS * line
-    return _batch_seconds(spark, folder, topology(1000), size, floor=floor)[10:]
+    return _batch_seconds(spark, directory, topology(1000), size, floor=floor)[10:]
 
 
 def _batch_seconds(
-    spark: SparkSession, folder: Path, what: Topology, batch_bytes: int, *, floor: bool
+    spark: SparkSession, directory: Path, what: Topology, batch_bytes: int, *, floor: bool
 ) -> list[float]:
     if floor:
-        query = floor_query(spark, folder, what, batch_bytes)
+        query = floor_query(spark, directory, what, batch_bytes)
         query.awaitTermination()
     else:
-        query, run = pipeline_query(spark, folder, what, batch_bytes)
+        query, run = pipeline_query(spark, directory, what, batch_bytes)
         query.awaitTermination()
         run.close()
     progress = [p for p in query.recentProgress if p["numInputRows"]]
     return [p["durationMs"]["triggerExecution"] / 1000 for p in progress]
 
 
-def timed_freshness(spark: SparkSession, folder: Path) -> list[float]:
+def timed_freshness(spark: SparkSession, directory: Path) -> list[float]:
     """Return seconds from append to HTTP answer, for many records, at 1,000 records/s."""
-    (folder / "log" / "events").mkdir(parents=True)
-    settings = RunSettings(folder / "data", "bench", trigger_ms=200, tasks=CORES)
-    run = PipelineRun.recover(spark, topology(10_000), EventLog(folder / "log"), settings)
-    with _producing(folder / "log" / "events" / "0.jsonl") as append:
+    (directory / "log" / "events").mkdir(parents=True)
+    settings = RunSettings(directory / "data", "bench", trigger_ms=200, tasks=CORES)
+    run = PipelineRun.recover(spark, topology(10_000), EventLog(directory / "log"), settings)
+    with _producing(directory / "log" / "events" / "0.jsonl") as append:
         query = run.start(lambda _batch, _stores: None)
-        with serving(folder / "data") as client:
+        with serving(directory / "data") as client:
             waited = [_until_answered(client, append, i) for i in _paced()]
         query.stop()
     run.close()
@@ -268,11 +268,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=3, help="counted runs of the log. Default: 3")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="oriel-bench-") as folder:
-        results = timed_cold(Path(folder) / "cold")
+    with tempfile.TemporaryDirectory(prefix="oriel-bench-") as directory:
+        results = timed_cold(Path(directory) / "cold")
         spark = build_session("oriel-bench", cores=CORES)
         spark.sparkContext.setLogLevel("ERROR")
-        results |= measure(spark, Path(folder), options.runs)
+        results |= measure(spark, Path(directory), options.runs)
         spark.stop()
     rows = (
         ("300,000 records, s", results["log-ours_seconds"], results["log-floor_seconds"]),

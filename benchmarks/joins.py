@@ -83,8 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             batch=max(case.batch // scale, 2),
             grace_ms=case.grace_ms // scale,
         )
-        with tempfile.TemporaryDirectory(prefix="oriel-bench-joins-") as folder:
-            one = measure(tiny, Path(folder), 3 if options.quick else 30, sync=options.sync)
+        with tempfile.TemporaryDirectory(prefix="oriel-bench-joins-") as directory:
+            one = measure(tiny, Path(directory), 3 if options.quick else 30, sync=options.sync)
         found[case.name] = one
         print(
             f"{case.name:40}{one['median_ms']:11.1f}{one['longest_ms']:12.1f}"
@@ -94,9 +94,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def measure(case: Case, folder: Path, batches: int, *, sync: bool) -> dict[str, Any]:
+def measure(case: Case, directory: Path, batches: int, *, sync: bool) -> dict[str, Any]:
     """Fill the state, then take so many batches."""
-    task = _Task(case, folder, sync=sync)
+    task = _Task(case, directory, sync=sync)
     random = np.random.default_rng(1)
     for low in range(0, case.state, _LOAD):
         number = min(_LOAD, case.state - low)
@@ -117,7 +117,7 @@ def measure(case: Case, folder: Path, batches: int, *, sync: bool) -> dict[str, 
         "median_ms": round(float(np.median(seconds)) * 1e3, 2),
         "longest_ms": round(max(seconds) * 1e3, 2),
         "state_rows": task.rows,
-        "bytes": sum(path.stat().st_size for path in (folder / "state").iterdir()),
+        "bytes": sum(path.stat().st_size for path in (directory / "state").iterdir()),
     }
 
 
@@ -128,10 +128,10 @@ def _in_turn(number: int) -> npt.NDArray[np.int8]:
 class _Task:
     """The only task of a join, batch after batch."""
 
-    def __init__(self, case: Case, folder: Path, *, sync: bool) -> None:
-        """Plan the store; ``folder`` gets the state."""
+    def __init__(self, case: Case, directory: Path, *, sync: bool) -> None:
+        """Plan the store; ``directory`` gets the state."""
         for name in ("table", "state", "dead"):
-            (folder / name).mkdir()
+            (directory / name).mkdir()
         builder = StreamsBuilder()
         left: Any = builder.stream("left", "l STRING")
         right: Any = builder.table("right", "r STRING")
@@ -154,7 +154,7 @@ class _Task:
         (store,) = builder.build().stores
         plans = StorePlans(store, partial(steps_for, store=store.name), {})
         plans.select_columns(_KEY_GROUPS)
-        files = DirectoryFiles(folder / "table", folder / "state", folder / "dead", sync)
+        files = DirectoryFiles(directory / "table", directory / "state", directory / "dead", sync)
         self._state = files.state
         ends = {topic: {"0": 0} for topic in store.topics}
         # In front of the lookup stands what waits for it.

@@ -47,8 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     measured = {}
     for kind in options.kinds:
-        with tempfile.TemporaryDirectory(prefix="oriel-bench-") as folder:
-            measured[kind] = _measure(Path(folder), kind, options.keys)
+        with tempfile.TemporaryDirectory(prefix="oriel-bench-") as directory:
+            measured[kind] = _measure(Path(directory), kind, options.keys)
     head = ["kind", *next(iter(measured.values()))]
     print("  ".join(head))
     for kind, figures in measured.items():
@@ -57,10 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(json.dumps({"keys": options.keys, "kinds": measured}))
 
 
-def _measure(folder: Path, kind: str, keys: int) -> dict[str, Any]:
+def _measure(directory: Path, kind: str, keys: int) -> dict[str, Any]:
     """Run both runs and build the index; figures by name."""
-    data, log = folder / "data", folder / "log"
-    file = folder / "keys_topology.py"
+    data, log = directory / "data", directory / "log"
+    file = directory / "keys_topology.py"
     file.write_text(topology({STORE: KINDS[kind]}, "events"))
     _say(f"{kind}: writing {keys:,} records")
     _append(log / "events", np.arange(keys), 0)
@@ -113,8 +113,8 @@ def _append(topic: Path, keys: "np.ndarray[Any, np.dtype[np.int64]]", after_ms: 
                 file.write(pc.binary_join(pa.array([of_partition.to_pylist()]), "")[0].as_buffer())
 
 
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+def _size(directory: Path) -> int:
+    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
 
 
 def _say(text: str) -> None:

@@ -91,10 +91,12 @@ class Took:
 class Task:
     """The only task of a store, batch after batch."""
 
-    def __init__(self, case: Case, folder: Path) -> None:
+    def __init__(self, case: Case, directory: Path) -> None:
         for name in ("table", "state", "dead"):
-            (folder / name).mkdir()
-        self.files = DirectoryFiles(folder / "table", folder / "state", folder / "dead", sync=False)
+            (directory / name).mkdir()
+        self.files = DirectoryFiles(
+            directory / "table", directory / "state", directory / "dead", sync=False
+        )
         self.plan = BatchPlan(
             store="bench",
             topics=("events",),

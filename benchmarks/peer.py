@@ -124,12 +124,12 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         kept.drop({run for run, found in kept.runs.items() if found["loaded"]})
         _require_quiet()
     with tempfile.TemporaryDirectory(prefix="oriel-bench-peer-") as name:
-        folder = Path(name)
-        _require_space(folder, needed_bytes(runs, options.records))
+        directory = Path(name)
+        _require_space(directory, needed_bytes(runs, options.records))
         say("starting a broker and building the Kafka Streams program")
-        broker = Broker(folder)
+        broker = Broker(directory)
         try:
-            Benchmark(options, broker, folder, kept).measure(runs)
+            Benchmark(options, broker, directory, kept).measure(runs)
         finally:
             broker.kill()
     return results_of(kept.conditions, {run: kept.runs[run] for run in runs}, kept.topics)
@@ -152,11 +152,11 @@ def _require_quiet() -> None:
         raise Failed(message)
 
 
-def _require_space(folder: Path, needed: int) -> None:
-    free = shutil.disk_usage(folder).free
-    say(f"disk space in {folder.parent}: {needed / 1e9:.1f} GB needed, {free / 1e9:.1f} GB free")
+def _require_space(directory: Path, needed: int) -> None:
+    free = shutil.disk_usage(directory).free
+    say(f"disk space in {directory.parent}: {needed / 1e9:.1f} GB needed, {free / 1e9:.1f} GB free")
     if free < needed:
-        message = f"{folder.parent}: the disk is too small. Set TMPDIR to another directory."
+        message = f"{directory.parent}: the disk is too small. Set TMPDIR to another directory."
         raise Failed(message)
 
 
@@ -164,15 +164,15 @@ class Benchmark:
     """Runs of all systems over the same topics, in turn."""
 
     def __init__(
-        self, options: argparse.Namespace, broker: Broker, folder: Path, kept: RunFile
+        self, options: argparse.Namespace, broker: Broker, directory: Path, kept: RunFile
     ) -> None:
-        """Write topics to the broker, logs and tables to ``folder``, finished runs to ``kept``."""
+        """Write topics to the broker, other files to ``directory``, finished runs to ``kept``."""
         self._options = options
         self._broker = broker
-        self._folder = folder
+        self._directory = directory
         self._kept = kept
-        self._peer = Peer(broker.address, folder)
-        self._logs = folder / "log"
+        self._peer = Peer(broker.address, directory)
+        self._logs = directory / "log"
         self._written: set[DataSet] = set()
 
     def measure(self, runs: Sequence[Run]) -> None:
@@ -213,7 +213,7 @@ class Benchmark:
         """Return the figures of a run, and the processor time, as JSON."""
         if isinstance(run.case, LatencyCase):
             waits = latency.measure(
-                run, self._peer, self._broker.address, self._folder, self._options.seconds
+                run, self._peer, self._broker.address, self._directory, self._options.seconds
             )
             found = latency.latency_figures(waits)
             usage = self._usage(waits.before, waits.after, waits.producer)
@@ -238,11 +238,11 @@ class Benchmark:
         source = ["--kafka", self._broker.address]
         if run.system == EVENT_LOG:
             source = ["--event-log", str(self._logs)]
-        topology = self._folder / "peer_topology.py"
+        topology = self._directory / "peer_topology.py"
         topology.write_text(kind.topology(data.topic))
-        tables_folder = self._folder / "data"
-        figures = run_once(topology, source, tables_folder, totals=totals)
-        shutil.rmtree(tables_folder)
+        tables_directory = self._directory / "data"
+        figures = run_once(topology, source, tables_directory, totals=totals)
+        shutil.rmtree(tables_directory)
         return figures
 
     def _write(self, data: DataSet) -> None:

@@ -53,24 +53,24 @@ class _Target(NamedTuple):
 def main() -> int:
     """Run the benchmark and print what it measured."""
     options = _parse()
-    with tempfile.TemporaryDirectory(prefix="oriel-bench-query-", dir=options.folder) as folder:
-        results = _run(Path(folder), options)
+    with tempfile.TemporaryDirectory(prefix="oriel-bench-query-", dir=options.folder) as directory:
+        results = _run(Path(directory), options)
     print(json.dumps({"benchmark": "query", "cores": os.cpu_count(), "connections": 8, **results}))
     return 0
 
 
-def _run(folder: Path, options: argparse.Namespace) -> dict[str, object]:
+def _run(directory: Path, options: argparse.Namespace) -> dict[str, object]:
     sizes = sorted(options.windows)
     usual = _USUAL_WINDOWS if _USUAL_WINDOWS in sizes else sizes[0]
     targets: dict[str, _Target] = {}
     with ExitStack() as running:
         for number, windows in enumerate(sizes):
             _say(f"making and indexing {windows:,} windows")
-            data, keys = folder / str(windows), max(1, windows // _WINDOWS_OF_A_KEY)
+            data, keys = directory / str(windows), max(1, windows // _WINDOWS_OF_A_KEY)
             make_table(data, keys, min(windows, _WINDOWS_OF_A_KEY))
             oriel = service(["oriel", "serve"], data, options.port + number)
             targets[f"{windows:,} windows"] = _Target(running.enter_context(oriel), keys)
-        data, own = folder / str(usual), targets[f"{usual:,} windows"]
+        data, own = directory / str(usual), targets[f"{usual:,} windows"]
         plain = service(["benchmarks.query_runs.plain_fastapi"], data, options.port + len(sizes))
         with plain as peer:
             name = f"{usual:,}, plain FastAPI"

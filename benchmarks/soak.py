@@ -135,33 +135,33 @@ class Run:
         return python.user + python.system, java.user + java.system
 
 
-def _there(folder: Path, pattern: str) -> Iterator[Path]:
+def _there(directory: Path, pattern: str) -> Iterator[Path]:
     """The files of a folder that is being cleaned up meanwhile."""
-    return (path for path in folder.glob(pattern) if path.is_file())
+    return (path for path in directory.glob(pattern) if path.is_file())
 
 
-def _count(folder: Path, pattern: str) -> int:
-    return sum(1 for _ in _there(folder, pattern))
+def _count(directory: Path, pattern: str) -> int:
+    return sum(1 for _ in _there(directory, pattern))
 
 
-def soak(folder: Path, options: argparse.Namespace) -> list[Sample]:
+def soak(directory: Path, options: argparse.Namespace) -> list[Sample]:
     """Run all batches and return the samples."""
-    topology, log = folder / "soak.py", folder / "log" / "events" / "0.jsonl"
+    topology, log = directory / "soak.py", directory / "log" / "events" / "0.jsonl"
     topology.write_text(_TOPOLOGY)
     log.parent.mkdir(parents=True)
     log.touch()
-    data = folder / "data"
+    data = directory / "data"
     command = [
-        *ORIEL_COMMAND, "run", str(topology), "--event-log", str(folder / "log"), "--data",
+        *ORIEL_COMMAND, "run", str(topology), "--event-log", str(directory / "log"), "--data",
         str(data), "--trigger", "1ms", "--log-retention", options.kept,
         "--deleted-file-retention", options.kept,
     ]  # fmt: skip
     samples: list[Sample] = []
-    with running("oriel run", command, folder / "output.txt") as process:
+    with running("oriel run", command, directory / "output.txt") as process:
         began = time.perf_counter()
         while not (data / "tables" / "soak" / "_delta_log" / f"{0:020d}.json").exists():
             if process.poll() is not None or time.perf_counter() - began > _START_SECONDS:
-                message = f"oriel run did not start: {(folder / 'output.txt').read_text()}"
+                message = f"oriel run did not start: {(directory / 'output.txt').read_text()}"
                 raise RuntimeError(message)
             time.sleep(_POLL_SECONDS)
         run = Run(process.pid, data, log)
@@ -213,8 +213,8 @@ def main() -> None:
     if options.quick:
         options.batches, options.kept = 60, "1s"
     options.every = options.every or max(1, options.batches // 20)
-    with tempfile.TemporaryDirectory(prefix="oriel-soak-") as folder:
-        samples = soak(Path(folder), options)
+    with tempfile.TemporaryDirectory(prefix="oriel-soak-") as directory:
+        samples = soak(Path(directory), options)
     steady_from = min(1_000, options.batches // 5)
     steady = next(sample for sample in samples if sample.batch >= steady_from)
     names = list(asdict(steady))

@@ -40,8 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--idle-s", type=float, default=30.0, help="seconds without requests")
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory(prefix="oriel-bench-") as folder:
-        figures = measure(Path(folder), options.stores, options.idle_s)
+    with tempfile.TemporaryDirectory(prefix="oriel-bench-") as directory:
+        figures = measure(Path(directory), options.stores, options.idle_s)
     for name, value in figures.items():
         print(f"{name:<24} {value:>12,}")
     print(json.dumps(figures))

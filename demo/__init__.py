@@ -7,8 +7,8 @@ the processes and the service of this package. Failures are ``DemoError``.
 """
 
 from oriel.demo.command import dashboard_link, main
+from oriel.demo.directory import fresh_directory
 from oriel.demo.errors import DemoError
-from oriel.demo.folder import fresh_folder
 from oriel.demo.processes import choose_port, running
 from oriel.demo.service import Service
 from oriel.demo.serving import serving
@@ -18,7 +18,7 @@ __all__ = [
     "Service",
     "choose_port",
     "dashboard_link",
-    "fresh_folder",
+    "fresh_directory",
     "main",
     "running",
     "serving",

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.demo.check import check_windows
+from oriel.demo.directory import DemoDirectory, fresh_directory
 from oriel.demo.errors import DemoError
 from oriel.demo.expected import Rules
-from oriel.demo.folder import DemoFolder, fresh_folder
 from oriel.demo.processes import HOST, IMPORT_ROOT, Child, choose_port, running
 from oriel.demo.progress import Progress, last_commit, say
 from oriel.demo.records import (
@@ -68,11 +68,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.kafka:
             _send(options.kafka, options.speed)
             return 0
-        with fresh_folder(options.folder) as folder:
+        with fresh_directory(options.folder) as directory:
             if options.exit:
-                print(json.dumps(_run_and_check(folder, options.port)), flush=True)
+                print(json.dumps(_run_and_check(directory, options.port)), flush=True)
             else:
-                _run_live(folder, options.port, options.speed)
+                _run_live(directory, options.port, options.speed)
     except DemoError as error:
         say(str(error))
         return 1
@@ -96,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
         help=f"serve on this port. Default: {_PORT}, or a free port if it is in use",
     )  # fmt: skip
     parser.add_argument(
-        "--folder", type=Path, default=default_folder(), metavar="DIR",
+        "--folder", type=Path, default=default_directory(), metavar="DIR",
         help="write the files into this directory, which each start empties. Default: .oriel/demo",
     )  # fmt: skip
     parser.add_argument(
@@ -111,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def default_folder() -> Path:
+def default_directory() -> Path:
     """Return ``.oriel/demo`` in the clone, or in the current directory of an installed package."""
     checkout = IMPORT_ROOT.parent
     is_checkout = IMPORT_ROOT.name == "src" and (checkout / "pyproject.toml").is_file()
@@ -125,23 +125,23 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _run_and_check(folder: DemoFolder, port: int | None) -> dict[str, object]:
+def _run_and_check(directory: DemoDirectory, port: int | None) -> dict[str, object]:
     """Process all flights, compare the served windows of one key, and return the summary."""
     with ExitStack() as stack:
-        service = _start_service(stack, folder, port)
+        service = _start_service(stack, directory, port)
         flights = _read()
-        append_lines(folder.event_log, flights.partition, flights.lines)
+        append_lines(directory.event_log, flights.partition, flights.lines)
         started = time.monotonic()
-        arguments = [*_pipeline(folder), "--once"]
-        pipeline = stack.enter_context(running("pipeline", arguments, folder.logs))
-        answered = _follow(folder, pipeline, service)
+        arguments = [*_pipeline(directory), "--once"]
+        pipeline = stack.enter_context(running("pipeline", arguments, directory.logs))
+        answered = _follow(directory, pipeline, service)
         pipeline.require_success()
         seconds = round(time.monotonic() - started, 1)
-        _wait_included(folder, service)
+        _wait_included(directory, service)
         say(f"comparing every window of {KEY} with a plain recomputation")
         checked = check_windows(service.all_windows(STORE, KEY), flights.records, KEY, RULES)
     stores = {
-        store: {"windows": _count_windows(folder, store), **_counters(folder, store)}
+        store: {"windows": _count_windows(directory, store), **_counters(directory, store)}
         for store in STORES
     }
     return {
@@ -156,27 +156,27 @@ def _run_and_check(folder: DemoFolder, port: int | None) -> dict[str, object]:
     }
 
 
-def _run_live(folder: DemoFolder, port: int | None, speed: float) -> None:
+def _run_live(directory: DemoDirectory, port: int | None, speed: float) -> None:
     """Process most flights at once, then append the others until Ctrl-C."""
     with ExitStack() as stack:
         # The flights are read while Java starts. A partition without a file would be a later one.
-        create_partitions(folder.event_log)
-        arguments = [*_pipeline(folder), "--trigger", "200ms"]
-        pipeline = stack.enter_context(running("pipeline", arguments, folder.logs))
-        service = _start_service(stack, folder, port)
+        create_partitions(directory.event_log)
+        arguments = [*_pipeline(directory), "--trigger", "200ms"]
+        pipeline = stack.enter_context(running("pipeline", arguments, directory.logs))
+        service = _start_service(stack, directory, port)
         flights = _read()
         first = int(len(flights.lines) * _AT_ONCE)
-        append_lines(folder.event_log, flights.partition[:first], flights.lines[:first])
-        _follow(folder, pipeline, service)
-        _wait_included(folder, service)
+        append_lines(directory.event_log, flights.partition[:first], flights.lines[:first])
+        _follow(directory, pipeline, service)
+        _wait_included(directory, service)
 
         def check() -> None:
             pipeline.require_running()
             service.require_running()
 
-        _invite(folder, service.url, speed, len(flights.lines) - first)
+        _invite(directory, service.url, speed, len(flights.lines) - first)
         rest = flights.partition[first:], flights.lines[first:]
-        replay(folder.event_log, *rest, speed, check)
+        replay(directory.event_log, *rest, speed, check)
         say("all flights have departed. The service runs until Ctrl-C")
         while True:
             check()
@@ -203,29 +203,29 @@ def _read() -> Flights:
     return Flights(records, np.asarray(records["partition"]), lines)
 
 
-def _pipeline(folder: DemoFolder) -> list[str]:
+def _pipeline(directory: DemoDirectory) -> list[str]:
     topology = str(Path(__file__).with_name("flights.py"))
-    paths = ["--event-log", str(folder.event_log), "--data", str(folder.data)]
+    paths = ["--event-log", str(directory.event_log), "--data", str(directory.data)]
     return ["run", topology, *paths, "--max-batch-bytes", str(_BATCH_BYTES)]
 
 
-def _start_service(stack: ExitStack, folder: DemoFolder, port: int | None) -> Service:
+def _start_service(stack: ExitStack, directory: DemoDirectory, port: int | None) -> Service:
     """Start the service. It accepts requests while the pipeline starts."""
     chosen = choose_port(port, _PORT)
-    arguments = ["serve", "--data", str(folder.data), "--host", HOST, "--port", str(chosen)]
-    child = stack.enter_context(running("service", arguments, folder.logs))
+    arguments = ["serve", "--data", str(directory.data), "--host", HOST, "--port", str(chosen)]
+    child = stack.enter_context(running("service", arguments, directory.logs))
     url = f"http://{HOST}:{chosen}"
     say(f"starting the service at {url}")
     return stack.enter_context(closing(Service(url, child.require_running)))
 
 
-def _follow(folder: DemoFolder, pipeline: Child, service: Service) -> float:
+def _follow(directory: DemoDirectory, pipeline: Child, service: Service) -> float:
     """Report progress until the tables include the whole log.
 
     Return the time of the first response with windows, in seconds of ``time.monotonic``.
     """
-    last_store = DataLayout(folder.data).table(STORES[-1])
-    progress = Progress(last_store, TOPIC, log_sizes(folder.event_log), output=pipeline.output)
+    last_store = DataLayout(directory.data).table(STORES[-1])
+    progress = Progress(last_store, TOPIC, log_sizes(directory.event_log), output=pipeline.output)
     answered: float | None = None
     is_done = False
     while not is_done or answered is None:
@@ -240,10 +240,10 @@ def _follow(folder: DemoFolder, pipeline: Child, service: Service) -> float:
     return answered
 
 
-def _wait_included(folder: DemoFolder, service: Service) -> None:
+def _wait_included(directory: DemoDirectory, service: Service) -> None:
     """Wait until the responses of the service include the whole log."""
     for store in STORES:
-        service.wait_included(store, TOPIC, log_sizes(folder.event_log), _READY_SECONDS)
+        service.wait_included(store, TOPIC, log_sizes(directory.event_log), _READY_SECONDS)
 
 
 def dashboard_link(url: str, store: str, key: str) -> str:
@@ -251,7 +251,7 @@ def dashboard_link(url: str, store: str, key: str) -> str:
     return f"{url}/#{urlencode({'store': store, 'key': key})}"
 
 
-def _invite(folder: DemoFolder, url: str, speed: float, rest: int) -> None:
+def _invite(directory: DemoDirectory, url: str, speed: float, rest: int) -> None:
     print(
         f"""
   Dashboard        {dashboard_link(url, STORE, KEY)}
@@ -263,7 +263,7 @@ def _invite(folder: DemoFolder, url: str, speed: float, rest: int) -> None:
   {rest:,} more flights arrive, {speed:g} per second. Meanwhile, try:
 
     oriel get {STORE} {KEY} --watch --url {url}
-    oriel status --data {folder.data} --watch
+    oriel status --data {directory.data} --watch
     oriel new NAME        create your own project
 
   Ctrl-C stops the demo.
@@ -272,14 +272,14 @@ def _invite(folder: DemoFolder, url: str, speed: float, rest: int) -> None:
     )
 
 
-def _counters(folder: DemoFolder, store: str) -> dict[str, int]:
-    commit = last_commit(DataLayout(folder.data).table(store))
+def _counters(directory: DemoDirectory, store: str) -> dict[str, int]:
+    commit = last_commit(DataLayout(directory.data).table(store))
     return commit.counters if commit else {}
 
 
-def _count_windows(folder: DemoFolder, store: str) -> int:
+def _count_windows(directory: DemoDirectory, store: str) -> int:
     """Count the distinct windows of a store's table, which keeps superseded rows for a while."""
     names = ["key", "window_start"]
-    table = open_with_files(DataLayout(folder.data).table(store))
+    table = open_with_files(DataLayout(directory.data).table(store))
     rows = table.to_pyarrow_table(columns=names)
     return len(rows.group_by(names).aggregate([]))

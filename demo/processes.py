@@ -81,8 +81,8 @@ def running(name: str, arguments: Sequence[str], logs: Path) -> Iterator[Child]:
 
 def _python_path() -> str:
     """Return PYTHONPATH for children, so that they import the package of this process."""
-    folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    return os.pathsep.join(dict.fromkeys([str(IMPORT_ROOT), *filter(None, folders)]))
+    directories = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return os.pathsep.join(dict.fromkeys([str(IMPORT_ROOT), *filter(None, directories)]))
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

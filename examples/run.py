@@ -21,7 +21,7 @@ from oriel.demo import (
     Service,
     choose_port,
     dashboard_link,
-    fresh_folder,
+    fresh_directory,
     running,
 )
 
@@ -56,11 +56,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--exit", action="store_true", help="exit when its windows are served")
     options = parser.parse_args(arguments)
-    folder = options.folder or _HERE.parent / ".oriel" / "examples" / options.name
+    directory = options.folder or _HERE.parent / ".oriel" / "examples" / options.name
     # A signal also ends the child processes in order.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        _run(options.name, folder, options.port, stays=not options.exit)
+        _run(options.name, directory, options.port, stays=not options.exit)
     except DemoError as error:
         sys.stderr.write(f"oriel example: {error}\n")
         return 1
@@ -72,19 +72,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(example: str, root: Path, port: int | None, *, stays: bool) -> None:
     shown = EXAMPLES[example]
     with ExitStack() as stack:
-        folder = stack.enter_context(fresh_folder(root))
-        records = write_log(folder.event_log, example)
+        directory = stack.enter_context(fresh_directory(root))
+        records = write_log(directory.event_log, example)
         chosen = choose_port(port, 8080)
-        serve = ["serve", "--data", str(folder.data), "--host", _HOST, "--port", str(chosen)]
-        child = stack.enter_context(running("service", serve, folder.logs))
+        serve = ["serve", "--data", str(directory.data), "--host", _HOST, "--port", str(chosen)]
+        child = stack.enter_context(running("service", serve, directory.logs))
         service = stack.enter_context(
             closing(Service(f"http://{_HOST}:{chosen}", child.require_running))
         )
         _say(f"{records:,} records are written. The pipeline starts")
-        run = ["run", str(_HERE / f"{example}.py"), "--event-log", str(folder.event_log)]
-        run += ["--data", str(folder.data), "--once"]
-        stack.enter_context(running("pipeline", run, folder.logs)).require_success()
-        for topic in folder.event_log.iterdir():
+        run = ["run", str(_HERE / f"{example}.py"), "--event-log", str(directory.event_log)]
+        run += ["--data", str(directory.data), "--once"]
+        stack.enter_context(running("pipeline", run, directory.logs)).require_success()
+        for topic in directory.event_log.iterdir():
             sizes = {file.stem: file.stat().st_size for file in topic.iterdir()}
             service.wait_included(shown.store, topic.name, sizes, _READY_SECONDS)
         link = dashboard_link(service.url, shown.store, shown.key)
@@ -92,7 +92,7 @@ def _run(example: str, root: Path, port: int | None, *, stays: bool) -> None:
         print(f"\n  Dashboard   {link}\n\n    curl '{read}'\n", flush=True)
         if example == "alert":
             # The state belongs to the data, because it has a version of the table.
-            _send_alerts(service.url, folder.data / "sent.json")
+            _send_alerts(service.url, directory.data / "sent.json")
         while stays:
             child.require_running()
             time.sleep(_POLL_SECONDS)

@@ -103,7 +103,7 @@ class EventLogSource(DataSource):
         super().__init__(options)
         self._topic = check_topic(options["topic"])
         self._root = Path(options["root"])
-        self._folder = self._root / self._topic
+        self._directory = self._root / self._topic
         self._max_batch_bytes = int(options.get("max_batch_bytes", DEFAULT_MAX_BATCH_BYTES))
 
     @classmethod
@@ -118,13 +118,13 @@ class EventLogSource(DataSource):
     def reader(self, schema: StructType) -> PlannedSlices:  # noqa: ARG002
         """Return the reader of the lines between the options ``starts`` and ``ends``."""
         starts, ends = (orjson.loads(self.options[name]) for name in ("starts", "ends"))
-        return PlannedSlices(slices(self._topic, self._folder, starts, ends), _SLICE_SCHEMA)
+        return PlannedSlices(slices(self._topic, self._directory, starts, ends), _SLICE_SCHEMA)
 
     def streamReader(self, schema: StructType) -> "EventLogReader":  # noqa: ARG002, N802 - Spark's name
         """Return the reader of a streaming query."""
         topics = orjson.loads(self.options.get("wait_for", "[]"))
         records = NewLines([self._root / topic for topic in topics]) if topics else None
-        return EventLogReader(self._folder, self._topic, self._max_batch_bytes, records)
+        return EventLogReader(self._directory, self._topic, self._max_batch_bytes, records)
 
 
 class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -140,7 +140,7 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         If there is nothing to read, wait for ``records``.
         """
-        self._folder = directory
+        self._directory = directory
         self._records = records
         self._topic = topic
         self._max_batch_bytes = max_batch_bytes
@@ -159,7 +159,7 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Keep the ends of the lines that are complete now as the end of a ``--once`` run."""
         self._once_ends = {
             partition: complete_lines_end(path, 0, path.stat().st_size)
-            for partition, path in partition_files(self._folder).items()
+            for partition, path in partition_files(self._directory).items()
         }
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -168,7 +168,7 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {self._topic: waiting_ends(lambda: self._ends(starts, limit), starts, self._records)}
 
     def _ends(self, starts: Mapping[str, int], limit: ReadLimit) -> dict[str, int]:
-        files = partition_files(self._folder)
+        files = partition_files(self._directory)
         missing = sorted(set(starts) - set(files))
         if missing:
             message = (
@@ -195,7 +195,7 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return one slice per partition that has new lines."""
         starts = self._of_topic(start)
-        return slices(self._topic, self._folder, starts, self._of_topic(end))
+        return slices(self._topic, self._directory, starts, self._of_topic(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the slice as one row. The task that decodes its lines reads them itself.

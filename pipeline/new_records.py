@@ -56,9 +56,9 @@ def waiting_ends(
 class NewLines:
     """Waits for bytes at the end of the files of topics."""
 
-    def __init__(self, folders: Sequence[Path]) -> None:
-        """Watch the files of ``folders``."""
-        self._folders = folders
+    def __init__(self, directories: Sequence[Path]) -> None:
+        """Watch the files of ``directories``."""
+        self._directories = directories
         self._seen: Sequence[tuple[str, int]] = ()
 
     def have_come(self) -> bool:
@@ -77,7 +77,7 @@ class NewLines:
     def _sizes(self) -> Sequence[tuple[str, int]]:
         return [
             (file.path, file.stat().st_size)
-            for folder in self._folders
-            if folder.is_dir()
-            for file in os.scandir(folder)
+            for directory in self._directories
+            if directory.is_dir()
+            for file in os.scandir(directory)
         ]

@@ -29,11 +29,11 @@ def self_signed(
 
 
 def write_certificate(
-    folder: Path, days: int = 1, *, host: str = "localhost", common_name: str = "localhost"
+    directory: Path, days: int = 1, *, host: str = "localhost", common_name: str = "localhost"
 ) -> tuple[Path, Path]:
     """Write a new certificate of ``host`` and its key as ``cert.pem`` and ``key.pem``."""
     key, made = self_signed(common_name, x509.DNSName(host), days)
-    certificate, key_file = folder / "cert.pem", folder / "key.pem"
+    certificate, key_file = directory / "cert.pem", directory / "key.pem"
     certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
     key_file.write_bytes(
         key.private_bytes(

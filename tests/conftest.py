@@ -295,8 +295,8 @@ def peer(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[KafkaPeer]":
 @pytest.fixture(scope="session")
 def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
     """Run an S3 server, which this process and the processes that it starts use."""
-    folder = tmp_path_factory.mktemp("object-store")
-    with running_object_store(folder) as store, pytest.MonkeyPatch.context() as patch:
+    directory = tmp_path_factory.mktemp("object-store")
+    with running_object_store(directory) as store, pytest.MonkeyPatch.context() as patch:
         for name, value in store.environment.items():
             patch.setenv(name, value)
         yield store

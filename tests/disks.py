@@ -10,13 +10,13 @@ import pytest
 
 
 @contextmanager
-def small_disk(folder: Path, size: int) -> Iterator[Path]:
+def small_disk(directory: Path, size: int) -> Iterator[Path]:
     """Mount a file system of ``size`` bytes at a new directory, or skip the test."""
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    directory.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(directory)]
     if os.geteuid() or subprocess.run(mount, check=False).returncode:
         pytest.skip("only a user who may mount file systems can have a small one")
     try:
-        yield folder
+        yield directory
     finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+        subprocess.run(["umount", "--lazy", str(directory)], check=True)

@@ -101,16 +101,18 @@ def _make_archive() -> None:
     assert archive is not None
     archive.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="making-", dir=archive.parent) as name:
-        folder = Path(name)
-        (folder / "topology.py").write_text(_TOPOLOGY)
-        (folder / "log" / "t").mkdir(parents=True)
+        directory = Path(name)
+        (directory / "topology.py").write_text(_TOPOLOGY)
+        (directory / "log" / "t").mkdir(parents=True)
         record = orjson.dumps({"key": "k", "value": {"v": 1}, "timestamp_ms": 1})
-        (folder / "log" / "t" / "0.jsonl").write_bytes(record + b"\n")
-        made = folder / archive.name
+        (directory / "log" / "t" / "0.jsonl").write_bytes(record + b"\n")
+        made = directory / archive.name
         os.environ["SPARK_SUBMIT_OPTS"] = _with_archive(made, "ArchiveClassesAtExit")
-        arguments = [str(folder / "topology.py"), "--event-log", str(folder / "log")]
+        arguments = [str(directory / "topology.py"), "--event-log", str(directory / "log")]
         assert (
-            run_command.main([*arguments, "--data", str(folder / "data"), "--once", "--cores", "1"])
+            run_command.main(
+                [*arguments, "--data", str(directory / "data"), "--once", "--cores", "1"]
+            )
             == 0
         )
         end()

@@ -35,8 +35,8 @@ class ObjectStore:
 
 
 @contextmanager
-def running_object_store(folder: Path) -> Iterator[ObjectStore]:
-    """Run a server with one empty bucket, with its log and copies of objects in ``folder``."""
+def running_object_store(directory: Path) -> Iterator[ObjectStore]:
+    """Run a server with one empty bucket, with its log and copies of objects in ``directory``."""
     packages = server_packages()
     port = reserved_port()
     address = f"http://127.0.0.1:{port}"
@@ -46,9 +46,9 @@ def running_object_store(folder: Path) -> Iterator[ObjectStore]:
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",
         "AWS_REGION": "us-east-1",
-        "ORIEL_CACHE": str(folder / "cache"),
+        "ORIEL_CACHE": str(directory / "cache"),
     }
-    log = folder / "s3-server.log"
+    log = directory / "s3-server.log"
     with log.open("w") as output:
         server = subprocess.Popen(
             [sys.executable, "-P", str(_SERVER), str(port)],
@@ -73,20 +73,20 @@ def server_packages() -> Path:
 def fetched_packages(name: str, packages: Sequence[str]) -> Path:
     """Return a directory with packages of PyPI, which is filled once per machine."""
     version = hashlib.sha256(" ".join((*packages, sys.version)).encode()).hexdigest()[:12]
-    folder = Path(tempfile.gettempdir()) / f"oriel-tests-{name}-{os.getuid()}-{version}"
+    directory = Path(tempfile.gettempdir()) / f"oriel-tests-{name}-{os.getuid()}-{version}"
     with only_one(f"{name}-packages"):
-        if (folder / "whole").exists():
-            return folder
+        if (directory / "whole").exists():
+            return directory
         install = ["pip", "install", "-q", "--disable-pip-version-check", "--target"]
-        command = [sys.executable, "-m", *install, str(folder), *packages]
+        command = [sys.executable, "-m", *install, str(directory), *packages]
         found = subprocess.run(command, capture_output=True, text=True, check=False)
         if found.returncode:
             reason = f"no packages {', '.join(packages)}: {found.stderr.strip()[-500:]}"
             if os.environ.get("CI"):
                 pytest.fail(reason)
             pytest.skip(reason)
-        (folder / "whole").touch()
-    return folder
+        (directory / "whole").touch()
+    return directory
 
 
 def _make_bucket(url: str, server: "subprocess.Popen[bytes]", log: Path) -> None:

@@ -27,10 +27,10 @@ _IMPORTED = ("pandas", "pyspark.sql.worker.lookup_data_sources", "oriel.pipeline
 def warm_python() -> Iterator[None]:
     """Run the server for the time of the block. Processes that the block starts can use it."""
     with (
-        tempfile.TemporaryDirectory(prefix="oriel-warm-") as folder,
+        tempfile.TemporaryDirectory(prefix="oriel-warm-") as directory,
         socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening,
     ):
-        listening.bind(str(fork_address(Path(folder))))
+        listening.bind(str(fork_address(Path(directory))))
         # From here on clients wait, also for the start of the server.
         listening.listen(64)
         serve = [sys.executable, "-P", "-m", "tests.warm_python", str(listening.fileno())]
@@ -38,7 +38,7 @@ def warm_python() -> Iterator[None]:
             serve, cwd=_ROOT, stdin=subprocess.PIPE, pass_fds=[listening.fileno()]
         ):
             # The end of the block closes the server's input, which ends the server.
-            os.environ[COMMAND] = local_python(Path(folder))
+            os.environ[COMMAND] = local_python(Path(directory))
             yield
             del os.environ[COMMAND]
 
@@ -49,7 +49,7 @@ def use_warm_python() -> None:
     if command is not None:
         from oriel.pipeline.spark import session  # noqa: PLC0415 - the server has it later
 
-        vars(session).update(local_python=lambda _folder: command)
+        vars(session).update(local_python=lambda _directory: command)
 
 
 if __name__ == "__main__":

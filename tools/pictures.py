@@ -56,11 +56,11 @@ SITE_DEVICES = {"desktop-light": (1280, 800), "phone-dark": (390, 844)}
 
 def site() -> None:
     """Write a picture of each page in ``SITE_PAGES`` on each device in ``SITE_DEVICES``."""
-    with tempfile.TemporaryDirectory() as folder:
-        build_site(Path(folder) / "site")
-        with site_server(Path(folder) / "site", 0) as server:
+    with tempfile.TemporaryDirectory() as directory:
+        build_site(Path(directory) / "site")
+        with site_server(Path(directory) / "site", 0) as server:
             threading.Thread(target=server.serve_forever, daemon=True).start()
-            browser = start_chromium(Path(folder) / "profile")
+            browser = start_chromium(Path(directory) / "profile")
             try:
                 for page, path in SITE_PAGES.items():
                     for device, size in SITE_DEVICES.items():

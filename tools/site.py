@@ -35,9 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.build is not None:
             build_site(options.build)
             return 0
-        with TemporaryDirectory(prefix="oriel-docs-") as folder:
-            build_site(Path(folder))
-            with site_server(Path(folder), options.port) as server:
+        with TemporaryDirectory(prefix="oriel-docs-") as directory:
+            build_site(Path(directory))
+            with site_server(Path(directory), options.port) as server:
                 print(f"Documentation: http://127.0.0.1:{server.server_port}/", flush=True)
                 server.serve_forever()
     except Abort:
@@ -64,13 +64,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def build_site(folder: Path) -> None:
-    """Write the site into ``folder``, and delete the earlier files in it.
+def build_site(directory: Path) -> None:
+    """Write the site into ``directory``, and delete the earlier files in it.
 
     Raises:
         Abort: a link or the menu is invalid. Each error is a line on stderr.
     """
-    config = load_config(str(_ROOT / "mkdocs.yml"), site_dir=str(folder.resolve()), strict=True)
+    config = load_config(str(_ROOT / "mkdocs.yml"), site_dir=str(directory.resolve()), strict=True)
     config.plugins.run_event("startup", command="build", dirty=False)
     try:
         build(config)
@@ -78,9 +78,9 @@ def build_site(folder: Path) -> None:
         config.plugins.run_event("shutdown")
 
 
-def site_server(folder: Path, port: int) -> ThreadingHTTPServer:
+def site_server(directory: Path, port: int) -> ThreadingHTTPServer:
     """Return a server of a built site on loopback. Port 0 selects a free port."""
-    handler = partial(_QuietHandler, directory=str(folder))
+    handler = partial(_QuietHandler, directory=str(directory))
     return ThreadingHTTPServer(("127.0.0.1", port), handler)
 
 

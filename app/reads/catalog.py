@@ -82,12 +82,12 @@ class StoreView:
         self._is_remote = is_object(layout.root)
         self.log = DeltaLog(layout.table(name))
         self.history = StoreHistory(self.log)
-        self._index_folder = IndexDirectory(layout.index(name))
+        self._index_directory = IndexDirectory(layout.index(name))
         # The directory that shows that the store exists. The tailer creates one index per table.
         self._existence_directory = (
-            self._index_folder.path if self._is_remote else self.log.table / LOG_DIRECTORY
+            self._index_directory.path if self._is_remote else self.log.table / LOG_DIRECTORY
         )
-        self._reader = IndexReader(self._index_folder)
+        self._reader = IndexReader(self._index_directory)
         self._frame: VersionFrame | None = None
         self._table_checked_at = 0.0
         self._lag = Lag(0, 0)
@@ -115,7 +115,7 @@ class StoreView:
         except OSError:
             # The table cannot be checked. If it has an index, it is a store, and its readers get
             # the error. Any other table must not fail requests for other stores.
-            return self._index_folder.path.is_dir()
+            return self._index_directory.path.is_dir()
         self._table_checked_at = now
         return True
 
@@ -310,10 +310,10 @@ class StoreCatalog:
         is_remote = is_object(self.layout.root)
         parent = self.layout.indexes if is_remote else self.layout.tables
         try:
-            folders = sorted(folder.name for folder in parent.iterdir())
+            directories = sorted(directory.name for directory in parent.iterdir())
         except (FileNotFoundError, NotADirectoryError):
             return []
-        return [view for name in folders if (view := self._find(name)) is not None]
+        return [view for name in directories if (view := self._find(name)) is not None]
 
     def _find(self, name: str) -> StoreView | None:
         try:

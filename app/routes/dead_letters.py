@@ -34,8 +34,8 @@ _ANY_VERSION = 2**64
 def dead_letter_routes(catalog: StoreCatalog) -> APIRouter:
     """Return the routes of the dead-letter table of one catalog."""
     router = APIRouter()
-    folder = catalog.layout.dead_letters
-    log, digests = DeltaLog(folder), LogDigests()
+    directory = catalog.layout.dead_letters
+    log, digests = DeltaLog(directory), LogDigests()
 
     @router.get(_LIST.path)
     async def list_dead_letters(request: Request) -> Response:
@@ -52,7 +52,7 @@ def dead_letter_routes(catalog: StoreCatalog) -> APIRouter:
 
         def read(budget: ReadBudget) -> tuple[DeadLetterPage, Replays, str]:
             replays = read_replays(catalog.layout)
-            page = dead_letter_page(folder, wanted, span, budget, replays)
+            page = dead_letter_page(directory, wanted, span, budget, replays)
             _reject_lost_history(log, digests, query["cursor"])
             return page, replays, "" if page.version is None else digests.digest(log, page.version)
 
@@ -69,7 +69,9 @@ def dead_letter_routes(catalog: StoreCatalog) -> APIRouter:
     async def count_dead_letters(request: Request) -> Response:
         wanted = _selection(_COUNT.query.read(request.scope["query_string"]))
         counts = await catalog.table_reads.run(
-            lambda budget: dead_letter_counts(folder, wanted, budget, read_replays(catalog.layout))
+            lambda budget: dead_letter_counts(
+                directory, wanted, budget, read_replays(catalog.layout)
+            )
         )
         return _json({
             "version": counts.version,

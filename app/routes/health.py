@@ -114,9 +114,9 @@ def store_problem(layout: DataLayout, name: str, tailer: TailerStatus) -> str | 
     status = tailer.stores.get(name)
     if status is not None and status.problem is not None:
         return status.problem
-    folder = IndexDirectory(layout.index(name))
+    directory = IndexDirectory(layout.index(name))
     try:
-        generation = folder.current()
+        generation = directory.current()
         damaged = None if generation is None else damage(generation)
     except OSError as error:
         return f"the index cannot be read ({error})"

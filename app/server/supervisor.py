@@ -268,8 +268,8 @@ class Supervisor:
 
     def _suspect_indexes(self, child: Child, *, is_writer: bool) -> None:
         try:
-            folders = [path for path in self._layout.indexes.iterdir() if path.is_dir()]
-            generations = [IndexDirectory(folder).current() for folder in folders]
+            directories = [path for path in self._layout.indexes.iterdir() if path.is_dir()]
+            generations = [IndexDirectory(directory).current() for directory in directories]
         except OSError:
             # The disk is unavailable. The tailer reports it.
             return

@@ -156,11 +156,11 @@ class Metrics:
 
         The method reads files and can run in a thread. ``flush`` cannot.
         """
-        folder = os.environ.get(_DIRECTORY_VARIABLE)
-        if folder is None:
+        directory = os.environ.get(_DIRECTORY_VARIABLE)
+        if directory is None:
             return generate_latest(self._registry)
         registry = CollectorRegistry()
-        MultiProcessCollector(registry, folder)  # type: ignore[no-untyped-call]
+        MultiProcessCollector(registry, directory)  # type: ignore[no-untyped-call]
         return generate_latest(registry)
 
     def _labels(self, raw_path: bytes, parts: list[bytes]) -> tuple[str, str]:
@@ -187,26 +187,26 @@ def share_metrics() -> Callable[[], None]:
         owner = left.name.removeprefix(_DIRECTORY_PREFIX).partition("-")[0]
         if owner.isdecimal() and not _runs(int(owner)):
             shutil.rmtree(left, ignore_errors=True)
-    folder = tempfile.mkdtemp(prefix=f"{_DIRECTORY_PREFIX}{os.getpid()}-")
-    os.environ[_DIRECTORY_VARIABLE] = folder
+    directory = tempfile.mkdtemp(prefix=f"{_DIRECTORY_PREFIX}{os.getpid()}-")
+    os.environ[_DIRECTORY_VARIABLE] = directory
 
     def end() -> None:
         del os.environ[_DIRECTORY_VARIABLE]
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
 
     return end
 
 
 def forget_dead_workers(environment: Mapping[str, str] = os.environ) -> None:
     """Remove the work in progress of workers that have ended. Their counts stay."""
-    folder = environment.get(_DIRECTORY_VARIABLE)
-    if folder is None:
+    directory = environment.get(_DIRECTORY_VARIABLE)
+    if directory is None:
         return
-    for file in Path(folder).glob("gauge_live*.db"):
+    for file in Path(directory).glob("gauge_live*.db"):
         pid = file.stem.rpartition("_")[2]
         if pid.isdecimal() and not _runs(int(pid)):
             with suppress(FileNotFoundError):
-                mark_process_dead(int(pid), folder)  # type: ignore[no-untyped-call]
+                mark_process_dead(int(pid), directory)  # type: ignore[no-untyped-call]
 
 
 def _runs(pid: int) -> bool:

@@ -162,8 +162,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--attack", action="append", help="only this attack. Can be repeated")
     parser.add_argument("--port", type=int, default=18_580)
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory(prefix="oriel-bench-hostile-") as folder:
-        found = _run(Path(folder), options)
+    with tempfile.TemporaryDirectory(prefix="oriel-bench-hostile-") as directory:
+        found = _run(Path(directory), options)
     problems = [problem for name, one in found.items() for problem in exceeded(name, one)]
     for problem in problems:
         print(problem)

@@ -39,11 +39,11 @@ def require_tools() -> None:
 class Peer:
     """The program, compiled, beside one broker."""
 
-    def __init__(self, servers: str, folder: Path) -> None:
-        """Compile it into ``folder``, which also gets its state."""
+    def __init__(self, servers: str, directory: Path) -> None:
+        """Compile it into ``directory``, which also gets its state."""
         self._servers = servers
-        self._folder = folder
-        self._class_path = _compiled(folder / "kafka-streams")
+        self._directory = directory
+        self._class_path = _compiled(directory / "kafka-streams")
         self._runs = 0
 
     def run_once(self, kind: Kind, topic: str, records: int, *, totals: bool) -> Figures:
@@ -66,7 +66,7 @@ class Peer:
     def serving(self, kind: Kind, topic: str) -> Iterator[tuple[str, int]]:
         """Process what comes to a topic and answer reads, for the time of the block."""
         address = (_HOST, _free_port())
-        log = self._folder / "kafka-streams.log"
+        log = self._directory / "kafka-streams.log"
         with (
             self._command(kind, topic) as command,
             running("Kafka Streams", [*command, "serve", str(address[1])], log),
@@ -79,7 +79,7 @@ class Peer:
         """Yield the command of a new application; its state and its changelog go with the block."""
         self._runs += 1
         application = f"peer-application-{self._runs}"
-        state = self._folder / application
+        state = self._directory / application
         # Java's HTTP server answers at once with this only; what else it takes is the default.
         java = ["java", "-Dsun.net.httpserver.nodelay=true", "-cp", self._class_path, "oriel.Peer"]
         yield [*java, *kind.peer_words, self._servers, topic, application, str(state)]

@@ -115,16 +115,16 @@ def found_after(producer: Producing, reader: Reader, seconds: float) -> Waits:
     return Waits(waits, kept_up, before, snapshot(), producer.pid)
 
 
-def measure(run: Run, peer: Peer, servers: str, folder: Path, seconds: float) -> Waits:
+def measure(run: Run, peer: Peer, servers: str, directory: Path, seconds: float) -> Waits:
     """Measure a run of a ``LatencyCase`` with new processes and a topic of its own."""
     case, system = run.case, run.system
     assert isinstance(case, LatencyCase)
     topic = f"latency-{system}-{case.records_per_second}-{case.stores}-{run.repeat}"
-    folder = folder / topic
-    folder.mkdir()
+    directory = directory / topic
+    directory.mkdir()
     make_sink: Callable[[], Sink]
     if system == EVENT_LOG:
-        log = folder / "log"
+        log = directory / "log"
         # The pipeline starts before the producer's process, and needs the topic.
         LogSink(log / topic)
         make_sink, source = partial(LogSink, log / topic), ["--event-log", str(log)]
@@ -133,7 +133,7 @@ def measure(run: Run, peer: Peer, servers: str, folder: Path, seconds: float) ->
         make_sink, source = partial(TopicSink, servers, topic), ["--kafka", servers]
     stores = _FIVE if case.stores > 1 else {STORE: KINDS["sliding"]}
     with (
-        _serving(system, topic, stores, peer, source, folder) as (address, paths),
+        _serving(system, topic, stores, peer, source, directory) as (address, paths),
         producing(make_sink, case.records_per_second) as producer,
     ):
         reader = Reader(address, paths)
@@ -142,7 +142,7 @@ def measure(run: Run, peer: Peer, servers: str, folder: Path, seconds: float) ->
         finally:
             reader.close()
     delete_topics(servers, topic)
-    shutil.rmtree(folder)
+    shutil.rmtree(directory)
     return waits
 
 
@@ -169,17 +169,17 @@ def _serving(
     stores: dict[str, Kind],
     peer: Peer,
     source: Sequence[str],
-    folder: Path,
+    directory: Path,
 ) -> Iterator[tuple[tuple[str, int], list[str]]]:
     """Run the system over ``topic``, and yield the address and the path of each store."""
     if system == PEER:
         with peer.serving(KINDS["sliding"], topic) as address:
             yield address, ["/"]
         return
-    file, data = folder / "latency.py", folder / "data"
+    file, data = directory / "latency.py", directory / "data"
     file.write_text(topology(stores, topic))
     data.mkdir()
     command = [*ORIEL_COMMAND, "run", str(file), *source, "--data", str(data)]
-    with running("oriel run", command, folder / "run.log"), serving(data) as client:
+    with running("oriel run", command, directory / "run.log"), serving(data) as client:
         address = (client.base_url.host, client.base_url.port or 80)
         yield address, [f"/v1/stores/{store}/latest/" for store in stores]

@@ -83,10 +83,10 @@ def snapshot(proc: Path = _PROC) -> Snapshot:
     """Return the processor time of all processes since their start."""
     at = time.perf_counter()
     processes = {}
-    for folder in proc.iterdir():
-        if folder.name.isdigit():
+    for directory in proc.iterdir():
+        if directory.name.isdigit():
             try:
-                processes[int(folder.name)] = parsed_process((folder / "stat").read_text())
+                processes[int(directory.name)] = parsed_process((directory / "stat").read_text())
             except (FileNotFoundError, ProcessLookupError):
                 continue
     first = (proc / "stat").read_text().splitlines()[0].split()

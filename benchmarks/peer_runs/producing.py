@@ -80,10 +80,10 @@ class TopicSink:
 class LogSink:
     """A topic of an event log."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, directory: Path) -> None:
         """Append to the topic's files, which are created if they don't exist."""
-        folder.mkdir(parents=True, exist_ok=True)
-        self._paths = [folder / f"{partition}.jsonl" for partition in range(PARTITIONS)]
+        directory.mkdir(parents=True, exist_ok=True)
+        self._paths = [directory / f"{partition}.jsonl" for partition in range(PARTITIONS)]
         for path in self._paths:
             path.touch()
 

@@ -64,9 +64,9 @@ def _records(servers: str, topic: str) -> int:
 
 def write_log(root: Path, data: DataSet) -> None:
     """Write the same records as an event log below ``root``."""
-    folder = root / data.topic
-    folder.mkdir(parents=True)
-    paths = [folder / f"{partition}.jsonl" for partition in range(PARTITIONS)]
+    directory = root / data.topic
+    directory.mkdir(parents=True)
+    paths = [directory / f"{partition}.jsonl" for partition in range(PARTITIONS)]
     for block in data.blocks():
         for partition, path in enumerate(paths):
             taken = block.keys % PARTITIONS == partition

@@ -118,8 +118,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     print(f"{'longest ms':>12}{'load':>7}")
     with (
-        tempfile.TemporaryDirectory(prefix="oriel-bench-restart-") as folder,
-        running_router(Path(folder), keys, is_tls=True) as router,
+        tempfile.TemporaryDirectory(prefix="oriel-bench-restart-") as directory,
+        running_router(Path(directory), keys, is_tls=True) as router,
     ):
         for number in range(1, options.runs + 1):
             run = restarted(router, own, options.rate)

@@ -111,7 +111,7 @@ class Meter:
             records=sum(int(float(n)) for n in _RECORDS.findall(self._stack.get("/metrics").text)),
             engine_s=sum(_own_seconds(process) for process in self._engine),
             containers=containers,
-            volumes={name: _sizes(folder) for name, folder in self._volumes.items()},
+            volumes={name: _sizes(directory) for name, directory in self._volumes.items()},
             load=os.getloadavg(),
         )
 
@@ -183,19 +183,18 @@ def _volume_directories(stack: Stack) -> dict[str, Path]:
     return {one["Labels"]["com.docker.compose.volume"]: Path(one["Mountpoint"]) for one in volumes}
 
 
-def _sizes(folder: Path) -> dict[str, int]:
+def _sizes(directory: Path) -> dict[str, int]:
     """Return the allocated bytes of each directory in a volume."""
     return {
-        directory.name: _allocated(directory) for directory in folder.iterdir()
-        if directory.is_dir()
+        path.name: _allocated(path) for path in directory.iterdir() if path.is_dir()
     }  # fmt: skip
 
 
-def _allocated(folder: Path) -> int:
+def _allocated(directory: Path) -> int:
     """Return the bytes on disk: Kafka's index files are larger than their content."""
     total = 0
     # It ignores directories that another process deletes meanwhile.
-    for parent, _, names in os.walk(folder):
+    for parent, _, names in os.walk(directory):
         for name in names:
             with suppress(FileNotFoundError):
                 total += Path(parent, name).lstat().st_blocks * _BLOCK_BYTES

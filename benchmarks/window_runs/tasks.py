@@ -164,7 +164,7 @@ class Measured:
 class _Job:
     case: Case
     load: Load
-    folder: Path
+    directory: Path
     sync: bool
 
 
@@ -172,7 +172,7 @@ class _Job:
 class Workers:
     """Running worker processes."""
 
-    folder: Path
+    directory: Path
     sync: bool
     pipes: list[Connection] = field(default_factory=list)
 
@@ -182,9 +182,9 @@ class Workers:
         Raises:
             RuntimeError: a worker failed; its own message is on stderr.
         """
-        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+        with tempfile.TemporaryDirectory(dir=self.directory) as directory:
             for pipe in self.pipes:
-                pipe.send(_Job(case, load, Path(folder), self.sync))
+                pipe.send(_Job(case, load, Path(directory), self.sync))
             try:
                 took = [pipe.recv() for pipe in self.pipes]
             except EOFError as error:
@@ -208,8 +208,8 @@ def working(*, sync: bool) -> Iterator[Workers]:
     os.environ.update(WORKER_ENVIRONMENT)
     start = context.Barrier(TASKS)
     processes = []
-    with tempfile.TemporaryDirectory(prefix="oriel-bench-windows-") as folder:
-        workers = Workers(Path(folder), sync)
+    with tempfile.TemporaryDirectory(prefix="oriel-bench-windows-") as directory:
+        workers = Workers(Path(directory), sync)
         for task in range(TASKS):
             ours, theirs = context.Pipe()
             process = context.Process(target=_work, args=(task, theirs, start), daemon=True)
@@ -235,7 +235,7 @@ def _work(task: int, jobs: Connection, start: Any) -> None:
         except EOFError:
             return
         try:
-            jobs.send(run_task(job.case, job.load, task, job.folder, job.sync, start.wait))
+            jobs.send(run_task(job.case, job.load, task, job.directory, job.sync, start.wait))
         except BaseException:
             # The others must not wait for this one.
             start.abort()
@@ -246,12 +246,12 @@ def run_task(
     case: Case,
     load: Load,
     task: int,
-    folder: Path,
+    directory: Path,
     sync: bool,  # noqa: FBT001
     ready: Callable[[], Any],
 ) -> Took:
     """Run one task's share of every batch; ``ready`` waits for the others before each."""
-    plan = _first_plan(case, folder / str(task), sync=sync)
+    plan = _first_plan(case, directory / str(task), sync=sync)
     records = _Records(load, task)
     took = Took()
     # What imports have left is looked through now, not in whichever batch the next module's makes
@@ -310,10 +310,10 @@ def _together(_key: str, left: dict[str, Any], right: dict[str, Any]) -> dict[st
     return {"n": n, "mean": mean}
 
 
-def _first_plan(case: Case, folder: Path, *, sync: bool) -> BatchPlan:
-    """The plan of the first batch; ``folder`` gets the task's files."""
+def _first_plan(case: Case, directory: Path, *, sync: bool) -> BatchPlan:
+    """The plan of the first batch; ``directory`` gets the task's files."""
     for name in ("table", "state", "dead"):
-        (folder / name).mkdir(parents=True)
+        (directory / name).mkdir(parents=True)
     return BatchPlan(
         store="bench",
         topics=(_TOPIC,),
@@ -326,7 +326,7 @@ def _first_plan(case: Case, folder: Path, *, sync: bool) -> BatchPlan:
         clocks={_TOPIC: dict.fromkeys(range(_PARTITIONS), NO_STREAM_TIME_MS)},
         close_ms=NEVER_CLOSED_MS,
         segments={},
-        files=DirectoryFiles(folder / "table", folder / "state", folder / "dead", sync),
+        files=DirectoryFiles(directory / "table", directory / "state", directory / "dead", sync),
     )
 
 

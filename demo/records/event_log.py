@@ -33,19 +33,19 @@ def to_lines(records: pa.Table) -> pa.Array:
 
 def create_partitions(root: Path) -> None:
     """Create the empty files of all partitions."""
-    folder = root / TOPIC
-    folder.mkdir(parents=True)
+    directory = root / TOPIC
+    directory.mkdir(parents=True)
     for number in range(len(ORIGINS)):
-        (folder / f"{number}.jsonl").touch()
+        (directory / f"{number}.jsonl").touch()
 
 
 def append_lines(root: Path, partition: np.ndarray, lines: pa.Array) -> None:
     """Append lines to the files of their partitions, each partition in the given order."""
-    folder = root / TOPIC
-    folder.mkdir(parents=True, exist_ok=True)
+    directory = root / TOPIC
+    directory.mkdir(parents=True, exist_ok=True)
     for number in np.unique(partition).tolist():
         text = "".join(lines.filter(pa.array(partition == number)).to_pylist())
-        with (folder / f"{number}.jsonl").open("a", encoding="utf-8") as file:
+        with (directory / f"{number}.jsonl").open("a", encoding="utf-8") as file:
             file.write(text)
 
 

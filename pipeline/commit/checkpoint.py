@@ -61,7 +61,7 @@ class Checkpoint:
 
     def __init__(
         self,
-        folder: Path,
+        directory: Path,
         *,
         sync: bool,
         lock_wait_s: float = LOCK_WAIT_SECONDS,
@@ -70,7 +70,7 @@ class Checkpoint:
         """Open or create the checkpoint, acquire its lock, and create the next epoch.
 
         Args:
-            folder: The directory of the checkpoint.
+            directory: The directory of the checkpoint.
             sync: Whether files are forced to disk.
             lock_wait_s: How long to wait if another process holds the lock. A process that stops
                 because of a full disk needs time to end.
@@ -81,19 +81,19 @@ class Checkpoint:
             AlreadyRunning: another process of this machine holds the checkpoint.
             CheckpointError: the directory is not a checkpoint of Oriel, or it is damaged.
         """
-        current_files().make_folder(folder, sync=sync)
-        self.folder = folder
+        current_files().make_directory(directory, sync=sync)
+        self.directory = directory
         self._sync = sync
-        is_local = not is_object(folder)
+        is_local = not is_object(directory)
         self._scratch = scratch
         self._lock: AbstractContextManager[Any] = (
-            _locked(folder / "lock", lock_wait_s) if is_local else nullcontext()
+            _locked(directory / "lock", lock_wait_s) if is_local else nullcontext()
         )
         #: The number of topics while first offsets must still be copied, otherwise 0.
         self._topics_to_save = 0
         try:
             self.application = self._application_id()
-            self._epoch = Epoch(folder / "epochs", sync=sync)
+            self._epoch = Epoch(directory / "epochs", sync=sync)
         except BaseException:
             self.close()
             raise
@@ -115,9 +115,9 @@ class Checkpoint:
 
     def versions(self, store: str) -> StateVersions:
         """Return the prepared batches of a store. ``store`` is the name of its state."""
-        folder = self.folder / "state" / store
+        directory = self.directory / "state" / store
         return StateVersions(
-            folder,
+            directory,
             sync=self._sync,
             check_epoch=self.check_epoch,
             application=self.application,
@@ -141,19 +141,21 @@ class Checkpoint:
             if not name.isdecimal() or int(name) < self._epoch.number
         )
         # A power loss can have deleted the file of an epoch but not its directory.
-        files.delete_folder(self.spark)
+        files.delete_directory(self.spark)
         write_spark_log(self.spark, self.application, topics, resumption)
-        if resumption is None and is_object(self.folder):
-            copy_first_offsets(self.spark, self.folder / _FIRST_OFFSETS)
+        if resumption is None and is_object(self.directory):
+            copy_first_offsets(self.spark, self.directory / _FIRST_OFFSETS)
         elif resumption is None and earlier:
             last = earlier[-1]
             copy_first_offsets(self.spark, self._spark / last if last.isdecimal() else self._spark)
-        self._topics_to_save = len(topics) if resumption is None and is_object(self.folder) else 0
+        self._topics_to_save = (
+            len(topics) if resumption is None and is_object(self.directory) else 0
+        )
         for name in earlier:
             if name.isdecimal() and int(name) > self._epoch.number - EPOCHS_KEPT:
                 continue
-            if files.is_folder(self._spark / name):
-                files.delete_folder(self._spark / name)
+            if files.is_directory(self._spark / name):
+                files.delete_directory(self._spark / name)
             else:
                 files.delete(self._spark / name)
 
@@ -164,7 +166,7 @@ class Checkpoint:
         store. Otherwise the next start finds Spark's directory.
         """
         if self._topics_to_save:
-            noted = note_first_offsets(self.spark, self.folder / _FIRST_OFFSETS)
+            noted = note_first_offsets(self.spark, self.directory / _FIRST_OFFSETS)
             self._topics_to_save = 0 if noted >= self._topics_to_save else self._topics_to_save
 
     def end_offsets(self, batch: int) -> Offsets:
@@ -189,16 +191,16 @@ class Checkpoint:
     @property
     def _spark(self) -> Path:
         """The parent of Spark's directories of all epochs, for objects only the local ones."""
-        if self._scratch is None or not is_object(self.folder):
-            return self.folder / "spark"
+        if self._scratch is None or not is_object(self.directory):
+            return self.directory / "spark"
         return self._scratch / "spark-log" / self.application
 
     def _application_id(self) -> str:
-        path, files = self.folder / "application.json", current_files()
+        path, files = self.directory / "application.json", current_files()
         if not files.exists(path):
-            if files.is_folder(self.folder / "spark"):
+            if files.is_directory(self.directory / "spark"):
                 message = (
-                    f"{self.folder} has Spark's checkpoint but no application.json: it is not a "
+                    f"{self.directory} has Spark's checkpoint but no application.json: it is not a "
                     "checkpoint of this pipeline, or it is damaged. Restore it or use another "
                     "directory"
                 )
@@ -218,15 +220,15 @@ class Checkpoint:
             raise CheckpointError(message) from error
 
 
-def check_not_running(folder: Path) -> None:
-    """Check, before Spark starts, that no process of this machine runs the pipeline of ``folder``.
+def check_not_running(directory: Path) -> None:
+    """Check, before Spark starts, that no process of this machine runs the pipeline.
 
     Raises:
         AlreadyRunning: a process runs it, and does not end within seconds.
     """
-    path = folder / "lock"
+    path = directory / "lock"
     # Objects do not have locks, and a checkpoint that does not exist is not in use.
-    if not is_object(folder) and path.exists():
+    if not is_object(directory) and path.exists():
         _locked(path, LOCK_WAIT_SECONDS).close()
 
 

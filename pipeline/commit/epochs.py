@@ -27,11 +27,11 @@ EPOCHS_KEPT = 10
 class Epoch:
     """The epoch of this process."""
 
-    def __init__(self, folder: Path, *, sync: bool) -> None:
+    def __init__(self, directory: Path, *, sync: bool) -> None:
         """Create the next epoch. Processes of all earlier epochs are then fenced."""
-        self._folder = folder
+        self._directory = directory
         files = current_files()
-        files.make_folder(folder, sync=sync)
+        files.make_directory(directory, sync=sync)
         content = orjson.dumps(
             {
                 "process": os.getpid(),
@@ -81,8 +81,8 @@ class Epoch:
             return f"another process took over this pipeline (epoch {number})"
 
     def _taken(self) -> list[int]:
-        names = (Path(name) for name in current_files().names(self._folder))
+        names = (Path(name) for name in current_files().names(self._directory))
         return [int(p.stem) for p in names if p.suffix == ".json" and p.stem.isdecimal()]
 
     def _path(self, number: int) -> Path:
-        return self._folder / f"{number:012d}.json"
+        return self._directory / f"{number:012d}.json"

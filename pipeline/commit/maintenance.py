@@ -190,7 +190,7 @@ class Maintenance:
             logger.warning(
                 "the table %s could not be compacted or cleaned up: %s: %s. "
                 "The pipeline will try again",
-                table.upkeep.folder.name, type(error).__name__, str(error).partition("\n")[0],
+                table.upkeep.directory.name, type(error).__name__, str(error).partition("\n")[0],
             )  # fmt: skip
 
 

@@ -36,10 +36,10 @@ def check_store_owners(layout: DataLayout, name: str, stores: Iterable[str]) -> 
         return
     names = pipelines(layout)
     for store in stores:
-        folder = layout.table(store)
-        if not has_table(folder):
+        directory = layout.table(store)
+        if not has_table(directory):
             continue
-        application = DeltaLog(folder).snapshot().definition.application
+        application = DeltaLog(directory).snapshot().definition.application
         if application in names:
             message = (
                 f"store {store!r} belongs to the pipeline {names[application]!r}, but this is the "
@@ -76,6 +76,6 @@ def check_pipeline_exists(layout: DataLayout, name: str, store: str) -> None:
 
 
 def _has_checkpoint(layout: DataLayout, name: str) -> bool:
-    files, folder = current_files(), layout.checkpoint(name)
+    files, directory = current_files(), layout.checkpoint(name)
     # If a checkpoint has lost its application.json, ``Checkpoint`` reports what to do.
-    return files.exists(folder / "application.json") or files.is_folder(folder / "state")
+    return files.exists(directory / "application.json") or files.is_directory(directory / "state")

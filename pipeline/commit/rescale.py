@@ -40,11 +40,11 @@ def rescale(layout: DataLayout, store: str, key_groups: int, *, sync: bool) -> S
             "with a table"
         )
         raise UnknownStore(message)
-    folder = layout.table(store)
-    if not has_table(folder):
+    directory = layout.table(store)
+    if not has_table(directory):
         message = f"store {store!r} does not exist in {layout.tables}"
         raise UnknownStore(message)
-    definition = DeltaLog(folder).snapshot().definition
+    definition = DeltaLog(directory).snapshot().definition
     with Checkpoint(_checkpoint_of(layout, definition), sync=sync) as checkpoint:
         return _rescaled(layout, checkpoint, key_groups, store, sync=sync)
 
@@ -58,7 +58,7 @@ def _rescaled(
     rescaled = replace(definition, key_groups=key_groups, generation=definition.generation + 1)
     old = checkpoint.versions(definition.state_name)
     # Delete files of a process that was killed before the switch.
-    current_files().delete_folder(checkpoint.versions(rescaled.state_name).folder)
+    current_files().delete_directory(checkpoint.versions(rescaled.state_name).directory)
     new = checkpoint.versions(rescaled.state_name)
     # If the table is newer than the state, the newest state is lost.
     newest = max(old.newest(), snapshot.batch)
@@ -73,12 +73,14 @@ def _rescaled(
         )
         raise CheckpointError(message)
     names = {
-        name: write_regrouped(old.folder, new.folder, name, key_groups, sync=sync)
+        name: write_regrouped(old.directory, new.directory, name, key_groups, sync=sync)
         for name in {name for version in found.values() for name in version.state_files}
     }
     for batch, version in found.items():
         # The directory of the generation is new, so its own name must also be on disk.
-        new.decide(batch, _without_task_assignment(version, key_groups, names), [new.folder.parent])
+        new.decide(
+            batch, _without_task_assignment(version, key_groups, names), [new.directory.parent]
+        )
     schema = store_schema({}, windowed=rescaled.window.is_windowed)
     table = open_table(layout.table(store), schema, {}, sync=sync)
     table.set_property(STORE_PROPERTY, rescaled.to_json())

@@ -49,15 +49,15 @@ class RecoveryPoint:
 
 
 def write_spark_log(
-    folder: Path, application: str, topics: Sequence[str], recovery_point: RecoveryPoint | None
+    directory: Path, application: str, topics: Sequence[str], recovery_point: RecoveryPoint | None
 ) -> None:
     """Create the directory from which Spark resumes. Its sources are ``topics`` in this order."""
-    folder.mkdir(parents=True)
-    (folder / "metadata").write_text(json.dumps({"id": application}))
+    directory.mkdir(parents=True)
+    (directory / "metadata").write_text(json.dumps({"id": application}))
     if recovery_point is None:
         return
     batch = recovery_point.batch
-    offsets, commits = folder / _OFFSETS, folder / _COMMITS
+    offsets, commits = directory / _OFFSETS, directory / _COMMITS
     offsets.mkdir()
     commits.mkdir()
     if batch:
@@ -68,7 +68,7 @@ def write_spark_log(
         (commits / str(batch)).write_text(f'{_VERSION}\n{{"nextBatchWatermarkMs":0}}')
 
 
-def copy_first_offsets(folder: Path, older: Path) -> None:
+def copy_first_offsets(directory: Path, older: Path) -> None:
     """Copy the offsets at which the sources of an earlier epoch started, if they are readable.
 
     They matter until a batch is prepared. Without them, a topic that is read from its end would
@@ -78,12 +78,12 @@ def copy_first_offsets(folder: Path, older: Path) -> None:
         CheckpointError: ``older`` has files of ``note_first_offsets``, and one is damaged.
     """
     for name, content in _first_offsets(older):
-        copied = folder / name
+        copied = directory / name
         copied.parent.mkdir(parents=True, exist_ok=True)
         copied.write_bytes(content)
 
 
-def note_first_offsets(folder: Path, target: Path) -> int:
+def note_first_offsets(directory: Path, target: Path) -> int:
     """Copy the offsets at which sources started to ``target``, as far as Spark has written them.
 
     A file that exists stays, because it is from an earlier start, and Spark uses it.
@@ -91,7 +91,7 @@ def note_first_offsets(folder: Path, target: Path) -> int:
     Returns:
         The number of sources whose offsets Spark has written.
     """
-    saved = _first_offsets(folder)
+    saved = _first_offsets(directory)
     for name, content in saved:
         with suppress(FileExistsError):
             sealed_content = content + f"\n{digest(content)}".encode()
@@ -99,12 +99,12 @@ def note_first_offsets(folder: Path, target: Path) -> int:
     return len(saved)
 
 
-def _first_offsets(folder: Path) -> list[tuple[str, bytes]]:
+def _first_offsets(directory: Path) -> list[tuple[str, bytes]]:
     """Return the readable files of sources in Spark's directory: relative names and contents."""
     files, found = current_files(), []
-    for source in sorted(files.names(folder / _SOURCES)):
-        for name in sorted(files.names(folder / _SOURCES / source)):
-            path = folder / _SOURCES / source / name
+    for source in sorted(files.names(directory / _SOURCES)):
+        for name in sorted(files.names(directory / _SOURCES / source)):
+            path = directory / _SOURCES / source / name
             content = files.read(path)
             try:
                 content = _without_digest(content)
@@ -137,13 +137,13 @@ def _without_digest(content: bytes) -> bytes:
     return spark_file
 
 
-def end_offsets(folder: Path, batch: int) -> Offsets:
+def end_offsets(directory: Path, batch: int) -> Offsets:
     """Return where batch ``batch`` ends in each partition, from Spark's offset log.
 
     Raises:
         CheckpointError: the entry is missing or cannot be read.
     """
-    path = folder / _OFFSETS / str(batch)
+    path = directory / _OFFSETS / str(batch)
     ends: Offsets = {}
     try:
         # Line 1 is the version of the log, and line 2 the metadata of the batch. One line per

@@ -113,9 +113,9 @@ class SinkDefinition:
                 raise CheckpointError(message) from error
         return None
 
-    def write(self, folder: Path, *, sync: bool) -> None:
-        """Write the definition to ``folder``. The state in this directory is then valid."""
-        create_file(folder / SINK_FILE, with_digest(orjson.dumps(asdict(self))), sync=sync)
+    def write(self, directory: Path, *, sync: bool) -> None:
+        """Write the definition to ``directory``. The state in this directory is then valid."""
+        create_file(directory / SINK_FILE, with_digest(orjson.dumps(asdict(self))), sync=sync)
 
 
 class SinkTopic(DeadLetterTable):
@@ -141,15 +141,15 @@ class SinkTopic(DeadLetterTable):
         super().__init__(layout, checkpoint.application, defined.name, sync=sync)
         self._publish = publish
         self._sync = sync
-        recorded = SinkDefinition.recorded(checkpoint.folder, defined.name)
+        recorded = SinkDefinition.recorded(checkpoint.directory, defined.name)
         #: The definition of the topology, with the key groups and generation of the checkpoint.
         self.definition = defined if recorded is None else _reconciled(recorded, defined)
         versions = checkpoint.versions(self.definition.state_name)
         #: The directory of the files that are published.
-        self.table_folder = versions.folder
+        self.table_directory = versions.directory
         if recorded is None:
-            defined.write(versions.folder, sync=sync)
-        noted = _published_batches(versions.folder)
+            defined.write(versions.directory, sync=sync)
+        noted = _published_batches(versions.directory)
         # A batch is prepared only after the previous batch is published (see the module's
         # docstring).
         self._recorded = max(versions.newest() - 1, *noted, -1)
@@ -178,8 +178,8 @@ class SinkTopic(DeadLetterTable):
     def commit(self, prepared: PreparedBatch, batch: int) -> None:
         """Publish the records of the batch, and note that they are published."""
         if prepared.changed:
-            self._publish(self.table_folder, prepared)
-        mark_published(self.table_folder, prepared, sync=self._sync)
+            self._publish(self.table_directory, prepared)
+        mark_published(self.table_directory, prepared, sync=self._sync)
         self._forget(self._recorded)
         self._recorded = batch
 
@@ -187,20 +187,20 @@ class SinkTopic(DeadLetterTable):
         current_files().delete(self._published_path(batch))
 
     def _published_path(self, batch: int) -> Path:
-        return _published_path_in(self.table_folder, batch)
+        return _published_path_in(self.table_directory, batch)
 
 
-def mark_published(folder: Path, prepared: PreparedBatch, *, sync: bool) -> None:
-    """Note in the directory ``folder`` of the state that the batch is published."""
+def mark_published(directory: Path, prepared: PreparedBatch, *, sync: bool) -> None:
+    """Note in the directory ``directory`` of the state that the batch is published."""
     # A file is never replaced, so a note of a process that was suspended does no harm.
     with suppress(FileExistsError):
         content = with_digest(prepared.record.to_json().encode())
-        create_file(_published_path_in(folder, prepared.record.batch), content, sync=sync)
+        create_file(_published_path_in(directory, prepared.record.batch), content, sync=sync)
 
 
-def _published_batches(folder: Path) -> list[int]:
+def _published_batches(directory: Path) -> list[int]:
     """Return the batches that are noted as published, in ascending order."""
-    names = (name.removesuffix(".json") for name in current_files().names(folder))
+    names = (name.removesuffix(".json") for name in current_files().names(directory))
     return sorted(
         int(name.removeprefix(_PUBLISHED_PREFIX))
         for name in names
@@ -208,8 +208,8 @@ def _published_batches(folder: Path) -> list[int]:
     )
 
 
-def _published_path_in(folder: Path, batch: int) -> Path:
-    return folder / f"{_PUBLISHED_PREFIX}{batch:012d}.json"
+def _published_path_in(directory: Path, batch: int) -> Path:
+    return directory / f"{_PUBLISHED_PREFIX}{batch:012d}.json"
 
 
 def sink_differences(recorded: SinkDefinition, defined: SinkDefinition) -> list[str]:

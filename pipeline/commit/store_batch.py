@@ -179,8 +179,8 @@ class StoreBatches:
         key_groups = tables.definition.key_groups
         self._tasks = min(tasks, key_groups)
         self._files = tables.task_files(
-            tables.table_folder,
-            versions.folder,
+            tables.table_directory,
+            versions.directory,
             tables.dead_letters_directory,
             versions.sync,
             on_cluster,
@@ -293,7 +293,7 @@ class StoreBatches:
             # Decision 0003: from here on, the batch is prepared. After a crash, it is committed as
             # the file says and not computed again. So the rows of the table and the state of the
             # next batch are from the same computation.
-            tables = [self._tables.table_folder, self._tables.dead_letters_directory]
+            tables = [self._tables.table_directory, self._tables.dead_letters_directory]
             directories = tables if computed_batch.dead_letters else tables[:1]
             prepared = self._versions.decide(batch, computed_batch, directories)
             if prepared is not computed_batch:
@@ -304,7 +304,7 @@ class StoreBatches:
         if self._tables.recorded_batch() < batch:
             # A vacuum of another program can have deleted files that no version of the table names
             # yet. Nobody could read the table after the commit.
-            self._check_files(prepared.files, self._tables.table_folder, batch)
+            self._check_files(prepared.files, self._tables.table_directory, batch)
             self._tables.commit(prepared, batch)
         # A crash can occur between the commits, so the dead-letter table shows whether it has the
         # batch.
@@ -348,16 +348,16 @@ class StoreBatches:
             raise CheckpointError(message)
         batch = decided.record.batch
         if self._tables.recorded_batch() < batch:
-            self._check_files(decided.files, self._tables.table_folder, batch)
+            self._check_files(decided.files, self._tables.table_directory, batch)
         if self._tables.dead_letters_batch() < batch:
             self._check_files(decided.dead_letters, self._tables.dead_letters_directory, batch)
 
-    def _check_files(self, files: Sequence[AddedFile], folder: Path, batch: int) -> None:
+    def _check_files(self, files: Sequence[AddedFile], directory: Path, batch: int) -> None:
         """Check that the files exist that a prepared batch adds to a table."""
-        missing = [file.path for file in files if not current_files().exists(folder / file.path)]
+        missing = [file.path for file in files if not current_files().exists(directory / file.path)]
         if missing:
             message = (
-                f"store {self._store.name!r}: {folder} has no file {missing[0]}, but the "
+                f"store {self._store.name!r}: {directory} has no file {missing[0]}, but the "
                 f"checkpoint needs it for batch {batch}. They do not belong together. Restore both "
                 "from one backup, or start again with an empty data directory"
             )

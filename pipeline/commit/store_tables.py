@@ -68,10 +68,10 @@ class StoreTables(DeadLetterTable):
             IncompatibleStore: the table has another definition.
             ForeignCheckpoint: the table belongs to another application.
         """
-        self.table_folder = layout.table(definition.name)
+        self.table_directory = layout.table(definition.name)
         properties = {STORE_PROPERTY: definition.to_json()}
         schema = store_schema(aggregates, windowed=definition.window.is_windowed)
-        self._table = open_table(self.table_folder, schema, properties, sync=sync)
+        self._table = open_table(self.table_directory, schema, properties, sync=sync)
         self.definition = _reconciled(self._table, definition)
         super().__init__(layout, definition.application, definition.name, sync=sync)
 
@@ -82,7 +82,7 @@ class StoreTables(DeadLetterTable):
 
     def newest_record(self) -> CommitRecord | None:
         """Return the commit record of the last batch in the table, None before the first."""
-        return DeltaLog(self.table_folder).snapshot().record
+        return DeltaLog(self.table_directory).snapshot().record
 
     def commit(self, prepared: PreparedBatch, batch: int) -> None:
         """Commit the batch to the store's table."""
@@ -90,9 +90,9 @@ class StoreTables(DeadLetterTable):
         self._table.commit(prepared.files, self.definition.application, batch, info)
 
 
-def open_dead_letters(folder: Path, *, sync: bool) -> Table:
+def open_dead_letters(directory: Path, *, sync: bool) -> Table:
     """Open the dead-letter table. Add columns that an older table lacks."""
-    table = open_table(folder, DEAD_LETTER_SCHEMA, {}, sync=sync)
+    table = open_table(directory, DEAD_LETTER_SCHEMA, {}, sync=sync)
     table.add_columns(DEAD_LETTER_SCHEMA)
     return table
 

@@ -62,12 +62,12 @@ class Replacement:
             ForeignCheckpoint: the table belongs to another application.
             IncompatibleStore: Oriel did not write the table.
         """
-        self.table_folder = layout.table(defined.name)
+        self.table_directory = layout.table(defined.name)
         self._layout = layout
         self._schema = schema
         self._sync = sync
         properties = {STORE_PROPERTY: defined.to_json()}
-        table = open_table(self.table_folder, schema, properties, sync=sync)
+        table = open_table(self.table_directory, schema, properties, sync=sync)
         recorded = recorded_definition(table, defined.name)
         refuse_foreign(recorded, defined)
         #: The definition that the table has after the switch.
@@ -75,28 +75,28 @@ class Replacement:
             with_recorded_values(recorded, defined), generation=recorded.generation + 1
         )
         # Delete files of a process that was killed before its switch.
-        current_files().delete_folder(checkpoint.versions(self.definition.state_name).folder)
+        current_files().delete_directory(checkpoint.versions(self.definition.state_name).directory)
         self.versions: StateVersions = checkpoint.versions(self.definition.state_name)
 
-    def add_state(self, folder: Path, prepared: PreparedBatch) -> None:
-        """Copy the state files of ``prepared`` from ``folder``, and write its state version."""
+    def add_state(self, directory: Path, prepared: PreparedBatch) -> None:
+        """Copy the state files of ``prepared`` from ``directory``, and write its state version."""
         for name in prepared.state_files:
-            current_files().copy(folder / name, self.versions.folder / name, sync=self._sync)
+            current_files().copy(directory / name, self.versions.directory / name, sync=self._sync)
         # The directory of the generation is new, so its name must also be on disk.
-        folders = [self.versions.folder.parent, self.table_folder]
-        self.versions.decide(prepared.record.batch, prepared, folders)
+        directories = [self.versions.directory.parent, self.table_directory]
+        self.versions.decide(prepared.record.batch, prepared, directories)
 
-    def add_dead_letters(self, folder: Path, batch: int) -> None:
-        """Commit the new dead letters of the table in ``folder``. See ``add_dead_letters``."""
+    def add_dead_letters(self, directory: Path, batch: int) -> None:
+        """Commit the new dead letters of the table in ``directory``. See ``add_dead_letters``."""
         own = self.definition
-        add_dead_letters(self._layout, own.application, own.name, folder, batch, sync=self._sync)
+        add_dead_letters(self._layout, own.application, own.name, directory, batch, sync=self._sync)
 
     def switch_to(self, files: Sequence[AddedFile], prepared: PreparedBatch) -> int:
         """Replace the rows and the generation of the table in one commit. Return its version."""
         if self._sync:
-            sync_directories([self.table_folder])
+            sync_directories([self.table_directory])
         return replace_rows(
-            self.table_folder,
+            self.table_directory,
             TableContent(files, self._schema, {STORE_PROPERTY: self.definition.to_json()}),
             self.definition.application,
             prepared.record.batch,
@@ -106,13 +106,13 @@ class Replacement:
 
 
 def add_dead_letters(
-    layout: DataLayout, application: str, store: str, folder: Path, batch: int, *, sync: bool
+    layout: DataLayout, application: str, store: str, directory: Path, batch: int, *, sync: bool
 ) -> None:
-    """Commit the dead letters of the table in ``folder`` that the table of the layout lacks."""
-    if not len(open_with_files(folder).to_pyarrow_dataset().head(1, columns=_DEAD_LETTER_ID)):
+    """Commit the dead letters of the table in ``directory`` that the table of the layout lacks."""
+    if not len(open_with_files(directory).to_pyarrow_dataset().head(1, columns=_DEAD_LETTER_ID)):
         return
-    open_dead_letters(folder, sync=sync)
-    found = open_with_files(folder).to_pyarrow_table()
+    open_dead_letters(directory, sync=sync)
+    found = open_with_files(directory).to_pyarrow_table()
     target_directory = layout.dead_letters
     table = open_dead_letters(target_directory, sync=sync)
     known = open_with_files(target_directory).to_pyarrow_dataset().to_table(columns=_DEAD_LETTER_ID)
@@ -154,13 +154,13 @@ def remove_old_generations(
     """
     for generation in range(definition.generation):
         name = replace(definition, generation=generation).state_name
-        current_files().delete_folder(checkpoint.folder / "state" / name)
-    current_files().delete_folder(layout.rebuild(definition.name))
+        current_files().delete_directory(checkpoint.directory / "state" / name)
+    current_files().delete_directory(layout.rebuild(definition.name))
 
 
 def removed_stores(checkpoint: Checkpoint, stores: Iterable[str]) -> list[str]:
     """Return the stores with a state in ``checkpoint`` that are not in ``stores``."""
-    found = current_files().names(checkpoint.folder / "state")
+    found = current_files().names(checkpoint.directory / "state")
     names = {name.partition("@")[0] for name in found}
     return sorted(names.difference(stores))
 

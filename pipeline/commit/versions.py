@@ -18,7 +18,7 @@ from oriel.storage import (
     create_file,
     current_files,
     sync_directories,
-    sync_folder,
+    sync_directory,
     with_digest,
     without_digest,
 )
@@ -38,25 +38,25 @@ class StateVersions:
 
     def __init__(
         self,
-        folder: Path,
+        directory: Path,
         *,
         sync: bool,
         check_epoch: Callable[[], None] = _without_epoch,
         application: str | None = None,
     ) -> None:
-        """Use the directory ``folder``. Create it if it does not exist.
+        """Use the directory ``directory``. Create it if it does not exist.
 
         Args:
-            folder: The directory.
+            directory: The directory.
             sync: Whether files are forced to disk.
             check_epoch: Raises ``Fenced`` if this process must not write any more.
             application: The application id of the pipeline. None: read versions of any pipeline.
         """
-        current_files().make_folder(folder, sync=sync)
+        current_files().make_directory(directory, sync=sync)
         if sync:
             # A killed process can have left a version whose name is not on disk.
-            sync_folder(folder)
-        self.folder = folder
+            sync_directory(directory)
+        self.directory = directory
         self.sync = sync
         self.check_epoch = check_epoch
         self._application = application
@@ -80,7 +80,7 @@ class StateVersions:
 
     def newest(self) -> int:
         """Return the last batch that has a version, also a damaged one. -1 if no version exists."""
-        names = current_files().names(self.folder)
+        names = current_files().names(self.directory)
         versions = filter(None, map(_VERSION.fullmatch, names))
         return max((int(version["batch"]) for version in versions), default=-1)
 
@@ -89,7 +89,9 @@ class StateVersions:
         newest = self.newest()
         return self.decided(newest) or self.decided(newest - 1)
 
-    def decide(self, batch: int, prepared: PreparedBatch, folders: Iterable[Path]) -> PreparedBatch:
+    def decide(
+        self, batch: int, prepared: PreparedBatch, directories: Iterable[Path]
+    ) -> PreparedBatch:
         """Write the prepared batch as a whole. Return the batch as it is then prepared.
 
         If several processes prepare the same batch, one process succeeds, and the others receive
@@ -99,7 +101,7 @@ class StateVersions:
         Args:
             batch: The number of the batch.
             prepared: The batch as this process has computed it.
-            folders: The directories of the files that ``prepared`` names. The contents of these
+            directories: The directories of the files that ``prepared`` names. The contents of these
                 files are already on disk.
 
         Raises:
@@ -107,7 +109,7 @@ class StateVersions:
         """
         self.check_epoch()
         if self.sync:
-            sync_directories([self.folder, *folders])
+            sync_directories([self.directory, *directories])
         while True:
             there, _, attempt = self._read(batch)
             if there is not None:
@@ -141,10 +143,10 @@ class StateVersions:
         referenced |= {self.path(version.record.batch).name for version in versions}
         files = self._left
         if files is None:
-            files = set(current_files().names(self.folder))
+            files = set(current_files().names(self.directory))
         needed = {name for name in files if _may_be_needed(name, batch, last)}
         for name in files - referenced - needed:
-            current_files().delete(self.folder / name)
+            current_files().delete(self.directory / name)
         self._left = referenced | needed
 
     def _read(self, batch: int) -> tuple[PreparedBatch | None, CheckpointError | None, int]:
@@ -161,7 +163,7 @@ class StateVersions:
                 content = without_digest(current_files().read(path))
                 prepared = PreparedBatch.from_json(content)
                 self._check_owner(orjson.loads(content).get("owner"), prepared.record.batch, batch)
-                return mended(self.folder, batch, prepared), damage, attempt
+                return mended(self.directory, batch, prepared), damage, attempt
             except FileNotFoundError:
                 return None, damage, attempt
             except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -174,7 +176,7 @@ class StateVersions:
 
     def _content(self, prepared: PreparedBatch) -> bytes:
         """Return the content of a version: the batch, its owner, and a digest of both."""
-        owner = {"application": self._application, "store": self.folder.name}
+        owner = {"application": self._application, "store": self.directory.name}
         fields = {**orjson.loads(prepared.to_json()), "owner": owner}
         return with_digest(orjson.dumps(fields))
 
@@ -192,7 +194,7 @@ class StateVersions:
         if owner is None:
             return
         store, application = owner["store"], owner["application"]
-        own = self._application or application, self.folder.name
+        own = self._application or application, self.directory.name
         if (application or own[0], store) != own:
             message = f"it belongs to store {store!r} of application {application}"
             raise ValueError(message)
@@ -200,11 +202,11 @@ class StateVersions:
     @property
     def _store(self) -> str:
         """The name of the store, without the generation."""
-        return self.folder.name.partition("@")[0]
+        return self.directory.name.partition("@")[0]
 
     def path(self, batch: int, attempt: int = 0) -> Path:
         """Return the file of an attempt to write the version of ``batch``."""
-        return self.folder / (f"{batch:012d}" + (f".{attempt}" if attempt else "") + ".json")
+        return self.directory / (f"{batch:012d}" + (f".{attempt}" if attempt else "") + ".json")
 
 
 def _may_be_needed(name: str, batch: int, last: int) -> bool:

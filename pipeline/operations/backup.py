@@ -52,7 +52,7 @@ from oriel.storage import (
     is_sink_name,
     parse_data_directory,
     replace_file,
-    sync_folder,
+    sync_directory,
     uri,
     with_digest,
     without_digest,
@@ -109,7 +109,7 @@ def run_command(name: str, work: Callable[[], dict[str, Any]]) -> int:
 def _backup(data: Path, target: Path) -> dict[str, Any]:
     layout = DataLayout(data)
     current_files().reach(data)
-    if not current_files().is_folder(layout.tables):
+    if not current_files().is_directory(layout.tables):
         message = f"{uri(data)} has no tables. Pass the --data directory of oriel run"
         raise BackupError(message)
     reject_object_store(target)
@@ -131,7 +131,7 @@ def _backup(data: Path, target: Path) -> dict[str, Any]:
         raise
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-    sync_folder(target.parent)
+    sync_directory(target.parent)
     return {"backup": str(target), "batches": batches, "files": len(names)}
 
 
@@ -226,8 +226,8 @@ def _consistent(layout: DataLayout) -> tuple[dict[str, int], Iterator[Path]]:
         for name in sorted(files.names(layout.tables)):
             yield from _table_files(layout.tables / name, applications)
         # Marks of records that were replayed later are harmless: a replay skips these records.
-        folder = layout.replayed.with_suffix("")
-        yield from (folder / name for name in files.names(folder))
+        directory = layout.replayed.with_suffix("")
+        yield from (directory / name for name in files.names(directory))
         if files.exists(layout.replayed):
             yield layout.replayed
 
@@ -237,10 +237,10 @@ def _consistent(layout: DataLayout) -> tuple[dict[str, int], Iterator[Path]]:
 def _names(layout: DataLayout) -> dict[Path, frozenset[str]]:
     """Return the names of files that change with each batch or compaction."""
     files = current_files()
-    folders = [layout.tables / name / LOG_DIRECTORY for name in files.names(layout.tables)]
+    directories = [layout.tables / name / LOG_DIRECTORY for name in files.names(layout.tables)]
     for name in files.names(layout.checkpoints):
-        folders += [layout.checkpoint(name), *_states(layout.checkpoint(name))]
-    return {folder: frozenset(files.names(folder)) for folder in folders}
+        directories += [layout.checkpoint(name), *_states(layout.checkpoint(name))]
+    return {directory: frozenset(files.names(directory)) for directory in directories}
 
 
 def _application(path: Path) -> str:
@@ -337,17 +337,17 @@ def _table_files(table: Path, batches: Mapping[str, int]) -> Iterator[Path]:
     if not versions:
         return
     cut = _version_of(log, versions, batches)
-    folder = table / LOG_DIRECTORY
-    yield from (folder / entry_name(version) for version in versions if version <= cut)
-    for name in current_files().names(folder):
+    directory = table / LOG_DIRECTORY
+    yield from (directory / entry_name(version) for version in versions if version <= cut)
+    for name in current_files().names(directory):
         # The digest of a Delta checkpoint is a file next to it.
         is_checkpoint = fnmatch(name, "[0-9]*.checkpoint*.parquet") or name.endswith(".digest")
         if is_checkpoint and int(name.partition(".")[0]) <= cut:
-            yield folder / name
+            yield directory / name
     try:
         added = pa.table(open_delta(table, cut).get_add_actions())
     except DeltaError as error:
-        problem = f"{uri(folder)}: the log cannot be read ({first_line(error)})"
+        problem = f"{uri(directory)}: the log cannot be read ({first_line(error)})"
         message = f"{problem}. {rebuild(table.name)}"
         raise _InconsistentError(message) from error
     yield from (table / unquote(name) for name in added.column("path").to_pylist())
@@ -440,7 +440,7 @@ def copied(source: Path, target: Path, progress: str) -> str:
         os.fsync(writing.fileno())
         # Drop the copy from the page cache, so that the verification reads it from the disk.
         os.posix_fadvise(writing.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    sync_folder(target.parent)
+    sync_directory(target.parent)
     if sys.stderr.isatty():
         print(f"\r{progress}", end="", file=sys.stderr, flush=True)
     return digest.hexdigest()
@@ -457,12 +457,12 @@ def reject_object_store(backup: Path) -> None:
         raise BackupError(message)
 
 
-def reject_existing(folder: Path) -> None:
+def reject_existing(directory: Path) -> None:
     """Reject a directory that exists.
 
     Raises:
         BackupError: The directory, or a file with its name, exists.
     """
-    if current_files().is_folder(folder) or current_files().exists(folder):
-        message = f"{uri(folder)} already exists. Name a directory that does not exist yet"
+    if current_files().is_directory(directory) or current_files().exists(directory):
+        message = f"{uri(directory)} already exists. Name a directory that does not exist yet"
         raise BackupError(message)

@@ -42,45 +42,45 @@ def main() -> int:
     Returns:
         The exit code: 0 if the archive exists or another process creates it, otherwise 1.
     """
-    folder, prefix = archive_directory(), archive_prefix()
-    if folder is None or prefix is None:
+    directory, prefix = archive_directory(), archive_prefix()
+    if directory is None or prefix is None:
         return 1
-    folder.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
     os.nice(19)
-    with (folder / f"{prefix}.lock").open("w") as lock:
+    with (directory / f"{prefix}.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return 0
         if find_archive() is not None:
             return 0
-        delete_unused(folder)
-        with tempfile.TemporaryDirectory(prefix="making-", dir=folder) as name:
+        delete_unused(directory)
+        with tempfile.TemporaryDirectory(prefix="making-", dir=directory) as name:
             archive = Path(name) / "spark.jsa"
             _run(Path(name), archive)
             if archive.is_file():
-                archive.replace(folder / f"{prefix}-{archive.stat().st_size}.jsa")
+                archive.replace(directory / f"{prefix}-{archive.stat().st_size}.jsa")
                 return 0
         # Because of this file, the next run does not try again.
-        (folder / f"{prefix}.failed").touch()
+        (directory / f"{prefix}.failed").touch()
     return 1
 
 
-def _run(folder: Path, archive: Path) -> None:
+def _run(directory: Path, archive: Path) -> None:
     """Run a small topology in Java, which writes the archive when it ends."""
-    (folder / "topology.py").write_text(_TOPOLOGY)
-    (folder / "log" / "t").mkdir(parents=True)
+    (directory / "topology.py").write_text(_TOPOLOGY)
+    (directory / "log" / "t").mkdir(parents=True)
     records = (
         orjson.dumps({"key": f"k{number % 100}", "value": {"v": 1}, "timestamp_ms": number})
         for number in range(_RECORDS)
     )
-    (folder / "log" / "t" / "0.jsonl").write_bytes(b"\n".join([*records, b""]))
+    (directory / "log" / "t" / "0.jsonl").write_bytes(b"\n".join([*records, b""]))
     os.environ["ORIEL_CLASS_ARCHIVES"] = ""
     given = os.environ.get("SPARK_SUBMIT_OPTS", "")
     os.environ["SPARK_SUBMIT_OPTS"] = " ".join([given, *write_archive(archive)])
-    source, target = str(folder / "log"), str(folder / "data")
+    source, target = str(directory / "log"), str(directory / "data")
     run_command.main(
-        [str(folder / "topology.py"), "--event-log", source, "--data", target, "--once"]
+        [str(directory / "topology.py"), "--event-log", source, "--data", target, "--once"]
     )
     gateway = SparkContext._gateway  # noqa: SLF001 - Spark has no other way
     if gateway is not None:

@@ -46,7 +46,7 @@ class _Version(NamedTuple):
     """The newest state version of a store."""
 
     store: str
-    folder: Path
+    directory: Path
     prepared: PreparedBatch
 
 
@@ -60,14 +60,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         layout = DataLayout(options.data)
         current_files().reach(layout.root)
-        folder = _checkpoint(layout, options.name)
+        directory = _checkpoint(layout, options.name)
         if options.set is None:
-            _show(_versions(layout, folder, options.store), time.time_ns() // 1_000_000)
+            _show(_versions(layout, directory, options.store), time.time_ns() // 1_000_000)
         else:
             topic, partition, text = options.set
             # The lock keeps the pipeline from running, because it would not read the change.
-            with Checkpoint(folder, sync=True):
-                versions = _in_topology(folder, _versions(layout, folder, options.store))
+            with Checkpoint(directory, sync=True):
+                versions = _in_topology(directory, _versions(layout, directory, options.store))
                 _set(layout, versions, (topic, partition), _time_ms(text))
     except EXPECTED as error:
         print_error("clock", error)
@@ -126,7 +126,7 @@ def _checkpoint(layout: DataLayout, name: str | None) -> Path:
     """Return the checkpoint directory of the pipeline ``name``, or of the only pipeline."""
     files = current_files()
     names = sorted(files.names(layout.checkpoints))
-    existing = [name for name in names if files.is_folder(layout.checkpoint(name))]
+    existing = [name for name in names if files.is_directory(layout.checkpoint(name))]
     if name is None and len(existing) == 1:
         return layout.checkpoint(existing[0])
     if name in existing:
@@ -138,27 +138,29 @@ def _checkpoint(layout: DataLayout, name: str | None) -> Path:
     raise StreamTimeRejected(message)
 
 
-def _versions(layout: DataLayout, folder: Path, store: str | None) -> list[_Version]:
+def _versions(layout: DataLayout, directory: Path, store: str | None) -> list[_Version]:
     """Return the newest state version of one store, or of each store that has a version."""
-    found = current_files().names(folder / "state")
+    found = current_files().names(directory / "state")
     existing = sorted({name.partition("@")[0] for name in found})
     if store is not None and store not in existing:
         names = ", ".join(existing)
-        message = f"the pipeline {folder.name!r} has no store {store!r}. Its stores: {names}"
+        message = f"the pipeline {directory.name!r} has no store {store!r}. Its stores: {names}"
         raise StreamTimeRejected(message)
     newest = []
     for name in existing if store is None else [store]:
-        versions = StateVersions(folder / "state" / _state_name(layout, folder, name), sync=False)
+        versions = StateVersions(
+            directory / "state" / _state_name(layout, directory, name), sync=False
+        )
         prepared = _newest(versions)
         if prepared is not None:
-            newest.append(_Version(name, versions.folder, prepared))
+            newest.append(_Version(name, versions.directory, prepared))
     if not newest:
-        message = f"{folder.name!r} has no batch yet, so it has no stream times"
+        message = f"{directory.name!r} has no batch yet, so it has no stream times"
         raise StreamTimeRejected(message)
     return newest
 
 
-def _in_topology(folder: Path, versions: Sequence[_Version]) -> list[_Version]:
+def _in_topology(directory: Path, versions: Sequence[_Version]) -> list[_Version]:
     """Return the versions whose stores are in the topology, and print the names of the others.
 
     A store is in the topology if its state has the newest prepared batch of the pipeline.
@@ -166,10 +168,10 @@ def _in_topology(folder: Path, versions: Sequence[_Version]) -> list[_Version]:
     Raises:
         ClockRefused: No version belongs to a store of the topology.
     """
-    stores = {name.partition("@")[0] for name in current_files().names(folder / "state")}
-    last = newest_prepared(folder, stores)
+    stores = {name.partition("@")[0] for name in current_files().names(directory / "state")}
+    last = newest_prepared(directory, stores)
     newest = -1 if last is None else last.batch
-    reported = RunStatusFile(folder).read()
+    reported = RunStatusFile(directory).read()
     run_stores = stores if reported is None else reported[0].stores.keys()
     # After a crash, a store can lack the last batch. The status of the last run then names it.
     current = [
@@ -190,10 +192,10 @@ def _in_topology(folder: Path, versions: Sequence[_Version]) -> list[_Version]:
     return current
 
 
-def _state_name(layout: DataLayout, folder: Path, store: str) -> str:
+def _state_name(layout: DataLayout, directory: Path, store: str) -> str:
     """Return the name of the state, with its generation, that a store uses (decision 0035)."""
     if is_sink_name(store):
-        sink = SinkDefinition.recorded(folder, store)
+        sink = SinkDefinition.recorded(directory, store)
         return store if sink is None else sink.state_name
     return DeltaLog(layout.table(store)).snapshot().definition.state_name
 
@@ -313,7 +315,7 @@ def _set(
     # Check all stores before the first change.
     overrides = [(version, _override_of(layout, version, place, time_ms)) for version in ahead]
     for version, override in overrides:
-        override.write(version.folder, version.prepared.record.batch)
+        override.write(version.directory, version.prepared.record.batch)
         print(f"{version.store}: {override.acts[-1]}")
 
 
@@ -355,7 +357,7 @@ def _refuse_stream_join(version: _Version) -> None:
     """
     for by_task in version.prepared.join_segments.values():
         for name in (name for names in by_task.values() for name in names[:1]):
-            columns = open_segment(version.folder, name).schema.names
+            columns = open_segment(version.directory, name).schema.names
             if {field.name for field in INPUT_FIELDS} <= set(columns):
                 message = (
                     f"store {version.store!r} joins streams, or has records that wait for a "

@@ -74,19 +74,19 @@ def _table(data: Path, store: str) -> Path:
         raise UnknownStore(message)
     layout = DataLayout(absolute(data))
     is_dead_letters = store == layout.dead_letters.name
-    folder = layout.dead_letters if is_dead_letters else layout.table(store)
+    directory = layout.dead_letters if is_dead_letters else layout.table(store)
     current_files().reach(layout.root)
-    if not has_table(folder):
+    if not has_table(directory):
         names = ", ".join(path.name for path in table_directories(layout.tables)) or "none"
         message = f"store {store!r} does not exist in {uri(data)}. Stores: {names}"
         raise UnknownStore(message)
-    return folder
+    return directory
 
 
-def _compact(folder: Path, *, everything: bool) -> None:
-    maintenance = TableMaintenance(folder, MaintenanceSettings())
+def _compact(directory: Path, *, everything: bool) -> None:
+    maintenance = TableMaintenance(directory, MaintenanceSettings())
     before = maintenance.figures()
-    committed = _committed(folder)
+    committed = _committed(directory)
     written = 0
 
     def after_file() -> None:
@@ -101,7 +101,7 @@ def _compact(folder: Path, *, everything: bool) -> None:
                 break
             print("another process committed first. Trying again", file=sys.stderr, flush=True)
         else:
-            message = f"other processes compact {folder.name} at the same time. Try again later"
+            message = f"other processes compact {directory.name} at the same time. Try again later"
             raise StorageError(message)
     else:
         while maintenance.step(committed, after_file=after_file):
@@ -109,9 +109,9 @@ def _compact(folder: Path, *, everything: bool) -> None:
     _print(before, maintenance.figures())
 
 
-def _committed(folder: Path) -> dict[str, int]:
+def _committed(directory: Path) -> dict[str, int]:
     """Return the last batch in a store's table. Compaction skips files of later batches."""
-    delta = open_delta(folder)
+    delta = open_delta(directory)
     text = delta.metadata().configuration.get(STORE_PROPERTY)
     if text is None:
         return {}

@@ -50,12 +50,12 @@ def letters(data: Path, wanted: Selection, replays: Replays) -> Iterator[pa.Tabl
     Raises:
         ReplayRefused: The directory has no dead-letter table.
     """
-    folder = DataLayout(data).dead_letters
+    directory = DataLayout(data).dead_letters
     current_files().reach(data)
-    if not has_dead_letters(folder):
+    if not has_dead_letters(directory):
         message = f"{uri(data)} has no dead letters. Pass the --data directory of oriel run"
         raise ReplayRejected(message)
-    return letters_of_table(folder, wanted, replays)
+    return letters_of_table(directory, wanted, replays)
 
 
 def _time_ms(text: str) -> int:

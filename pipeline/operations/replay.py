@@ -21,7 +21,7 @@ from oriel.pipeline.errors import PipelineError, ReplayRejected
 from oriel.pipeline.operations.letters import letters
 from oriel.pipeline.sources import JvmBrokers, Message, kafka_settings
 from oriel.pipeline.spark import LogFile, SparkStart
-from oriel.storage import DataLayout, current_files, is_object, sync_folder, uri
+from oriel.storage import DataLayout, current_files, is_object, sync_directory, uri
 from oriel.storage.dead_letters import Replays, Selection, note_line, read_replays
 
 #: A record's topic, partition and offset.
@@ -278,7 +278,7 @@ def _replay_log(data: Path) -> Iterator[tuple[Replays, Note]]:
         except BlockingIOError as error:
             message = f"another replay of {data} is running. Wait until it ends"
             raise ReplayRejected(message) from error
-        sync_folder(path.parent)
+        sync_directory(path.parent)
         replays = read_replays(layout)
         _truncate_incomplete_line(file)
 
@@ -295,20 +295,20 @@ def _replay_log(data: Path) -> Iterator[tuple[Replays, Note]]:
         yield replays, note
 
 
-def _object_note(data: Path, folder: Path) -> Note:
+def _object_note(data: Path, directory: Path) -> Note:
     """Return the function that notes records in an object store, as one object per note.
 
     If two replays run at the same time, only one can create the next note. The other replay sends
     nothing. A note starts with a unique id, because two notes can have the same records.
     """
     files = current_files()
-    names = sorted(files.names(folder))
+    names = sorted(files.names(directory))
     numbers = count(int(names[-1].partition(".")[0]) + 1 if names else 0)
 
     def create(name: str, lines: bytes) -> None:
         content = orjson.dumps(uuid.uuid4().hex) + b"\n" + lines
         try:
-            files.create(folder / name, content, sync=True)
+            files.create(directory / name, content, sync=True)
         except FileExistsError as error:
             message = f"another replay of {uri(data)} is running. Wait until it ends"
             raise ReplayRejected(message) from error

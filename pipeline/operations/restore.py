@@ -19,7 +19,7 @@ from oriel.pipeline.operations.backup import (
     run_command,
 )
 from oriel.pipeline.operations.verification import FILES, MANIFEST, read_manifest
-from oriel.storage import current_files, is_object, parse_data_directory, sync_folder, uri
+from oriel.storage import current_files, is_object, parse_data_directory, sync_directory, uri
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,7 +63,7 @@ def _restore(source: Path, data: Path) -> dict[str, Any]:
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
-    sync_folder(data.parent)
+    sync_directory(data.parent)
     return {"data": str(data), "batches": manifest["batches"], "files": len(files)}
 
 
@@ -79,7 +79,7 @@ def _put_all(source: Path, data: Path, files: Mapping[str, Mapping[str, Any]]) -
             digest = copied(path, data / name, f"{number:,} of {len(files):,} files")
             _refuse_damaged(path, digest, files[name]["sha256"])
     except BaseException:
-        current_files().delete_folder(data)
+        current_files().delete_directory(data)
         raise
 
 

@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--pipeline needs --check")
     try:
         current_files().reach(options.data)
-        if not current_files().is_folder(options.data / "tables"):
+        if not current_files().is_directory(options.data / "tables"):
             message = f"{uri(options.data)} has no tables. Pass the --data directory of oriel run"
             print(f"oriel status: {message}", file=sys.stderr)
             return 1

@@ -89,7 +89,7 @@ def _checked(options: argparse.Namespace) -> tuple[Site, Iterator[Finding]]:
         return findings_of_backup(options.backup)
     data = absolute(options.data)
     current_files().reach(data)
-    if not current_files().is_folder(data / "tables"):
+    if not current_files().is_directory(data / "tables"):
         message = f"{uri(data)}: it has no tables. Pass the --data directory of oriel run"
         raise StorageError(message)
     if options.event_log is not None and not options.event_log.is_dir():

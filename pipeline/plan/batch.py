@@ -184,7 +184,7 @@ class JoinPlan:
 class TaskFiles(Protocol):
     """The files of the tasks of a store: state, changed windows and dead letters.
 
-    ``oriel.pipeline.tasks.FolderFiles`` reads and writes files of the checkpoint and of Delta
+    ``oriel.pipeline.tasks.DirectoryFiles`` reads and writes files of the checkpoint and of Delta
     tables. A state version never changes, and new files have no effect until the batch is
     committed. So a task can run any number of times.
     """

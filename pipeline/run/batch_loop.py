@@ -104,7 +104,7 @@ class BatchLoop:
         for store in stores:
             tables = self._recovered.tables[store.name]
             publisher.publish(
-                store.publications, tables.definition, tables.table_folder, prepared[store.name]
+                store.publications, tables.definition, tables.table_directory, prepared[store.name]
             )
         publisher.mark_published(batch)
 

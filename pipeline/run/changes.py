@@ -97,7 +97,7 @@ def _change(
 ) -> Change:
     recorded: StoreDefinition | SinkDefinition | None = None
     if isinstance(defined, SinkDefinition):
-        recorded = SinkDefinition.recorded(checkpoint.folder, unit.name)
+        recorded = SinkDefinition.recorded(checkpoint.directory, unit.name)
         found = sink_differences(recorded, defined) if recorded is not None else []
     elif has_table(table := layout.table(unit.name)):
         recorded = DeltaLog(table).snapshot().definition

@@ -83,7 +83,7 @@ class OpenPipeline:
         decoders = {source: log.decoder(source) for source in topology.sources}
         plans = _plans(spark, topology, log, decoders)
         layout = DataLayout(settings.data)
-        folder = layout.checkpoint(settings.application)
+        directory = layout.checkpoint(settings.application)
         return cls(
             spark=spark,
             topology=topology,
@@ -92,8 +92,8 @@ class OpenPipeline:
             plans=plans,
             computation=Computation(log, decoders, list(plans.values())),
             layout=layout,
-            checkpoint=Checkpoint(folder, sync=settings.sync, scratch=scratch_directory()),
-            publisher=Publisher(settings.publish_options or {}, folder, sync=settings.sync),
+            checkpoint=Checkpoint(directory, sync=settings.sync, scratch=scratch_directory()),
+            publisher=Publisher(settings.publish_options or {}, directory, sync=settings.sync),
             since_ms=wall_clock_ms(),
         )
 
@@ -139,7 +139,7 @@ class OpenPipeline:
     def last_prepared(self) -> NewestPrepared | None:
         """Return the last batch that all stores of the checkpoint have prepared."""
         names = [unit.name for unit in self.topology.units]
-        return newest_prepared(self.checkpoint.folder, names)
+        return newest_prepared(self.checkpoint.directory, names)
 
 
 def wall_clock_ms() -> int:

@@ -80,12 +80,12 @@ class Publisher:
             messages = row_messages(pa.concat_tables(tables), publication, definition)
             self._send(f"rows of store {definition.name!r}", publication, prepared, messages)
 
-    def publish_records(self, plans: StorePlans, folder: Path, prepared: PreparedBatch) -> None:
-        """Write the records of a sink's prepared batch, from the segments in ``folder``."""
+    def publish_records(self, plans: StorePlans, directory: Path, prepared: PreparedBatch) -> None:
+        """Write the records of a sink's prepared batch, from the segments in ``directory``."""
         names = [name for of_task in prepared.segments.values() for name in of_task]
         values = pa.schema(list(plans.assembly.engine.aggregate_types.items()))
         (publication,) = plans.store.publications
-        messages = record_messages(folder, names, values, input_sources(plans))
+        messages = record_messages(directory, names, values, input_sources(plans))
         what = f"records for the topic {publication.topic!r}"
         self._send(what, publication, prepared, messages)
 

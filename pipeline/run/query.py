@@ -87,7 +87,7 @@ class PipelineRun:
         pipeline, last = self._pipeline, self._stores.last
         spark, log, topics = pipeline.spark, pipeline.log, pipeline.topics
         read = {} if last is None else of_topics(last.ends if last.is_done else last.starts)
-        log.open(spark, topics, read, pipeline.checkpoint.folder)
+        log.open(spark, topics, read, pipeline.checkpoint.directory)
         self._batches.publish_again()
 
         def each_batch(rows: DataFrame, batch: int) -> None:

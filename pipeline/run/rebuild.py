@@ -107,7 +107,7 @@ class Rebuild:
         schema = store_schema(types, windowed=windowed)
         target = Replacement(self.layout, self.checkpoint, defined, schema, sync=self.sync)
         scratch = DataLayout(self.layout.rebuild(defined.name))
-        current_files().delete_folder(scratch.root)
+        current_files().delete_directory(scratch.root)
         with Checkpoint(scratch.checkpoint("rebuild"), sync=False) as checkpoint:
             versions = checkpoint.versions(defined.name)
             # The rebuild has its own table of the same store, in its first generation.
@@ -115,9 +115,9 @@ class Rebuild:
             tables = StoreTables(scratch, definition, types, sync=False)
             batches = StoreBatches(plans, tables, versions, tasks=self.tasks)
             computed = self._compute(batches, batch, prepared_ends)
-            files = self._newest_rows(tables.table_folder, target.table_folder, schema, batch)
+            files = self._newest_rows(tables.table_directory, target.table_directory, schema, batch)
             prepared = as_committed_batch(computed, batch)
-            target.add_state(versions.folder, prepared)
+            target.add_state(versions.directory, prepared)
         target.add_dead_letters(scratch.dead_letters, batch)
         target.switch_to(files, prepared)
         remove_old_generations(self.layout, self.checkpoint, target.definition)
@@ -141,13 +141,13 @@ class Rebuild:
         Raises:
             RecordsMiscounted, CheckpointError, EventLogError: as from ``run``.
         """
-        recorded = SinkDefinition.recorded(self.checkpoint.folder, defined.name)
+        recorded = SinkDefinition.recorded(self.checkpoint.directory, defined.name)
         if recorded is not None:
             generation = recorded.generation + 1
             defined = replace(defined, generation=generation, key_groups=recorded.key_groups)
         scratch = DataLayout(self.layout.rebuild(defined.name))
-        current_files().delete_folder(scratch.root)
-        current_files().delete_folder(self.checkpoint.versions(defined.state_name).folder)
+        current_files().delete_directory(scratch.root)
+        current_files().delete_directory(self.checkpoint.versions(defined.state_name).directory)
         target = self.checkpoint.versions(defined.state_name)
         with Checkpoint(scratch.checkpoint("rebuild"), sync=False) as checkpoint:
             first = replace(defined, generation=0)
@@ -158,14 +158,16 @@ class Rebuild:
             # The topic has the records of the last batch, so only the state of the joins is needed.
             prepared = replace(as_committed_batch(computed, batch), segments={}, changed=0)
             for name in prepared.state_files:
-                current_files().copy(versions.folder / name, target.folder / name, sync=self.sync)
+                current_files().copy(
+                    versions.directory / name, target.directory / name, sync=self.sync
+                )
         application = self.checkpoint.application
         add_dead_letters(
             self.layout, application, defined.name, scratch.dead_letters, batch, sync=self.sync
         )
-        target.decide(batch, prepared, [target.folder.parent])
-        mark_published(target.folder, prepared, sync=self.sync)
-        defined.write(target.folder, sync=self.sync)
+        target.decide(batch, prepared, [target.directory.parent])
+        mark_published(target.directory, prepared, sync=self.sync)
+        defined.write(target.directory, sync=self.sync)
         remove_old_generations(self.layout, self.checkpoint, defined)
         say("rebuild", log_line("output topic rebuilt", sink=defined.name, batch=batch))
         return prepared

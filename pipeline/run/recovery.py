@@ -102,14 +102,14 @@ def rebuild(pipeline: OpenPipeline, stores: Sequence[str]) -> None:
     _check_log(pipeline)
     for name in pipeline.plans:
         if name in stores:
-            note_rebuilt(pipeline.checkpoint.folder, name, _rebuild(pipeline, name, stores))
+            note_rebuilt(pipeline.checkpoint.directory, name, _rebuild(pipeline, name, stores))
     _check_definitions(pipeline, stores)
 
 
 def _check_log(pipeline: OpenPipeline) -> None:
     """Check that the checkpoint belongs to the log, and record the log of a new checkpoint."""
     identity = pipeline.log.identity(pipeline.spark)
-    check_log(pipeline.checkpoint.folder, identity, sync=pipeline.settings.sync)
+    check_log(pipeline.checkpoint.directory, identity, sync=pipeline.settings.sync)
 
 
 def _check_definitions(pipeline: OpenPipeline, rebuilt: Sequence[str]) -> None:

@@ -104,10 +104,12 @@ def send_modules(spark: SparkSession, path: Path) -> None:
     modules = list(_modules_next_to(path))
     if not modules:
         return
-    folder = path.resolve().parent
+    directory = path.resolve().parent
     # A module can also import from the topology file.
     files = [path.resolve(), *modules]
-    send_python_files(spark, "topology", ((file, str(file.relative_to(folder))) for file in files))
+    send_python_files(
+        spark, "topology", ((file, str(file.relative_to(directory))) for file in files)
+    )
 
 
 def _modules_next_to(path: Path) -> Iterator[Path]:
@@ -128,15 +130,15 @@ def _modules_next_to(path: Path) -> Iterator[Path]:
 
 
 @cache
-def _add_import_path(folder: Path) -> None:
-    """Add ``folder`` to the import path for the rest of this process."""
+def _add_import_path(directory: Path) -> None:
+    """Add ``directory`` to the import path for the rest of this process."""
 
     def finder(entry: str) -> FileFinder:
         """Return Python's own finder with this loader, for the directory and its packages."""
-        if not Path(entry).is_relative_to(folder):
+        if not Path(entry).is_relative_to(directory):
             raise ImportError(entry)
-        inner = Path(entry).relative_to(folder).parts
-        if inner and not (folder / inner[0] / "__init__.py").is_file():
+        inner = Path(entry).relative_to(directory).parts
+        if inner and not (directory / inner[0] / "__init__.py").is_file():
             # Not a package: it can be an environment with all its installed packages.
             raise ImportError(entry)
         return FileFinder(
@@ -144,8 +146,8 @@ def _add_import_path(folder: Path) -> None:
         )
 
     sys.path_hooks.insert(0, finder)
-    sys.path_importer_cache.pop(str(folder), None)
-    sys.path.insert(0, str(folder))
+    sys.path_importer_cache.pop(str(directory), None)
+    sys.path.insert(0, str(directory))
 
 
 class _ModuleLoader(SourceFileLoader):

@@ -61,7 +61,7 @@ class Log(Protocol):
     ) -> None:
         """Check, before a query begins, that the log has all records after the offsets ``read``.
 
-        ``folder`` is the directory of the checkpoint, where a log can keep facts.
+        ``directory`` is the directory of the checkpoint, where a log can keep facts.
 
         Raises:
             PipelineError: Records are missing, or the topics cannot be read.

@@ -27,9 +27,9 @@ _QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 def archive_directory() -> Path | None:
     """Return the directory of archives, or None if archives are turned off."""
-    folder = os.environ.get(_DIRECTORY_VARIABLE)
-    if folder is not None:
-        return Path(folder) if folder else None
+    directory = os.environ.get(_DIRECTORY_VARIABLE)
+    if directory is not None:
+        return Path(directory) if directory else None
     return Path.home() / ".cache" / "oriel"
 
 
@@ -50,10 +50,10 @@ def archive_prefix() -> str | None:
 
 def find_archive() -> Path | None:
     """Return the matching archive if it exists and is complete."""
-    folder, prefix = archive_directory(), archive_prefix()
-    if folder is None or prefix is None:
+    directory, prefix = archive_directory(), archive_prefix()
+    if directory is None or prefix is None:
         return None
-    for path in folder.glob(f"{prefix}-*.jsa"):
+    for path in directory.glob(f"{prefix}-*.jsa"):
         found = path.stat()
         # Another user could put any code into an archive.
         if path.stem == f"{prefix}-{found.st_size}" and found.st_uid in {0, os.getuid()}:
@@ -73,17 +73,17 @@ def use_archive(path: Path | None) -> tuple[str, ...]:
 
 def create_in_background() -> None:
     """Start to create an archive if none matches. The process continues if this one ends."""
-    folder, prefix = archive_directory(), archive_prefix()
-    if folder is None or prefix is None or find_archive() is not None:
+    directory, prefix = archive_directory(), archive_prefix()
+    if directory is None or prefix is None or find_archive() is not None:
         return
-    if (folder / f"{prefix}.failed").exists():
+    if (directory / f"{prefix}.failed").exists():
         return
     # The run does not need the archive, and the directory can be read-only.
     with suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
         subprocess.Popen(  # noqa: S603 - our own module
             [sys.executable, "-P", "-m", _CREATOR],
-            cwd=folder,
+            cwd=directory,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -96,9 +96,9 @@ def write_archive(path: Path) -> tuple[str, ...]:
     return (f"-XX:ArchiveClassesAtExit={path}", *_QUIET)
 
 
-def delete_unused(folder: Path) -> None:
+def delete_unused(directory: Path) -> None:
     """Delete archives that no run has used for 30 days, for example those of an earlier Spark."""
-    for path in folder.glob("spark-*"):
+    for path in directory.glob("spark-*"):
         with suppress(OSError):
             if time.time() - path.stat().st_mtime > _UNUSED_SECONDS:
                 path.unlink()

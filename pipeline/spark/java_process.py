@@ -17,12 +17,12 @@ _EXECUTOR_VARIABLES = "spark.executorEnv."
 class JavaProcess:
     """Java with Spark's gateway for py4j. It ends when its standard input ends."""
 
-    def __init__(self, settings: Mapping[str, str], folder: Path, output: int | None) -> None:
+    def __init__(self, settings: Mapping[str, str], directory: Path, output: int | None) -> None:
         """Start Java, and do not wait for it.
 
         Args:
             settings: Spark settings. Java needs some when it starts.
-            folder: A directory for the address of the gateway.
+            directory: A directory for the address of the gateway.
             output: The descriptor of a file for stdout and stderr. None: those of this process.
         """
         home = os.environ.get("SPARK_HOME") or _pyspark_directory()
@@ -36,7 +36,7 @@ class JavaProcess:
         ]
         arguments = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
         #: Java renames a file to this name when its gateway listens.
-        self._address = Path(mkdtemp(dir=folder)) / "gateway"
+        self._address = Path(mkdtemp(dir=directory)) / "gateway"
         self.process = subprocess.Popen(  # noqa: S603 - Spark's own command
             [f"{home}/bin/spark-submit", *conf, *arguments],
             stdin=subprocess.PIPE,

@@ -50,22 +50,22 @@ class LogFile:
     """The two files of one run.
 
     Attributes:
-        folder: The directory of the files. It is created with the first file.
+        directory: The directory of the files. It is created with the first file.
         name: The name of the files without their suffix.
     """
 
-    folder: Path
+    directory: Path
     name: str
 
     @property
     def log(self) -> Path:
         """The file of Spark's log."""
-        return self.folder / f"{self.name}.log"
+        return self.directory / f"{self.name}.log"
 
     @property
     def outputs(self) -> Path:
         """The file of the stdout and stderr of processes."""
-        return self.folder / f"{self.name}.out"
+        return self.directory / f"{self.name}.out"
 
     def java_options(self, configuration: str) -> list[str]:
         """Return the options with which the JVM logs to the file.
@@ -80,7 +80,7 @@ class LogFile:
 
     def open_outputs(self) -> int:
         """Open ``outputs`` for the output of Java and its children, and return the descriptor."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.directory.mkdir(parents=True, exist_ok=True)
         self.trim()
         file = os.open(self.outputs, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.write(file, f"{_START}{_time()}\n".encode())
@@ -126,7 +126,7 @@ class LogFile:
 
     def write_trace(self, error: BaseException) -> None:
         """Append an error with its stack trace to the log."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.directory.mkdir(parents=True, exist_ok=True)
         with self.log.open("a", encoding="utf-8") as file:
             file.write(f"{_time()} ERROR oriel run\n")
             file.writelines(traceback.format_exception(error))

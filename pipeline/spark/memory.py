@@ -28,13 +28,13 @@ def _limits(root: Path) -> Iterator[int]:
         _, controllers, name = line.split(":", 2)
         if controllers not in {"", "memory"}:
             continue
-        folder, file = "sys/fs/cgroup", "memory.max"
+        directory, file = "sys/fs/cgroup", "memory.max"
         if controllers:  # version 1
-            folder, file = f"{folder}/memory", "memory.limit_in_bytes"
+            directory, file = f"{directory}/memory", "memory.limit_in_bytes"
         # In a container, the path is sometimes one of the host, and then only the root exists.
         path = Path(name.lstrip("/"))
         for parent in (path, *path.parents):
-            limit = _text(root / folder / parent / file).strip()
+            limit = _text(root / directory / parent / file).strip()
             # Version 1 has a number near 2**63 for no limit, version 2 the word max.
             if limit.isdecimal() and int(limit) < 1 << 60:
                 yield int(limit)

@@ -45,8 +45,8 @@ def _package_files() -> Iterator[tuple[Path, str]]:
         yield module, f"{root.name}/{module.name}"
     for subpackage in _SENT_SUBPACKAGES:
         # In a checkout, the subpackages are links.
-        for folder, _, names in os.walk(root / subpackage, followlinks=True):
+        for directory, _, names in os.walk(root / subpackage, followlinks=True):
             for name in names:
                 if name.endswith(".py"):
-                    path = Path(folder, name)
+                    path = Path(directory, name)
                     yield path, str(path.relative_to(root.parent))

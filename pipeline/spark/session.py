@@ -54,14 +54,14 @@ def scratch_directory() -> Path:
     Directories of dead processes are deleted.
     """
     base = Path(tempfile.gettempdir())
-    for folder in base.glob(f"{_PREFIX}*"):
-        _delete_if_abandoned(folder)
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
+    for directory in base.glob(f"{_PREFIX}*"):
+        _delete_if_abandoned(directory)
+    directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
     # Never closed: the lock ends with the process, for any reason. Child processes do not inherit
     # it.
-    fcntl.flock(os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600), fcntl.LOCK_EX)
-    _delete_at_exit(folder)
-    return folder
+    fcntl.flock(os.open(directory / _LOCK, os.O_CREAT | os.O_RDWR, 0o600), fcntl.LOCK_EX)
+    _delete_at_exit(directory)
+    return directory
 
 
 #: Waits for the end of its input, when the process that holds the other end has ended. The JVM can
@@ -70,13 +70,13 @@ _DELETE_SCRIPT = 'read _; for pause in 0 1 4; do sleep "$pause"; rm -rf -- "$1";
 _deleters: list["subprocess.Popen[bytes]"] = []
 
 
-def _delete_at_exit(folder: Path) -> None:
+def _delete_at_exit(directory: Path) -> None:
     """Start a process that deletes a directory when this process ends.
 
     It has its own session, so signals to this process group do not end it.
     """
     deleter = subprocess.Popen(  # noqa: S603 - our own text
-        ["/bin/sh", "-c", _DELETE_SCRIPT, "sh", str(folder)],
+        ["/bin/sh", "-c", _DELETE_SCRIPT, "sh", str(directory)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -86,17 +86,17 @@ def _delete_at_exit(folder: Path) -> None:
     _deleters.append(deleter)
 
 
-def _delete_if_abandoned(folder: Path) -> None:
+def _delete_if_abandoned(directory: Path) -> None:
     """Delete a directory whose process has ended."""
     try:
         # O_NOFOLLOW: all users can write to the parent directory, so a link could lead anywhere.
-        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+        lock = os.open(directory / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
     except OSError:
         # Either it belongs to another user, or its process has not created the lock file yet.
         return
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
     except BlockingIOError:
         return
     finally:
@@ -391,9 +391,9 @@ def _prepare_children(driver_python: str, workers_python: str) -> None:
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", " ".join(_SHORT_RUN_OPTIONS))
     os.environ["PYSPARK_PYTHON"] = workers_python
     os.environ["PYSPARK_DRIVER_PYTHON"] = driver_python
-    folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    if str(_IMPORT_ROOT) not in folders:
-        os.environ["PYTHONPATH"] = os.pathsep.join([str(_IMPORT_ROOT), *filter(None, folders)])
+    directories = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if str(_IMPORT_ROOT) not in directories:
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(_IMPORT_ROOT), *filter(None, directories)])
 
 
 @contextmanager

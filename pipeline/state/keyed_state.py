@@ -92,13 +92,13 @@ class KeyedWorkingSet:
 class KeyedState:
     """One version of one task's state."""
 
-    def __init__(self, folder: Path, names: Sequence[str], layout: Layout) -> None:
+    def __init__(self, directory: Path, names: Sequence[str], layout: Layout) -> None:
         """Open the version whose files are ``names``.
 
         Raises:
             CheckpointError: A file is missing, or has another format or schema.
         """
-        self._folder = folder
+        self._directory = directory
         self._layout = layout
         self._file_schema = pa.schema([*_OWN_FIELDS, *layout.schema])
         self._rows, self._runs = 0, Runs([])
@@ -112,7 +112,7 @@ class KeyedState:
     @classmethod
     def of_task(
         cls,
-        folder: Path,
+        directory: Path,
         segments: Mapping[int, Sequence[str]],
         share: TaskShare,
         layout: Layout,
@@ -124,7 +124,7 @@ class KeyedState:
         the next version.
 
         Args:
-            folder: The directory of the state.
+            directory: The directory of the state.
             segments: Task -> its files after the last batch.
             share: The key groups of the task.
             layout: The layout of the state.
@@ -134,12 +134,12 @@ class KeyedState:
         """
         own = own_files(segments, share)
         if own is not None:
-            return cls(folder, own, layout)
+            return cls(directory, own, layout)
         # A segment shadows only segments of its task, because tasks share hashes but not keys.
         rows = pa.concat_tables(
-            [cls(folder, names, layout).all_rows() for names in segments.values()]
+            [cls(directory, names, layout).all_rows() for names in segments.values()]
         )
-        state = cls(folder, (), layout)
+        state = cls(directory, (), layout)
         state._rows_after_rescale = rows.filter(pa.array(is_in_share(rows, share)))
         return state
 
@@ -404,7 +404,7 @@ class KeyedState:
         # A segment without rows contains the number of rows of the version. A merge removes it.
         leave_ms = int(self._deletable_at_ms(covered).max()) if len(covered) else FOREVER_MS
         metadata = {**metadata, _DELETABLE_KEY: str(leave_ms).encode()}
-        file = write_segment(self._folder, table, name, sync=sync, metadata=metadata)
+        file = write_segment(self._directory, table, name, sync=sync, metadata=metadata)
         return Segment(file, leave_ms, covered, hashes, due_ms, due_hash)
 
     def _deletable_at_ms(self, covered: pa.Table) -> Ints:
@@ -419,8 +419,8 @@ class KeyedState:
 
     def _opened(self, name: str) -> tuple[Segment, Mapping[bytes, bytes]]:
         """Return a segment and its metadata."""
-        mapped = map_segment(self._folder, name)
-        table = in_schema(mapped.table, self._file_schema, self._folder / name)
+        mapped = map_segment(self._directory, name)
+        table = in_schema(mapped.table, self._file_schema, self._directory / name)
         if mapped.parsed is None:
             mapped.parsed = _parsed(name, table)
         found: tuple[Segment, Mapping[bytes, bytes]] = mapped.parsed

@@ -36,7 +36,7 @@ class OpenRecords:
     """One version of one task's state: the records of all segments, including expired ones.
 
     Attributes:
-        folder: The directory of the state.
+        directory: The directory of the state.
         files: The files of the version, the oldest first. Empty after a change of the number of
             tasks. The next version then has all records of the task.
         sizes: The number of records in each segment of ``files``.
@@ -45,7 +45,7 @@ class OpenRecords:
         marks: True if the last file has the flags.
     """
 
-    folder: Path
+    directory: Path
     files: list[str]
     sizes: list[int]
     records: pa.Table
@@ -55,7 +55,7 @@ class OpenRecords:
     @classmethod
     def of_task(
         cls,
-        folder: Path,
+        directory: Path,
         segments: Mapping[int, Sequence[str]],
         share: TaskShare,
         schema: pa.Schema,
@@ -65,7 +65,7 @@ class OpenRecords:
         """Open the state of a task.
 
         Args:
-            folder: The directory of the state.
+            directory: The directory of the state.
             segments: Task -> its files after the last batch.
             share: The key groups of the task.
             schema: The columns of records, without ``matched``.
@@ -76,24 +76,26 @@ class OpenRecords:
         """
         own = own_files(segments, share)
         if own is not None:
-            return cls._opened(folder, own, schema, marks=marks)
-        states = [cls._opened(folder, names, schema, marks=marks) for names in segments.values()]
+            return cls._opened(directory, own, schema, marks=marks)
+        states = [cls._opened(directory, names, schema, marks=marks) for names in segments.values()]
         records = pa.concat_tables([state.records for state in states])
         of_task = is_in_share(records, share)
         matched = np.concatenate([state.matched for state in states])[of_task]
-        return cls(folder, [], [], records.filter(pa.array(of_task)), matched, marks)
+        return cls(directory, [], [], records.filter(pa.array(of_task)), matched, marks)
 
     @classmethod
     def _opened(
-        cls, folder: Path, files: Sequence[str], schema: pa.Schema, *, marks: bool
+        cls, directory: Path, files: Sequence[str], schema: pa.Schema, *, marks: bool
     ) -> "OpenRecords":
-        segments = [read_segment(folder, name, schema) for name in (files[:-1] if marks else files)]
+        segments = [
+            read_segment(directory, name, schema) for name in (files[:-1] if marks else files)
+        ]
         records = pa.concat_tables([schema.empty_table(), *segments])
         matched = np.zeros(len(records), dtype=np.bool_)
         if marks and files:
-            matched = np.asarray(read_segment(folder, files[-1], _MATCHES_SCHEMA)[MATCHED.name])
+            matched = np.asarray(read_segment(directory, files[-1], _MATCHES_SCHEMA)[MATCHED.name])
         sizes = [len(segment) for segment in segments]
-        return cls(folder, list(files), sizes, records, matched, marks)
+        return cls(directory, list(files), sizes, records, matched, marks)
 
     def state(self, rows: Ints) -> pa.Table:
         """Return the records ``rows``, with the columns that the engine reads."""
@@ -134,8 +136,8 @@ class OpenRecords:
         segment = pa.concat_tables([rewritten, added]) if rewrites else added
         names = self.files[:kept]
         if len(segment):
-            names.append(write_segment(self.folder, segment, name, sync=sync))
+            names.append(write_segment(self.directory, segment, name, sync=sync))
         if self.marks:
             table = pa.table([np.concatenate(bits)], schema=_MATCHES_SCHEMA)
-            names.append(write_segment(self.folder, table, f"{name}-matched", sync=sync))
+            names.append(write_segment(self.directory, table, f"{name}-matched", sync=sync))
         return Version(names, count)

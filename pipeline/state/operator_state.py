@@ -36,9 +36,9 @@ class OperatorState(ABC):
     @classmethod
     @abstractmethod
     def opened(
-        cls, folder: Path, segments: Segments, share: TaskShare, operator: Operator[Any]
+        cls, directory: Path, segments: Segments, share: TaskShare, operator: Operator[Any]
     ) -> Self:
-        """Open the state of a task in ``folder``.
+        """Open the state of a task in ``directory``.
 
         Raises:
             CheckpointError: A file is missing, or has another format or schema.
@@ -87,9 +87,9 @@ class KeyedOperatorState(OperatorState):
 
     @classmethod
     def opened(
-        cls, folder: Path, segments: Segments, share: TaskShare, operator: Operator[Any]
+        cls, directory: Path, segments: Segments, share: TaskShare, operator: Operator[Any]
     ) -> Self:
-        state = KeyedState.of_task(folder, segments, share, Layout.of(operator))
+        state = KeyedState.of_task(directory, segments, share, Layout.of(operator))
         return cls(operator, state)
 
     def needed(self, batch: pa.Table, times: Times) -> WorkingSet:
@@ -122,9 +122,9 @@ class OpenOperatorState(OperatorState):
     state: OpenRecords
 
     @classmethod
-    def opened(cls, folder: Path, segments: Segments, share: TaskShare, operator: Any) -> Self:
+    def opened(cls, directory: Path, segments: Segments, share: TaskShare, operator: Any) -> Self:
         schema, marks = operator.record_schema, operator.keeps_matches
-        return cls(operator, OpenRecords.of_task(folder, segments, share, schema, marks=marks))
+        return cls(operator, OpenRecords.of_task(directory, segments, share, schema, marks=marks))
 
     def needed(self, batch: pa.Table, times: Times) -> WorkingSet:
         # Only the records that can match a record of the batch, or that expire with the batch.
@@ -145,15 +145,15 @@ class OpenOperatorState(OperatorState):
 class OutputState(OperatorState):
     """The output of the last batch only: it is published, and not read again."""
 
-    folder: Path
+    directory: Path
     operator: Operator[Any]
 
     @classmethod
     def opened(
-        cls, folder: Path, segments: Segments, share: TaskShare, operator: Operator[Any]
+        cls, directory: Path, segments: Segments, share: TaskShare, operator: Operator[Any]
     ) -> Self:
         del segments, share
-        return cls(folder, operator)
+        return cls(directory, operator)
 
     @staticmethod
     def divide(rows: pa.Table, shares: Sequence[TaskShare]) -> list[pa.Table]:
@@ -171,7 +171,7 @@ class OutputState(OperatorState):
         del needed, batch, times
         if not len(result.state):
             return Version([], 0)
-        return Version([write_segment(self.folder, result.state, name, sync=sync)], 0)
+        return Version([write_segment(self.directory, result.state, name, sync=sync)], 0)
 
 
 _LAYOUTS: Mapping[StateLayout, type[OperatorState]] = {
@@ -182,11 +182,11 @@ _LAYOUTS: Mapping[StateLayout, type[OperatorState]] = {
 
 
 def open_state(
-    folder: Path, segments: Segments, share: TaskShare, operator: Operator[Any]
+    directory: Path, segments: Segments, share: TaskShare, operator: Operator[Any]
 ) -> OperatorState:
     """Return the state of an operator in one task, after the last batch.
 
     Raises:
         CheckpointError: A file is missing, or has another format or schema.
     """
-    return _LAYOUTS[operator.state_layout].opened(folder, segments, share, operator)
+    return _LAYOUTS[operator.state_layout].opened(directory, segments, share, operator)

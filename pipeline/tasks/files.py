@@ -16,7 +16,7 @@ from oriel.pipeline.errors import DirectoryNotShared
 from oriel.pipeline.plan import BatchPlan, StoredOperator
 from oriel.pipeline.state import Version, open_state
 from oriel.pipeline.windows import Result, Times
-from oriel.storage import is_object, sync_folder
+from oriel.storage import is_object, sync_directory
 from oriel.storage.delta import AddedFile, table_rows, write_file
 
 
@@ -100,7 +100,7 @@ class DirectoryFiles:
         A sync of a directory can be limited to the changes of its own machine (decision 0036).
         """
         if self.sync and self.on_cluster:
-            sync_folder(directory)
+            sync_directory(directory)
 
     def _check_shared(self, directory: Path) -> None:
         """Check that this machine has a directory. Otherwise, its files would seem to be lost.

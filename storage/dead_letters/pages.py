@@ -95,7 +95,7 @@ class DeadLetterCounts(NamedTuple):
 
 
 def dead_letter_page(
-    folder: Path, wanted: Selection, span: DeadLetterRange, budget: ReadBudget, replays: Replays
+    directory: Path, wanted: Selection, span: DeadLetterRange, budget: ReadBudget, replays: Replays
 ) -> DeadLetterPage:
     """Read a page of dead letters.
 
@@ -103,16 +103,16 @@ def dead_letter_page(
         TableReadTooLarge, TableReadTimeout: The read exceeds the budget.
         CorruptLog: The table cannot be read.
     """
-    if not has_dead_letters(folder):
+    if not has_dead_letters(directory):
         return DeadLetterPage(None, DEAD_LETTER_SCHEMA.empty_table(), None)
-    with damage_as_corrupt_log(folder):
-        return _page(folder, wanted, span, budget, replays)
+    with damage_as_corrupt_log(directory):
+        return _page(directory, wanted, span, budget, replays)
 
 
 def _page(
-    folder: Path, wanted: Selection, span: DeadLetterRange, budget: ReadBudget, replays: Replays
+    directory: Path, wanted: Selection, span: DeadLetterRange, budget: ReadBudget, replays: Replays
 ) -> DeadLetterPage:
-    table = open_dead_letters(folder)
+    table = open_dead_letters(directory)
     dataset = table.to_pyarrow_dataset()
     condition = wanted.condition(dataset.schema, replays)
     positions = _first_positions(dataset, condition, span, budget)
@@ -146,7 +146,7 @@ def _page(
 
 
 def dead_letter_counts(
-    folder: Path, wanted: Selection, budget: ReadBudget, replays: Replays
+    directory: Path, wanted: Selection, budget: ReadBudget, replays: Replays
 ) -> DeadLetterCounts:
     """Count the dead letters by reason, the most frequent reason first.
 
@@ -154,12 +154,12 @@ def dead_letter_counts(
         TableReadTimeout: The read exceeds the time of the budget.
         CorruptLog: The table cannot be read.
     """
-    if not has_dead_letters(folder):
+    if not has_dead_letters(directory):
         return DeadLetterCounts(None, {}, 0)
     counts: Counter[str] = Counter()
     repeats = 0
-    with damage_as_corrupt_log(folder):
-        table = open_dead_letters(folder)
+    with damage_as_corrupt_log(directory):
+        table = open_dead_letters(directory)
         dataset = table.to_pyarrow_dataset()
         condition = wanted.condition(dataset.schema, replays)
         for batch in _batches(dataset, condition, ["reason"], budget):

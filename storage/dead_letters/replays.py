@@ -94,8 +94,8 @@ def read_replays(layout: DataLayout) -> Replays:
     path, files = layout.replayed, current_files()
     try:
         # A backup of a local directory can be restored to a bucket, or the reverse.
-        folder, stamp = path.with_suffix(""), files.stamp(path)
-        notes = [_object_lines(folder / name) for name in sorted(files.names(folder))]
+        directory, stamp = path.with_suffix(""), files.stamp(path)
+        notes = [_object_lines(directory / name) for name in sorted(files.names(directory))]
         if not notes:
             return Replays() if stamp is None else _file_replays(path, stamp)
         of_file = [] if stamp is None else _complete_lines(path)

@@ -70,20 +70,20 @@ class Selection:
         return condition
 
 
-def has_dead_letters(folder: Path) -> bool:
+def has_dead_letters(directory: Path) -> bool:
     """Return whether the dead-letter table exists. The first run of a pipeline creates it."""
-    return has_table(folder)
+    return has_table(directory)
 
 
-def open_dead_letters(folder: Path) -> DeltaTable:
+def open_dead_letters(directory: Path) -> DeltaTable:
     """Open the newest complete version of the table."""
     # A torn newest log entry is an error in delta-rs, so the version is explicit.
-    newest = DeltaLog(folder).newest()
-    return open_with_files(folder, None if newest is None else newest.version)
+    newest = DeltaLog(directory).newest()
+    return open_with_files(directory, None if newest is None else newest.version)
 
 
 @contextmanager
-def damage_as_corrupt_log(folder: Path) -> Iterator[None]:
+def damage_as_corrupt_log(directory: Path) -> Iterator[None]:
     """Translate read errors of the table to a one-line message.
 
     Raises:
@@ -99,20 +99,20 @@ def damage_as_corrupt_log(folder: Path) -> Iterator[None]:
             raise
         first_line = str(error).partition("\n")[0].rstrip(".")
         message = (
-            f"the dead letters in {folder} cannot be read: {first_line}. Put the missing or "
+            f"the dead letters in {directory} cannot be read: {first_line}. Put the missing or "
             "damaged file back from a backup"
         )
         raise CorruptLog(message) from error
 
 
-def letters(folder: Path, wanted: Selection, replays: Replays) -> Iterator[pa.Table]:
+def letters(directory: Path, wanted: Selection, replays: Replays) -> Iterator[pa.Table]:
     """Yield the dead letters of the newest version, unordered, in ``DEAD_LETTER_SCHEMA`` tables.
 
     Raises:
         CorruptLog: The table is damaged.
     """
-    with damage_as_corrupt_log(folder):
-        dataset = open_dead_letters(folder).to_pyarrow_dataset()
+    with damage_as_corrupt_log(directory):
+        dataset = open_dead_letters(directory).to_pyarrow_dataset()
         yield from letters_of(dataset, wanted.condition(dataset.schema, replays))
 
 

@@ -35,7 +35,7 @@ from oriel.storage.delta.retention import (
     uncommitted_ms,
 )
 from oriel.storage.delta.table import CHECKPOINT_INTERVAL, add_checkpoint
-from oriel.storage.files import current_files, sync_file, sync_folder
+from oriel.storage.files import current_files, sync_directory, sync_file
 
 #: In a log with more entries, entries stay for a shorter time, because readers list the whole log.
 _ENTRIES_MAX = 10_000
@@ -94,13 +94,13 @@ class Cleanup:
         check_may_write()
         # The version is explicit, because a listing during a write can have gaps.
         version = files.version
-        add_checkpoint(files.folder, version)
+        add_checkpoint(files.directory, version)
         if self._sync:
             for name in current_files().names(files.log):
                 if fnmatch(name, f"{version:020d}.checkpoint*"):
                     sync_file(files.log / name)
             sync_file(files.log / "_last_checkpoint")
-            sync_folder(files.log)
+            sync_directory(files.log)
         self._checkpoint = version
         self._remove_old_checkpoints()
         return True
@@ -164,7 +164,7 @@ class Cleanup:
             # Other programs can write any path. Only files directly in the table's directory are
             # deleted.
             if Path(path).name == path:
-                current_files().delete(files.folder / path)
+                current_files().delete(files.directory / path)
             files.removed.pop(path, None)
         return len(expired)
 
@@ -204,7 +204,7 @@ class Cleanup:
         """Yield Oriel's files that no version needs and no batch will commit."""
         files = self._files
         before_ms = now_ms() - uncommitted_ms(files.properties)
-        for file in current_files().listed(files.folder):
+        for file in current_files().listed(files.directory):
             path = file.name
             if (
                 path in files.live

@@ -29,7 +29,7 @@ from oriel.storage.delta.live_files import LiveFile, TableFiles, now_ms
 from oriel.storage.delta.merging import Merge, merged_pieces
 from oriel.storage.delta.retention import uncommitted_ms
 from oriel.storage.errors import StorageError
-from oriel.storage.files import current_files, sync_folder
+from oriel.storage.files import current_files, sync_directory
 from oriel.storage.position import COMMIT_APPLICATION_KEY
 
 #: The first part of the names of compacted files. The least and the greatest revision follow.
@@ -196,23 +196,23 @@ class Compaction:
         written: list[AddedFile] = []
         try:
             for piece in merged_pieces(
-                files.folder, merge, files.schema,
+                files.directory, merge, files.schema,
                 rows=self._limits.piece_rows, size=self._limits.piece_size,
             ):  # fmt: skip
                 part = f"{name}-{len(written):04d}"
                 group_rows = self._limits.group_rows
                 written.append(
-                    write_file(files.folder, piece, part, sync=self._sync, group_rows=group_rows)
+                    write_file(files.directory, piece, part, sync=self._sync, group_rows=group_rows)
                 )
                 after_file()
                 if now_ms() - last_touch_ms > duration_max_ms // 4:
                     # Other processes delete old files that no version has. These are still being
                     # written.
                     for file in written:
-                        current_files().touch(files.folder / file.path)
+                        current_files().touch(files.directory / file.path)
                     last_touch_ms = now_ms()
             if self._sync and written:
-                sync_folder(files.folder)
+                sync_directory(files.directory)
             check_may_write()
 
             def conflicts() -> bool:
@@ -330,7 +330,8 @@ class Compaction:
         definition = self._files.definition()
         kind = None if definition is None else definition.window.kind
         self._ranges = {
-            path: self._ranges.get(path) or file_ranges(self._files.folder / path, kind, file.tags)
+            path: self._ranges.get(path)
+            or file_ranges(self._files.directory / path, kind, file.tags)
             for path, file in self._files.live.items()
         }
         return self._ranges
@@ -345,7 +346,7 @@ class Compaction:
             self._files.follow()
             for file in written:
                 if file.path not in self._files.live:
-                    current_files().delete(self._files.folder / file.path)
+                    current_files().delete(self._files.directory / file.path)
 
 
 def _can_have_older_rows(other: FileRanges, ranges: FileRanges) -> bool:
@@ -396,7 +397,7 @@ def _commit_replacement(
         files.follow()
         if conflicts() or any(file.path not in files.live for file in removed):
             return None
-        if not all(current_files().exists(files.folder / file.path) for file in added):
+        if not all(current_files().exists(files.directory / file.path) for file in added):
             return None
         version = files.version + 1
         actions = _actions(removed, added, application, version)

@@ -78,7 +78,7 @@ class AddedFile:
 
 
 def write_file(
-    folder: Path, rows: pa.Table, name: str, *, sync: bool, group_rows: int | None = None
+    directory: Path, rows: pa.Table, name: str, *, sync: bool, group_rows: int | None = None
 ) -> AddedFile:
     """Write rows as one Parquet file to the directory of a table.
 
@@ -86,14 +86,14 @@ def write_file(
     attempt has committed.
 
     Args:
-        folder: The directory of the table.
+        directory: The directory of the table.
         rows: The rows.
         name: The first part of the file name.
         sync: True to force the content to disk. The committer syncs the directory once for all
             files.
         group_rows: The number of rows per row group, which readers can skip. None: a million.
     """
-    path = folder / f"{name}-{uuid.uuid4()}.parquet"
+    path = directory / f"{name}-{uuid.uuid4()}.parquet"
     # Strings repeat, for example a key once per window. Numbers and times rarely repeat.
     string_columns = [field.name for field in rows.schema if pa.types.is_string(field.type)]
 

@@ -63,15 +63,15 @@ def now_ms() -> int:
 class TableFiles:
     """The known files of one table at ``version``. Call ``follow`` to read newer versions."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, directory: Path) -> None:
         """Read the newest version of the table.
 
         Raises:
             StoreNotReady: the table does not exist.
             CorruptLog: the log can't be read, or the table has features that stores must not have.
         """
-        self.folder = folder
-        self.log = folder / LOG_DIRECTORY
+        self.directory = directory
+        self.log = directory / LOG_DIRECTORY
         self._load()
 
     def follow(self) -> None:
@@ -105,25 +105,25 @@ class TableFiles:
         return None if text is None else StoreDefinition.from_json(text)
 
     def _load(self) -> None:
-        log = DeltaLog(self.folder)
+        log = DeltaLog(self.directory)
         newest = log.newest()
         try:
             # delta-rs fails on a torn newest entry, so the version to read is explicit.
             delta, log_files = open_verified(
-                self.folder, None if newest is None else newest.version
+                self.directory, None if newest is None else newest.version
             )
             adds = pa.table(delta.get_add_actions())
         except TableNotFoundError as error:
-            message = f"{self.folder} has no Delta table yet. Start a pipeline that writes there"
+            message = f"{self.directory} has no Delta table yet. Start a pipeline that writes there"
             raise StoreNotReady(message) from error
         except DeltaError as error:
             first_line = str(error).partition("\n")[0]
             message = (
-                f"the log of {self.folder} cannot be read: {first_line}. Restore the table from a "
-                "backup, or rebuild the store with `oriel rebuild`"
+                f"the log of {self.directory} cannot be read: {first_line}. Restore the table from "
+                "a backup, or rebuild the store with `oriel rebuild`"
             )
             raise CorruptLog(message) from error
-        reject_protocol(self.folder, delta.protocol().min_writer_version)
+        reject_protocol(self.directory, delta.protocol().min_writer_version)
         names, sizes, times = (
             adds.column(name).to_pylist() for name in ("path", "size_bytes", "modification_time")
         )
@@ -177,7 +177,7 @@ class TableFiles:
             return
         application = definition.application
         if entry.restored is not None:
-            self.recorded = DeltaLog(self.folder).last_entry_with_position(
+            self.recorded = DeltaLog(self.directory).last_entry_with_position(
                 self.version, application
             )
         elif entry.record is not None and (
@@ -207,10 +207,10 @@ class TableFiles:
         elif "metaData" in action:
             self.properties = action["metaData"].get("configuration", {})
             self.table_id = str(action["metaData"]["id"])
-            self.schema = _arrow_schema(open_delta(self.folder, self.version))
+            self.schema = _arrow_schema(open_delta(self.directory, self.version))
             self.metadata_changes += 1
         elif "protocol" in action:
-            reject_protocol(self.folder, action["protocol"]["minWriterVersion"])
+            reject_protocol(self.directory, action["protocol"]["minWriterVersion"])
 
 
 def _arrow_schema(delta: DeltaTable) -> pa.Schema:

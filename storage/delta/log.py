@@ -243,7 +243,7 @@ class DeltaLog:
     def __init__(self, table: Path) -> None:
         """Follow the log of the table in this directory. Nothing is opened yet."""
         self.table = table
-        self.folder = table / LOG_DIRECTORY
+        self.directory = table / LOG_DIRECTORY
 
     def stamp(self, version: int) -> FileIdentity | None:
         """Return the identity of a version's entry file, or None if it does not exist."""
@@ -251,7 +251,7 @@ class DeltaLog:
 
     def checkpoint_identity(self) -> FileIdentity | None:
         """Return the identity of the pointer to the newest Delta checkpoint, or None."""
-        return current_files().stamp(self.folder / "_last_checkpoint")
+        return current_files().stamp(self.directory / "_last_checkpoint")
 
     def read(self, version: int) -> LogEntry | None:
         """Read the entry of a version, or return None if it does not exist or is torn.
@@ -380,10 +380,10 @@ class DeltaLog:
         return None if last is None else last[1]
 
     def _path(self, version: int) -> Path:
-        return self.folder / entry_name(version)
+        return self.directory / entry_name(version)
 
     def _named(self, pattern: re.Pattern[str]) -> list[int]:
-        names = current_files().names(self.folder)
+        names = current_files().names(self.directory)
         return sorted({int(match[1]) for match in map(pattern.fullmatch, names) if match})
 
     def _entries_newest_first(self, newest: int | None = None) -> Iterator[LogEntry]:

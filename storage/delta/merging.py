@@ -55,7 +55,7 @@ class Merge:
 
 
 def merged_pieces(
-    folder: Path, merge: Merge, schema: pa.Schema, *, rows: int, size: int
+    directory: Path, merge: Merge, schema: pa.Schema, *, rows: int, size: int
 ) -> Iterator[pa.Table]:
     """Yield the merged rows in order, in tables of about ``rows`` rows or ``size`` encoded bytes.
 
@@ -69,10 +69,10 @@ def merged_pieces(
     with ExitStack() as opened:
         files = {}
         for path in merge.ranges:
-            source = opened.enter_context(open_data_file(folder / path, merge.digests.get(path)))
-            with translate_damage(folder / path):
+            source = opened.enter_context(open_data_file(directory / path, merge.digests.get(path)))
+            with translate_damage(directory / path):
                 file = pq.ParquetFile(source, page_checksum_verification=True)
-            files[path] = _File(folder / path, opened.enter_context(file))
+            files[path] = _File(directory / path, opened.enter_context(file))
         if merge.kind is None:
             yield from _unmerged_pieces(files, merge, schema, rows, size)
             return

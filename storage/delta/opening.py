@@ -97,7 +97,7 @@ def _checkpoint_adds(path: Path) -> list[Action | None]:
     return adds
 
 
-def open_delta(folder: Path, version: int | None = None) -> DeltaTable:
+def open_delta(directory: Path, version: int | None = None) -> DeltaTable:
     """Open the table in a directory with delta-rs, at ``version`` or at the newest version.
 
     Raises:
@@ -105,23 +105,23 @@ def open_delta(folder: Path, version: int | None = None) -> DeltaTable:
         DeltaError: the log can't be read.
         CorruptLog: a file of the log is missing or damaged.
     """
-    return open_verified(folder, version)[0]
+    return open_verified(directory, version)[0]
 
 
-def open_verified(folder: Path, version: int | None = None) -> tuple[DeltaTable, LogFiles]:
+def open_verified(directory: Path, version: int | None = None) -> tuple[DeltaTable, LogFiles]:
     """Open a table as ``open_delta`` does. Also return the log files of the version."""
-    files = log_files(folder, version)
-    options = _OBJECT_OPTIONS if is_object(folder) else None
-    delta = DeltaTable(uri(folder), version=version, storage_options=options)
+    files = log_files(directory, version)
+    options = _OBJECT_OPTIONS if is_object(directory) else None
+    delta = DeltaTable(uri(directory), version=version, storage_options=options)
     _reject_other_tables(files, str(delta.metadata().id))
     return delta, files
 
 
-def log_files(folder: Path, version: int | None, *, ignored: int = -1) -> LogFiles:
+def log_files(directory: Path, version: int | None, *, ignored: int = -1) -> LogFiles:
     """Read and verify the log files of a version.
 
     Args:
-        folder: The directory of the table.
+        directory: The directory of the table.
         version: The version. None: the newest.
         ignored: The version of a checkpoint to ignore.
 
@@ -129,7 +129,7 @@ def log_files(folder: Path, version: int | None, *, ignored: int = -1) -> LogFil
         DamagedCheckpoint: the checkpoint is missing or differs from its digest.
         CorruptLog: an entry is missing, or it is not the entry that was written.
     """
-    log = folder / LOG_DIRECTORY
+    log = directory / LOG_DIRECTORY
     names = current_files().names(log)
     versions = [int(match[1]) for match in map(_ENTRY_NAME.fullmatch, names) if match]
     complete = _checkpoints(names)
@@ -146,7 +146,7 @@ def log_files(folder: Path, version: int | None, *, ignored: int = -1) -> LogFil
     last = max([newest, *versions]) if version is None else version
     if not versions and newest < 0:
         return LogFiles((), {})
-    entries = dict(_entries(folder, range(newest + 1, last + 1)))
+    entries = dict(_entries(directory, range(newest + 1, last + 1)))
     return LogFiles([log / name for name in checkpoints.get(newest, ())], entries)
 
 
@@ -178,13 +178,13 @@ def _checkpoints(names: Sequence[str]) -> dict[int, list[str]]:
     return {number: files for number, files in found.items() if len(files) >= parts[number]}
 
 
-def _entries(folder: Path, versions: range) -> Iterator[tuple[Path, Sequence[Action]]]:
+def _entries(directory: Path, versions: range) -> Iterator[tuple[Path, Sequence[Action]]]:
     for version in versions:
-        path = folder / LOG_DIRECTORY / entry_name(version)
+        path = directory / LOG_DIRECTORY / entry_name(version)
         try:
             actions = read_actions(path, entry_content(path))
         except FileNotFoundError:
-            raise missing_entry(folder, version) from None
+            raise missing_entry(directory, version) from None
         if actions is None:
             raise damaged_entry(path, "it is empty or cut off")
         yield path, actions
@@ -202,23 +202,25 @@ def _reject_other_tables(files: LogFiles, table_id: str) -> None:
             raise damaged_entry(path, f"it belongs to another table, {written_for}")
 
 
-def open_with_files(folder: Path, version: int | None = None) -> DeltaTable:
+def open_with_files(directory: Path, version: int | None = None) -> DeltaTable:
     """Open a table whose rows delta-rs will read, after each of its files was verified once.
 
     Raises:
         MissingDataFile: a file does not exist.
         CorruptLog: a file of the table or its log is damaged.
     """
-    delta, log_files = open_verified(folder, version)
+    delta, log_files = open_verified(directory, version)
     tags = log_files.tags()
     for path in map(unquote, pa.table(delta.get_add_actions())["path"].to_pylist()):
-        open_data_file(folder / path, tags.get(path, {}).get(DIGEST_TAG), verify_once=True).close()
+        open_data_file(
+            directory / path, tags.get(path, {}).get(DIGEST_TAG), verify_once=True
+        ).close()
     return delta
 
 
-def has_table(folder: Path) -> bool:
+def has_table(directory: Path) -> bool:
     """Return True if a directory has a table, complete or not."""
-    return current_files().is_folder(folder / LOG_DIRECTORY)
+    return current_files().is_directory(directory / LOG_DIRECTORY)
 
 
 def table_directories(tables: Path) -> list[Path]:

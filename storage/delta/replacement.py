@@ -38,7 +38,7 @@ class TableContent:
 
 
 def replace_rows(
-    folder: Path,
+    directory: Path,
     content: TableContent,
     application: str,
     batch: int,
@@ -51,7 +51,7 @@ def replace_rows(
     The table keeps its id. The files must be synced to disk, with their names.
 
     Args:
-        folder: The directory of the table.
+        directory: The directory of the table.
         content: The new content.
         application: The application that commits.
         batch: The batch to record. The table can already have this batch.
@@ -59,14 +59,14 @@ def replace_rows(
         sync: True to force the entry to disk.
     """
     while True:
-        delta = open_delta(folder)
+        delta = open_delta(directory)
         actions = _actions(delta, content, application, info)
         # This must be the last line: an entry without it was cut off (see read_actions).
         actions.append({"txn": {"appId": application, "version": batch}})
         version = delta.version() + 1
         entry = sealed_entry(actions, version, str(delta.metadata().id))
         try:
-            create_entry(folder / LOG_DIRECTORY, version, entry, sync=sync)
+            create_entry(directory / LOG_DIRECTORY, version, entry, sync=sync)
         except FileExistsError:
             # Another process was faster. Its rows must be replaced also.
             continue
@@ -100,7 +100,7 @@ def _actions(
 
 
 def create_table(
-    folder: Path, schema: pa.Schema, properties: Mapping[str, str], *, sync: bool
+    directory: Path, schema: pa.Schema, properties: Mapping[str, str], *, sync: bool
 ) -> None:
     """Write version 0 of a table.
 
@@ -117,7 +117,7 @@ def create_table(
         "createdTime": _now_ms(),
     }
     actions = [_commit_info("CREATE TABLE"), {"protocol": _PROTOCOL}, {"metaData": metadata}]
-    create_entry(folder / LOG_DIRECTORY, 0, sealed_entry(actions, 0, table_id), sync=sync)
+    create_entry(directory / LOG_DIRECTORY, 0, sealed_entry(actions, 0, table_id), sync=sync)
 
 
 def changed_metadata(
@@ -139,7 +139,7 @@ def changed_metadata(
 
 
 def change_metadata(
-    folder: Path, delta: DeltaTable, metadata: Action, operation: str, *, sync: bool
+    directory: Path, delta: DeltaTable, metadata: Action, operation: str, *, sync: bool
 ) -> None:
     """Commit a ``metaData`` action after the version of ``delta``.
 
@@ -149,7 +149,7 @@ def change_metadata(
     version = delta.version() + 1
     table_id = str(delta.metadata().id)
     entry = sealed_entry([_commit_info(operation), metadata], version, table_id)
-    create_entry(folder / LOG_DIRECTORY, version, entry, sync=sync)
+    create_entry(directory / LOG_DIRECTORY, version, entry, sync=sync)
 
 
 def _commit_info(operation: str) -> dict[str, Any]:

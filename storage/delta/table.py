@@ -71,14 +71,14 @@ class Table:
     and any program can compact. So every existing version is read before the next one is written.
     """
 
-    def __init__(self, delta: DeltaTable, folder: Path, *, sync: bool) -> None:
+    def __init__(self, delta: DeltaTable, directory: Path, *, sync: bool) -> None:
         """Use an open table. Call ``open_table`` to open or create one.
 
         Raises:
             CorruptLog: the table has features that this writer does not have.
         """
-        self._folder = folder
-        self._log = folder / LOG_DIRECTORY
+        self._directory = directory
+        self._log = directory / LOG_DIRECTORY
         self._sync = sync
         #: The table as delta-rs has read it, with the list of all files. None after the first
         #: commit.
@@ -102,7 +102,7 @@ class Table:
     def set_property(self, name: str, value: str) -> None:
         """Change one table property in its own commit."""
         while True:
-            delta = _open_existing(self._folder)
+            delta = _open_existing(self._directory)
             metadata = changed_metadata(delta, {name: value})
             if self._change(delta, metadata, "SET TBLPROPERTIES"):
                 return
@@ -110,10 +110,10 @@ class Table:
     def _change(self, delta: DeltaTable, metadata: Action, operation: str) -> bool:
         """Commit changed metadata. Return False if another process was faster."""
         try:
-            change_metadata(self._folder, delta, metadata, operation, sync=self._sync)
+            change_metadata(self._directory, delta, metadata, operation, sync=self._sync)
         except FileExistsError:
             return False
-        self._take(_open_existing(self._folder))
+        self._take(_open_existing(self._directory))
         return True
 
     def add_columns(self, schema: pa.Schema) -> None:
@@ -122,7 +122,7 @@ class Table:
         Existing rows have null in them. Other processes can add the same columns at the same time.
         """
         while True:
-            delta = _open_existing(self._folder)
+            delta = _open_existing(self._directory)
             known = delta.schema().fields
             names = {field.name for field in known}
             fields = [f for f in Schema.from_arrow(schema).fields if f.name not in names]
@@ -137,7 +137,7 @@ class Table:
         """Return the last batch id that ``application`` committed to the table, or None."""
         self._follow()
         if application not in self._batches:
-            delta = self._opened or _open_existing(self._folder)
+            delta = self._opened or _open_existing(self._directory)
             self._batches[application] = delta.transaction_version(application)
         return self._batches[application]
 
@@ -191,7 +191,7 @@ class Table:
 
     def _take(self, delta: DeltaTable) -> None:
         """Start from the version that delta-rs has read."""
-        reject_protocol(self._folder, delta.protocol().min_writer_version)
+        reject_protocol(self._directory, delta.protocol().min_writer_version)
         self._opened = delta
         self._version = delta.version()
         self._properties = dict(delta.metadata().configuration)
@@ -217,7 +217,7 @@ class Table:
         if not current_files().exists(self._log / entry_name(self._version)):
             # Old entries are deleted once a Delta checkpoint has their content. If this one was
             # deleted, later ones can be deleted also, and the next version is unknown.
-            self._take(_open_existing(self._folder))
+            self._take(_open_existing(self._directory))
 
     def _apply(self, action: Action) -> None:
         if "txn" in action:
@@ -226,20 +226,20 @@ class Table:
             self._properties = action["metaData"].get("configuration", {})
             self._table_id = str(action["metaData"]["id"])
         elif "protocol" in action:
-            reject_protocol(self._folder, action["protocol"]["minWriterVersion"])
+            reject_protocol(self._directory, action["protocol"]["minWriterVersion"])
 
     def _reject_committed(self, application: str, batch: int) -> None:
         recorded = self._batches.get(application)
         if recorded is not None and recorded >= batch:
             message = (
-                f"{self._folder} has batch {recorded} of application {application}, so batch "
+                f"{self._directory} has batch {recorded} of application {application}, so batch "
                 f"{batch} cannot be committed. Another process runs the same pipeline. "
                 "Stop it first"
             )
             raise ForeignCheckpoint(message)
 
 
-def reject_protocol(folder: Path, writer_version: int) -> None:
+def reject_protocol(directory: Path, writer_version: int) -> None:
     """Reject a table with features that these writers do not have.
 
     Raises:
@@ -247,7 +247,7 @@ def reject_protocol(folder: Path, writer_version: int) -> None:
     """
     if writer_version > _WRITER_VERSION:
         message = (
-            f"{folder} requires version {writer_version} of Delta's writer protocol, but stores "
+            f"{directory} requires version {writer_version} of Delta's writer protocol, but stores "
             f"must have version {_WRITER_VERSION}, so a feature was turned on. Restore the table "
             "from a backup, or start with an empty data directory"
         )
@@ -255,9 +255,9 @@ def reject_protocol(folder: Path, writer_version: int) -> None:
 
 
 def open_table(
-    folder: Path, schema: pa.Schema, properties: Mapping[str, str], *, sync: bool
+    directory: Path, schema: pa.Schema, properties: Mapping[str, str], *, sync: bool
 ) -> Table:
-    """Open the Delta table in ``folder``. If it does not exist, create it.
+    """Open the Delta table in ``directory``. If it does not exist, create it.
 
     If a power loss left the newest log entry empty or torn, the entry is renamed. It was never
     acknowledged, so its batch is committed again.
@@ -266,11 +266,11 @@ def open_table(
         CorruptLog: an entry other than the newest is damaged, or the table has features that stores
             must not have.
     """
-    current_files().make_folder(folder, sync=False)
-    log = folder / LOG_DIRECTORY
+    current_files().make_directory(directory, sync=False)
+    log = directory / LOG_DIRECTORY
     _rename_torn_entry(log)
     try:
-        return Table(_open_existing(folder), folder, sync=sync)
+        return Table(_open_existing(directory), directory, sync=sync)
     except TableNotFoundError:
         pass
     all_properties = {
@@ -281,20 +281,20 @@ def open_table(
         "delta.dataSkippingNumIndexedCols": str(statistics_columns(schema)),
         **properties,
     }
-    current_files().make_folder(log, sync=sync)
+    current_files().make_directory(log, sync=sync)
     with suppress(FileExistsError):
-        create_table(folder, schema, all_properties, sync=sync)
-    return Table(_open_existing(folder), folder, sync=sync)
+        create_table(directory, schema, all_properties, sync=sync)
+    return Table(_open_existing(directory), directory, sync=sync)
 
 
-def existing_table(folder: Path, *, sync: bool) -> Table:
+def existing_table(directory: Path, *, sync: bool) -> Table:
     """Open an existing table.
 
     Raises:
         CorruptLog: the log can't be read, or the table has features that stores must not have.
         TableNotFoundError: the table does not exist.
     """
-    return Table(_open_existing(folder), folder, sync=sync)
+    return Table(_open_existing(directory), directory, sync=sync)
 
 
 def _rename_torn_entry(log: Path) -> None:
@@ -332,33 +332,33 @@ def _rename_damaged(path: Path) -> None:
     files.delete(path)
 
 
-def _open_existing(folder: Path) -> DeltaTable:
+def _open_existing(directory: Path) -> DeltaTable:
     """Open an existing table, without its Delta checkpoints if only they are damaged."""
     try:
-        return open_delta(folder)
+        return open_delta(directory)
     except TableNotFoundError:
         raise
     except DamagedCheckpoint as damaged:
         try:
-            log_files(folder, None, ignored=damaged.version)
+            log_files(directory, None, ignored=damaged.version)
         except CorruptLog:
             # Only the checkpoint has some of the entries.
             raise damaged from None
-        _rename_checkpoint(folder / LOG_DIRECTORY, damaged.version)
+        _rename_checkpoint(directory / LOG_DIRECTORY, damaged.version)
     except DeltaError:
-        log, files = folder / LOG_DIRECTORY, current_files()
+        log, files = directory / LOG_DIRECTORY, current_files()
         # A checkpoint only saves reads. If every entry exists, it is not needed.
         if files.exists(log / entry_name(0)):
             for name in files.names(log):
                 if fnmatch(name, "*.checkpoint*.parquet") or name == "_last_checkpoint":
                     _rename_damaged(log / name)
     try:
-        return open_delta(folder)
+        return open_delta(directory)
     except DeltaError as error:
         first_line = str(error).partition("\n")[0][:200]
         message = (
-            f"the log of {folder} cannot be read: {first_line}. Restore the table from a backup, "
-            "or start with an empty data directory"
+            f"the log of {directory} cannot be read: {first_line}. Restore the table from a "
+            "backup, or start with an empty data directory"
         )
         raise CorruptLog(message) from error
 
@@ -371,20 +371,20 @@ def _rename_checkpoint(log: Path, version: int) -> None:
     current_files().delete(digest_path(log, version))
 
 
-def add_checkpoint(folder: Path, version: int | None = None) -> None:
+def add_checkpoint(directory: Path, version: int | None = None) -> None:
     """Write a Delta checkpoint, which saves reading each entry.
 
     It reads the whole file list, so write it between batches, every ``CHECKPOINT_INTERVAL``
     versions.
 
     Args:
-        folder: The directory of the table.
+        directory: The directory of the table.
         version: The version. None: the newest. Set it if other writers can commit at the same time,
             because a listing of the log can miss an entry and have a later one. delta-rs treats
             this as a gap.
     """
-    delta = open_delta(folder, version)
-    log = folder / LOG_DIRECTORY
+    delta = open_delta(directory, version)
+    log = directory / LOG_DIRECTORY
     current_files().delete(digest_path(log, delta.version()))
     delta.create_checkpoint()
     record_checkpoint(log, delta.version())

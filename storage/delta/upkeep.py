@@ -54,8 +54,8 @@ class TableSize(NamedTuple):
 class TableMaintenance:
     """Keeps one table small. One thread uses it, while other threads and processes write."""
 
-    def __init__(self, folder: Path, settings: MaintenanceSettings) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path, settings: MaintenanceSettings) -> None:
+        self.directory = directory
         self._settings = settings
         self._files: TableFiles | None = None
         self._compaction: Compaction | None = None
@@ -173,7 +173,7 @@ class TableMaintenance:
         settings = self._settings
         if self._files is None or self._compaction is None or self._cleanup is None:
             self._set_properties()
-            self._files = TableFiles(self.folder)
+            self._files = TableFiles(self.directory)
             self._compaction = Compaction(self._files, settings.limits, sync=settings.sync)
             self._cleanup = Cleanup(self._files, sync=settings.sync)
             self._settled = None
@@ -190,6 +190,6 @@ class TableMaintenance:
         for name, time_ms in wanted_properties.items():
             if time_ms is None:
                 continue
-            table = existing_table(self.folder, sync=settings.sync)
+            table = existing_table(self.directory, sync=settings.sync)
             if table.properties.get(name) != interval(time_ms):
                 table.set_property(name, interval(time_ms))

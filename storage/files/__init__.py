@@ -24,8 +24,8 @@ from oriel.storage.files.current import (
     current_files,
     replace_file,
     sync_directories,
+    sync_directory,
     sync_file,
-    sync_folder,
     use_files,
 )
 from oriel.storage.files.digests import digest, file_digest, with_digest, without_digest
@@ -66,8 +66,8 @@ __all__ = [
     "parse_data_directory",
     "replace_file",
     "sync_directories",
+    "sync_directory",
     "sync_file",
-    "sync_folder",
     "uri",
     "use_files",
     "waiting_for",

@@ -21,8 +21,8 @@ class FilesByPath:
     def _of(self, path: Path) -> Files:
         return self._objects if is_object(path) else self._local
 
-    def reach(self, folder: Path) -> None:
-        self._of(folder).reach(folder)
+    def reach(self, directory: Path) -> None:
+        self._of(directory).reach(directory)
 
     def read(self, path: Path) -> bytes:
         return self._of(path).read(path)
@@ -36,20 +36,20 @@ class FilesByPath:
     def exists(self, path: Path) -> bool:
         return self._of(path).exists(path)
 
-    def is_folder(self, path: Path) -> bool:
-        return self._of(path).is_folder(path)
+    def is_directory(self, path: Path) -> bool:
+        return self._of(path).is_directory(path)
 
     def stamp(self, path: Path) -> FileIdentity | None:
         return self._of(path).stamp(path)
 
-    def names(self, folder: Path) -> list[str]:
-        return self._of(folder).names(folder)
+    def names(self, directory: Path) -> list[str]:
+        return self._of(directory).names(directory)
 
-    def listed(self, folder: Path) -> list[ListedFile]:
-        return self._of(folder).listed(folder)
+    def listed(self, directory: Path) -> list[ListedFile]:
+        return self._of(directory).listed(directory)
 
-    def make_folder(self, folder: Path, *, sync: bool) -> None:
-        self._of(folder).make_folder(folder, sync=sync)
+    def make_directory(self, directory: Path, *, sync: bool) -> None:
+        self._of(directory).make_directory(directory, sync=sync)
 
     def create(self, path: Path, content: bytes, *, sync: bool) -> None:
         self._of(path).create(path, content, sync=sync)
@@ -69,11 +69,11 @@ class FilesByPath:
     def delete(self, path: Path) -> None:
         self._of(path).delete(path)
 
-    def delete_folder(self, folder: Path) -> None:
-        self._of(folder).delete_folder(folder)
+    def delete_directory(self, directory: Path) -> None:
+        self._of(directory).delete_directory(directory)
 
     def sync_file(self, path: Path) -> None:
         self._of(path).sync_file(path)
 
-    def sync_folder(self, folder: Path) -> None:
-        self._of(folder).sync_folder(folder)
+    def sync_directory(self, directory: Path) -> None:
+        self._of(directory).sync_directory(directory)

@@ -31,7 +31,7 @@ class FileCache:
     """Copies by name. The least recently used copies are deleted."""
 
     def __init__(self) -> None:
-        self.folder = Path(os.environ.get(_DIRECTORY) or _default_directory())
+        self.directory = Path(os.environ.get(_DIRECTORY) or _default_directory())
         self.bytes_most = int(os.environ.get(_BYTES) or _BYTES_MAX)
         self._run = os.environ.get(RUN) or uuid.uuid4().hex
         self._new_copies = self._new_bytes = 0
@@ -52,7 +52,7 @@ class FileCache:
     def draft(self) -> Iterator[Path]:
         """Yield the path of a new file. It is deleted after the block unless you keep it."""
         self._make()
-        draft = self.folder / f"{uuid.uuid4().hex}.draft"
+        draft = self.directory / f"{uuid.uuid4().hex}.draft"
         try:
             yield draft
         finally:
@@ -74,7 +74,7 @@ class FileCache:
     def _trim(self) -> None:
         """Delete the least recently used files, including abandoned drafts, beyond the limits."""
         found = []
-        with os.scandir(self.folder) as entries:
+        with os.scandir(self.directory) as entries:
             for entry in entries:
                 # Another process can delete them at the same time.
                 with suppress(FileNotFoundError):
@@ -88,7 +88,7 @@ class FileCache:
                 Path(path).unlink(missing_ok=True)
 
     def _path(self, name: str) -> Path:
-        return self.folder / hashlib.sha256(f"{self._run} {name}".encode()).hexdigest()
+        return self.directory / hashlib.sha256(f"{self._run} {name}".encode()).hexdigest()
 
     def _make(self) -> None:
         """Create the directory for this user only, because copies are read as state.
@@ -97,10 +97,10 @@ class FileCache:
             PermissionError: The directory belongs to another user.
         """
         # For each draft, because the system can clean up the directory for temporary files.
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self.folder.stat().st_uid != os.getuid():
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.directory.stat().st_uid != os.getuid():
             message = (
-                f"{self.folder} belongs to another user. Set {_DIRECTORY} to your own directory"
+                f"{self.directory} belongs to another user. Set {_DIRECTORY} to your own directory"
             )
             raise PermissionError(message)
 

@@ -65,7 +65,7 @@ class Files(Protocol):
     def exists(self, path: Path) -> bool:
         """Return whether a file of this name exists."""
 
-    def is_folder(self, path: Path) -> bool:
+    def is_directory(self, path: Path) -> bool:
         """Return whether a directory exists. In a bucket, it exists if it contains an object."""
 
     def stamp(self, path: Path) -> FileIdentity | None:
@@ -77,7 +77,7 @@ class Files(Protocol):
     def listed(self, directory: Path) -> list[ListedFile]:
         """Return the files in a directory, unordered. A missing directory has no files."""
 
-    def make_folder(self, directory: Path, *, sync: bool) -> None:
+    def make_directory(self, directory: Path, *, sync: bool) -> None:
         """Create a directory and its parents, unless they exist."""
 
     def create(self, path: Path, content: bytes, *, sync: bool) -> None:
@@ -109,11 +109,11 @@ class Files(Protocol):
     def delete(self, path: Path) -> None:
         """Delete a file if it exists."""
 
-    def delete_folder(self, directory: Path) -> None:
+    def delete_directory(self, directory: Path) -> None:
         """Delete a directory and its content if it exists."""
 
     def sync_file(self, path: Path) -> None:
         """Force the content of a file to disk."""
 
-    def sync_folder(self, directory: Path) -> None:
+    def sync_directory(self, directory: Path) -> None:
         """Force the names in a directory to disk, so that its new files survive a power loss."""

@@ -31,15 +31,15 @@ def sync_file(path: Path) -> None:
     current_files().sync_file(path)
 
 
-def sync_folder(path: Path) -> None:
+def sync_directory(path: Path) -> None:
     """Force the names in a directory to disk, so that its new files survive a power loss."""
-    current_files().sync_folder(path)
+    current_files().sync_directory(path)
 
 
 def sync_directories(paths: Iterable[Path]) -> None:
     """Force the names in the directories to disk, once per distinct directory."""
     for path in dict.fromkeys(paths):
-        sync_folder(path)
+        sync_directory(path)
 
 
 def replace_file(path: Path, content: bytes, *, sync: bool) -> None:

@@ -25,7 +25,7 @@ class HookedFiles:
     """Call ``before`` with the operation and its path, then call ``inner``.
 
     The name of an operation is the method of ``Files``, except that ``sync_file`` and
-    ``sync_folder`` are both ``sync``.
+    ``sync_directory`` are both ``sync``.
     """
 
     def __init__(
@@ -40,9 +40,9 @@ class HookedFiles:
         if self._before is not None:
             self._before(operation, path)
 
-    def reach(self, folder: Path) -> None:
-        self.before("reach", folder)
-        self.inner.reach(folder)
+    def reach(self, directory: Path) -> None:
+        self.before("reach", directory)
+        self.inner.reach(directory)
 
     def read(self, path: Path) -> bytes:
         self.before("read", path)
@@ -60,25 +60,25 @@ class HookedFiles:
         self.before("exists", path)
         return self.inner.exists(path)
 
-    def is_folder(self, path: Path) -> bool:
+    def is_directory(self, path: Path) -> bool:
         self.before("is_folder", path)
-        return self.inner.is_folder(path)
+        return self.inner.is_directory(path)
 
     def stamp(self, path: Path) -> FileIdentity | None:
         self.before("stamp", path)
         return self.inner.stamp(path)
 
-    def names(self, folder: Path) -> list[str]:
-        self.before("names", folder)
-        return self.inner.names(folder)
+    def names(self, directory: Path) -> list[str]:
+        self.before("names", directory)
+        return self.inner.names(directory)
 
-    def listed(self, folder: Path) -> list[ListedFile]:
-        self.before("listed", folder)
-        return self.inner.listed(folder)
+    def listed(self, directory: Path) -> list[ListedFile]:
+        self.before("listed", directory)
+        return self.inner.listed(directory)
 
-    def make_folder(self, folder: Path, *, sync: bool) -> None:
-        self.before("make_folder", folder)
-        self.inner.make_folder(folder, sync=sync)
+    def make_directory(self, directory: Path, *, sync: bool) -> None:
+        self.before("make_folder", directory)
+        self.inner.make_directory(directory, sync=sync)
 
     def create(self, path: Path, content: bytes, *, sync: bool) -> None:
         self.before("create", path)
@@ -104,17 +104,17 @@ class HookedFiles:
         self.before("delete", path)
         self.inner.delete(path)
 
-    def delete_folder(self, folder: Path) -> None:
-        self.before("delete_folder", folder)
-        self.inner.delete_folder(folder)
+    def delete_directory(self, directory: Path) -> None:
+        self.before("delete_folder", directory)
+        self.inner.delete_directory(directory)
 
     def sync_file(self, path: Path) -> None:
         self.before("sync", path)
         self.inner.sync_file(path)
 
-    def sync_folder(self, folder: Path) -> None:
-        self.before("sync", folder)
-        self.inner.sync_folder(folder)
+    def sync_directory(self, directory: Path) -> None:
+        self.before("sync", directory)
+        self.inner.sync_directory(directory)
 
 
 class CountingFiles(HookedFiles):
@@ -189,8 +189,10 @@ class FailingFiles(HookedFiles):
             lambda: _leave_half(path, fill),
         )
 
-    def make_folder(self, folder: Path, *, sync: bool) -> None:
-        self._failing("make_folder", folder, lambda: self.inner.make_folder(folder, sync=sync))
+    def make_directory(self, directory: Path, *, sync: bool) -> None:
+        self._failing(
+            "make_folder", directory, lambda: self.inner.make_directory(directory, sync=sync)
+        )
 
     def touch(self, path: Path) -> None:
         self._failing("touch", path, lambda: self.inner.touch(path))
@@ -201,14 +203,14 @@ class FailingFiles(HookedFiles):
     def copy(self, source: Path, target: Path, *, sync: bool) -> None:
         self._failing("copy", target, lambda: self.inner.copy(source, target, sync=sync))
 
-    def delete_folder(self, folder: Path) -> None:
-        self._failing("delete_folder", folder, lambda: self.inner.delete_folder(folder))
+    def delete_directory(self, directory: Path) -> None:
+        self._failing("delete_folder", directory, lambda: self.inner.delete_directory(directory))
 
     def sync_file(self, path: Path) -> None:
         self._failing("sync", path, lambda: self.inner.sync_file(path))
 
-    def sync_folder(self, folder: Path) -> None:
-        self._failing("sync", folder, lambda: self.inner.sync_folder(folder))
+    def sync_directory(self, directory: Path) -> None:
+        self._failing("sync", directory, lambda: self.inner.sync_directory(directory))
 
     def _failing(
         self,
@@ -294,10 +296,10 @@ class ForgettingFiles(HookedFiles):
         if path in self._unsynced:
             self._unsynced[path].content_synced = True
 
-    def sync_folder(self, folder: Path) -> None:
-        super().sync_folder(folder)
+    def sync_directory(self, directory: Path) -> None:
+        super().sync_directory(directory)
         for path, unsynced in list(self._unsynced.items()):
-            if path.parent == folder:
+            if path.parent == directory:
                 unsynced.name_synced = True
                 if unsynced.content_synced:
                     del self._unsynced[path]

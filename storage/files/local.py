@@ -40,7 +40,7 @@ class LocalFiles:
     NFS have. Locks are not needed.
     """
 
-    def reach(self, folder: Path) -> None:
+    def reach(self, directory: Path) -> None:
         """See ``Files``. This method checks nothing: the first file operation reports a problem."""
 
     def read(self, path: Path) -> bytes:
@@ -61,7 +61,7 @@ class LocalFiles:
     def exists(self, path: Path) -> bool:
         return path.exists()
 
-    def is_folder(self, path: Path) -> bool:
+    def is_directory(self, path: Path) -> bool:
         return path.is_dir()
 
     def stamp(self, path: Path) -> FileIdentity | None:
@@ -71,16 +71,16 @@ class LocalFiles:
             return None
         return (status.st_ino, status.st_mtime_ns, status.st_size)
 
-    def names(self, folder: Path) -> list[str]:
+    def names(self, directory: Path) -> list[str]:
         try:
-            with os.scandir(folder) as entries:
+            with os.scandir(directory) as entries:
                 return [entry.name for entry in entries]
         except (FileNotFoundError, NotADirectoryError):
             return []
 
-    def listed(self, folder: Path) -> list[ListedFile]:
+    def listed(self, directory: Path) -> list[ListedFile]:
         found = []
-        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
             for entry in entries:
                 # Another process can delete it meanwhile.
                 with suppress(FileNotFoundError):
@@ -90,12 +90,12 @@ class LocalFiles:
                         found.append(ListedFile(entry.name, status.st_size, modified_ms))
         return found
 
-    def make_folder(self, folder: Path, *, sync: bool) -> None:
-        missing = [path for path in (folder, *folder.parents) if not path.exists()]
-        folder.mkdir(parents=True, exist_ok=True)
+    def make_directory(self, directory: Path, *, sync: bool) -> None:
+        missing = [path for path in (directory, *directory.parents) if not path.exists()]
+        directory.mkdir(parents=True, exist_ok=True)
         if sync:
             for path in missing:
-                self.sync_folder(path.parent)
+                self.sync_directory(path.parent)
 
     def create(self, path: Path, content: bytes, *, sync: bool) -> None:
         draft = self._write_draft(path, content, sync=sync)
@@ -105,12 +105,12 @@ class LocalFiles:
         finally:
             draft.unlink(missing_ok=True)
         if sync:
-            self.sync_folder(path.parent)
+            self.sync_directory(path.parent)
 
     def replace(self, path: Path, content: bytes, *, sync: bool) -> None:
         self._write_draft(path, content, sync=sync).replace(path)
         if sync:
-            self.sync_folder(path.parent)
+            self.sync_directory(path.parent)
 
     def write(self, path: Path, fill: Fill, *, sync: bool) -> WrittenFile:
         import pyarrow as pa  # noqa: PLC0415
@@ -148,8 +148,8 @@ class LocalFiles:
         if sync:
             self.sync_file(target)
 
-    def delete_folder(self, folder: Path) -> None:
-        shutil.rmtree(folder, ignore_errors=True)
+    def delete_directory(self, directory: Path) -> None:
+        shutil.rmtree(directory, ignore_errors=True)
 
     def sync_file(self, path: Path) -> None:
         descriptor = os.open(path, os.O_RDONLY)
@@ -158,8 +158,8 @@ class LocalFiles:
         finally:
             os.close(descriptor)
 
-    def sync_folder(self, folder: Path) -> None:
-        self.sync_file(folder)
+    def sync_directory(self, directory: Path) -> None:
+        self.sync_file(directory)
 
     def _write_draft(self, path: Path, content: bytes, *, sync: bool) -> Path:
         """Write a draft in the directory of ``path``, with its content on disk if ``sync``."""
@@ -179,18 +179,18 @@ class LocalFiles:
 
 
 @cache
-def _delete_abandoned_drafts(folder: Path) -> None:
-    """Delete the drafts in ``folder`` of processes of this host that no longer run.
+def _delete_abandoned_drafts(directory: Path) -> None:
+    """Delete the drafts in ``directory`` of processes of this host that no longer run.
 
     A process does this once per directory, before its first write, because listing a large
     directory is slow.
     """
-    with os.scandir(folder) as entries:
+    with os.scandir(directory) as entries:
         drafts = [match for entry in entries if (match := _DRAFT.fullmatch(entry.name))]
     for draft in drafts:
         is_of_this_host = draft["host"] in {None, socket.gethostname()}
         if is_of_this_host and not _runs(int(draft["process"])):
-            (folder / draft[0]).unlink(missing_ok=True)
+            (directory / draft[0]).unlink(missing_ok=True)
 
 
 def _runs(process: int) -> bool:

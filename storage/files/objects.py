@@ -39,14 +39,14 @@ class ObjectFiles:
         """Return the local copies of objects."""
         return FileCache()
 
-    def reach(self, folder: Path) -> None:
+    def reach(self, directory: Path) -> None:
         """See ``Files``. One list request checks endpoint, credentials and bucket."""
         import obstore  # noqa: PLC0415 - only where there are objects
 
         def list_first(store: "S3Store", key: str) -> None:
             next(iter(obstore.list(store, f"{key}/" if key else None, chunk_size=1)), None)
 
-        self._requests.send("list", folder, list_first, is_first=True)
+        self._requests.send("list", directory, list_first, is_first=True)
 
     def read(self, path: Path) -> bytes:
         import obstore  # noqa: PLC0415
@@ -91,7 +91,7 @@ class ObjectFiles:
     def exists(self, path: Path) -> bool:
         return self.stamp(path) is not None
 
-    def is_folder(self, path: Path) -> bool:
+    def is_directory(self, path: Path) -> bool:
         import obstore  # noqa: PLC0415
 
         def list_first(store: "S3Store", key: str) -> bool:
@@ -109,14 +109,14 @@ class ObjectFiles:
         modified_ns = int(meta["last_modified"].timestamp() * 1000) * 1_000_000
         return zlib.crc32((meta["e_tag"] or "").encode()), modified_ns, meta["size"]
 
-    def names(self, folder: Path) -> list[str]:
-        files, folders = self._listed(folder)
-        return [*(file.name for file in files), *folders]
+    def names(self, directory: Path) -> list[str]:
+        files, directories = self._listed(directory)
+        return [*(file.name for file in files), *directories]
 
-    def listed(self, folder: Path) -> list[ListedFile]:
-        return self._listed(folder)[0]
+    def listed(self, directory: Path) -> list[ListedFile]:
+        return self._listed(directory)[0]
 
-    def make_folder(self, folder: Path, *, sync: bool) -> None:
+    def make_directory(self, directory: Path, *, sync: bool) -> None:
         """See ``Files``. A directory exists from its first object on."""
 
     def create(self, path: Path, content: bytes, *, sync: bool) -> None:  # noqa: ARG002
@@ -186,19 +186,19 @@ class ObjectFiles:
             self._requests.send("delete", path, obstore.delete)
         self.cache.forget(uri(path))
 
-    def delete_folder(self, folder: Path) -> None:
+    def delete_directory(self, directory: Path) -> None:
         import obstore  # noqa: PLC0415
 
         def delete(store: "S3Store", key: str) -> None:
             for objects in obstore.list(store, key):
                 obstore.delete(store, [found["path"] for found in objects])
 
-        self._requests.send("delete", folder, delete)
+        self._requests.send("delete", directory, delete)
 
     def sync_file(self, path: Path) -> None:
         """See ``Files``. A put is already durable."""
 
-    def sync_folder(self, folder: Path) -> None:
+    def sync_directory(self, directory: Path) -> None:
         """See ``Files``. The name of an object is durable with its put."""
 
     def read_range(self, path: Path, start: int, size: int) -> bytes:
@@ -211,12 +211,12 @@ class ObjectFiles:
             lambda store, key: obstore.get_range(store, key, start=start, length=size).to_bytes(),
         )
 
-    def _listed(self, folder: Path) -> tuple[list[ListedFile], list[str]]:
+    def _listed(self, directory: Path) -> tuple[list[ListedFile], list[str]]:
         """Return the files in a directory, and the names of its subdirectories."""
         import obstore  # noqa: PLC0415
 
         found = self._requests.send(
-            "list", folder, lambda store, key: obstore.list_with_delimiter(store, key or None)
+            "list", directory, lambda store, key: obstore.list_with_delimiter(store, key or None)
         )
         files = [
             ListedFile(
@@ -226,8 +226,8 @@ class ObjectFiles:
             )
             for meta in found["objects"]
         ]
-        folders = [prefix.rstrip("/").rpartition("/")[2] for prefix in found["common_prefixes"]]
-        return files, folders
+        directories = [prefix.rstrip("/").rpartition("/")[2] for prefix in found["common_prefixes"]]
+        return files, directories
 
 
 class _RangesFile(io.RawIOBase):

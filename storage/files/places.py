@@ -1,7 +1,7 @@
 """Paths of files on file systems and of objects in buckets.
 
 ``Path("s3://bucket/data")`` is ``s3:/bucket/data``, because paths have no double slashes. So a path
-whose first part is ``s3:`` is an object. All code can use ``folder / name``, and the path alone
+whose first part is ``s3:`` is an object. All code can use ``directory / name``, and the path alone
 selects the implementation of ``Files``.
 """
 

@@ -41,15 +41,7 @@ Invariants:
 - The files of a generation are never replaced. A rebuild creates a new generation.
 """
 
-from oriel.storage.index.build import build_generation
-from oriel.storage.index.check import (
-    raise_findings,
-    start_comparison,
-    start_verification,
-    verify_in_subprocess,
-)
-from oriel.storage.index.comparison import index_differences
-from oriel.storage.index.folder import (
+from oriel.storage.index.directory import (
     IndexDirectory,
     are_reads_blocked,
     block_reads_until_verified,
@@ -62,6 +54,15 @@ from oriel.storage.index.folder import (
     request_verification,
     withdraw,
 )
+
+from oriel.storage.index.build import build_generation
+from oriel.storage.index.check import (
+    raise_findings,
+    start_comparison,
+    start_verification,
+    verify_in_subprocess,
+)
+from oriel.storage.index.comparison import index_differences
 from oriel.storage.index.reading import (
     FINAL,
     IndexReader,

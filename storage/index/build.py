@@ -108,9 +108,9 @@ def _encoded(
 class _Runs:
     """Encoded rows, added in any order and returned in key order, each key once."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, directory: Path) -> None:
         """Use this directory for runs that do not fit in memory. It is created when needed."""
-        self._folder = folder
+        self._directory = directory
         self._files: list[Path] = []
         self._buffered: list[Any] = []
         self._buffered_bytes = 0
@@ -136,11 +136,11 @@ class _Runs:
 
     def remove(self) -> None:
         """Delete the runs on disk."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self._directory, ignore_errors=True)
 
     def _spill(self) -> None:
-        self._folder.mkdir(exist_ok=True)
-        path = self._folder / str(len(self._files))
+        self._directory.mkdir(exist_ok=True)
+        path = self._directory / str(len(self._files))
         rows = newest_rows(pa.concat_tables(self._buffered))
         with pa.ipc.new_file(path, rows.schema) as file:
             file.write_table(rows, max_chunksize=_BLOCK_ROWS)

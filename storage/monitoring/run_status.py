@@ -147,9 +147,9 @@ class RunStatusFile:
 def run_status_files(layout: DataLayout) -> dict[str, RunStatusFile]:
     """Return the status files of all checkpoints in a data directory, by name of the checkpoint."""
     names = sorted(current_files().names(layout.checkpoints))
-    folders = (layout.checkpoints / name for name in names)
+    directories = (layout.checkpoints / name for name in names)
     return {
-        folder.name: RunStatusFile(folder)
-        for folder in folders
-        if current_files().is_folder(folder)
+        directory.name: RunStatusFile(directory)
+        for directory in directories
+        if current_files().is_directory(directory)
     }

@@ -43,26 +43,26 @@ class Failures:
         self._last = None
 
 
-def problem_of(error: Exception, folder: Path) -> str:
-    """Describe an error of a step that writes to ``folder``. For a full disk, name the solution."""
+def problem_of(error: Exception, directory: Path) -> str:
+    """Describe an error of a step that writes to ``directory``, and the fix for a full disk."""
     # LMDB reports a write that ran out of space as an I/O error.
     is_cut_short = isinstance(error.__cause__, lmdb.Error) and "Input/output" in str(
         error.__cause__
     )
     if any(map(_is_disk_full_error, (error, error.__cause__))) or (
-        is_cut_short and is_full(folder)
+        is_cut_short and is_full(directory)
     ):
         return (
-            f"disk full: {folder} cannot be written, so the service serves the last version. Free "
-            "space there, and the tailer continues"
+            f"disk full: {directory} cannot be written, so the service serves the last version. "
+            "Free space there, and the tailer continues"
         )
     return f"{type(error).__name__}: {error}"
 
 
-def is_full(folder: Path) -> bool:
+def is_full(directory: Path) -> bool:
     """Return True if the disk of a directory has almost no free space."""
     with suppress(OSError):
-        return os.statvfs(folder).f_bavail <= _FULL_BLOCKS
+        return os.statvfs(directory).f_bavail <= _FULL_BLOCKS
     return False
 
 

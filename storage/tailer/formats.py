@@ -25,18 +25,18 @@ def remove_other_formats(layout: DataLayout) -> list[Path]:
     """Delete indexes of unused formats. Return the deleted directories."""
     removed = []
     try:
-        folders = [path for path in layout.index_formats.iterdir() if path.is_dir()]
+        directories = [path for path in layout.index_formats.iterdir() if path.is_dir()]
     except OSError:
         return []
-    for folder in folders:
-        is_format = folder.name.startswith(_FORMAT)
-        if folder == layout.indexes or not (is_format or (folder / "CURRENT").exists()):
+    for directory in directories:
+        is_format = directory.name.startswith(_FORMAT)
+        if directory == layout.indexes or not (is_format or (directory / "CURRENT").exists()):
             continue
-        heartbeat = (folder if is_format else layout.index_formats) / STATUS_FILE
-        if _is_silent(heartbeat if heartbeat.exists() else folder):
-            logger.info("unused indexes of another version deleted: directory=%s", folder)
-            shutil.rmtree(folder, ignore_errors=True)
-            removed.append(folder)
+        heartbeat = (directory if is_format else layout.index_formats) / STATUS_FILE
+        if _is_silent(heartbeat if heartbeat.exists() else directory):
+            logger.info("unused indexes of another version deleted: directory=%s", directory)
+            shutil.rmtree(directory, ignore_errors=True)
+            removed.append(directory)
     return removed
 
 

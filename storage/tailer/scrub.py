@@ -96,7 +96,7 @@ class Scrub:
         ]
         for watched in sorted(due, key=urgency):
             self._looked_at[watched] = now
-            generation = watched.tailer.folder.current()
+            generation = watched.tailer.directory.current()
             if generation is not None:
                 self._look = _Check(watched, generation, start_verification(generation), now)
                 return
@@ -110,12 +110,12 @@ class Scrub:
             if 0 <= wall - at < COMPARE_SECONDS or watched.tailer.status.state != "following":
                 continue
             tailer = watched.tailer
-            generation = tailer.folder.current()
+            generation = tailer.directory.current()
             if generation is not None:
                 # This is saved first, so that a comparison that kills this process is not repeated
                 # at once.
                 self._compared_at[watched] = wall
-                tailer.folder.save_compared_at(wall)
+                tailer.directory.save_compared_at(wall)
                 process = start_comparison(generation, tailer.log.table, tailer.shard)
                 self._look = _Check(watched, generation, process, now, is_comparison=True)
                 return True
@@ -123,19 +123,19 @@ class Scrub:
 
     def _last_comparison(self, watched: PooledStore, wall: float) -> float:
         known = self._compared_at.get(watched)
-        folder = watched.tailer.folder
-        if known is None and (known := folder.compared_at()) is None:
+        directory = watched.tailer.directory
+        if known is None and (known := directory.compared_at()) is None:
             # The first time is random within the day, and is saved, so that restarts neither repeat
             # nor postpone it. The name of a generation is random.
-            chooser = random.Random(str(folder.current()))  # noqa: S311 - no secret
+            chooser = random.Random(str(directory.current()))  # noqa: S311 - no secret
             known = wall - chooser.uniform(0, COMPARE_SECONDS)
-            folder.save_compared_at(known)
+            directory.save_compared_at(known)
         return known
 
     def _end(self, look: _Check) -> None:
         tailer = look.watched.tailer
         output, errors = look.process.communicate()
-        if tailer.folder.current() != look.generation:
+        if tailer.directory.current() != look.generation:
             return
         try:
             raise_findings(
@@ -148,10 +148,10 @@ class Scrub:
             tailer.is_verified |= not look.is_comparison
         except IndexDamaged as error:
             message = "index damaged: store=%s. %s. The service rebuilds it from its table"
-            logger.error(message, tailer.folder.path.name, error)  # noqa: TRY400 - a finding
-            withdraw(tailer.folder, look.generation, str(error))
+            logger.error(message, tailer.directory.path.name, error)  # noqa: TRY400 - a finding
+            withdraw(tailer.directory, look.generation, str(error))
         except StoreNotReady as error:
-            logger.warning("index not verified: store=%s. %s", tailer.folder.path.name, error)
+            logger.warning("index not verified: store=%s. %s", tailer.directory.path.name, error)
             if look.is_comparison:
                 retry_at = self._wall_clock() + _RETRY_SECONDS
                 self._compared_at[look.watched] = retry_at - COMPARE_SECONDS

@@ -187,10 +187,10 @@ class StatusFile:
 
     def _why_unwritable(self) -> str:
         """Return why the tailer can't write its status, as far as this process can see."""
-        folder = next((path for path in self._path.parents if path.exists()), self._path)
-        if os.access(folder, os.W_OK):
-            return f". The disk is full. Free space on {folder}" if is_full(folder) else ""
-        return f". {folder} cannot be written. Make it writable for the service"
+        directory = next((path for path in self._path.parents if path.exists()), self._path)
+        if os.access(directory, os.W_OK):
+            return f". The disk is full. Free space on {directory}" if is_full(directory) else ""
+        return f". {directory} cannot be written. Make it writable for the service"
 
 
 def _known_fields(content: Mapping[str, Any]) -> StoreStatus:

@@ -82,10 +82,10 @@ class StoreTailer:
             since 1970. None if the index has the newest version.
     """
 
-    def __init__(self, log: DeltaLog, folder: IndexDirectory, shard: Shard = ALL_KEYS) -> None:
+    def __init__(self, log: DeltaLog, directory: IndexDirectory, shard: Shard = ALL_KEYS) -> None:
         self.shard = shard
         self.log = log
-        self.folder = folder
+        self.directory = directory
         self.status = StoreStatus()
         self._created_at = self.moved_at = self.changed_at = time.monotonic()
         self.waiting_since: float | None = None
@@ -93,10 +93,10 @@ class StoreTailer:
         #: is closed.
         self._writer: IndexWriter | None = None
         self._state: IndexState | None = None
-        self._generation = folder.path
+        self._generation = directory.path
         self._bytes_seen = 0
         #: The directory of the log's entries, or None in an object store.
-        self.local_log = None if is_object(log.table) else log.folder
+        self.local_log = None if is_object(log.table) else log.directory
         least = _HEALTH_CHECK_SECONDS if self.local_log else _OBJECTS_HEALTH_CHECK_SECONDS
         self._least_health_check_seconds = least
         self._health_check_seconds, self._idle_seconds = (
@@ -220,7 +220,7 @@ class StoreTailer:
 
     def _open(self) -> None:
         """Open the existing index. If it can't be used, build a new one."""
-        generation = self.folder.current()
+        generation = self.directory.current()
         if generation is None:
             self._rebuild("the store has no index yet")
             return
@@ -242,7 +242,7 @@ class StoreTailer:
             release(generation)
             raise
         if reason is None:
-            self.folder.remove_others(generation)
+            self.directory.remove_others(generation)
             self._start_following(state)
         else:
             self._rebuild(reason)
@@ -268,12 +268,14 @@ class StoreTailer:
         self.close()
         self.status = replace(self.status, state="building")
         if self._failures.is_news(reason):
-            logger.info('building the index: store=%s reason="%s"', self.folder.path.name, reason)
+            logger.info(
+                'building the index: store=%s reason="%s"', self.directory.path.name, reason
+            )
         state, generation = self._build()
-        self.folder.publish(generation)
+        self.directory.publish(generation)
         self._generation, self.is_verified = generation, True
         self._start_following(state)
-        logger.info("index built: store=%s version=%d", self.folder.path.name, state.version)
+        logger.info("index built: store=%s version=%d", self.directory.path.name, state.version)
 
     def _build(self) -> tuple[IndexState, Path]:
         """Build an index of the newest version that can be read. The version can change meanwhile.
@@ -283,20 +285,20 @@ class StoreTailer:
         """
         for _ in range(_SNAPSHOTS_MAX):
             snapshot = self.log.snapshot()
-            generation = self.folder.new_generation()
+            generation = self.directory.new_generation()
             try:
                 state = build_generation(
                     self.log.table, snapshot, generation, self._record_progress, self.shard
                 )
             except MissingDataFile:
-                self.folder.discard(generation)
+                self.directory.discard(generation)
                 # A file is vacuumed only after a later version has removed it. Without a later
                 # version, a retry would not help.
                 newest = self.log.newest()
                 if newest is None or newest.version <= snapshot.version:
                     break
             except BaseException:
-                self.folder.discard(generation)
+                self.directory.discard(generation)
                 raise
             else:
                 return state, generation
@@ -392,7 +394,7 @@ class StoreTailer:
         return is_busy
 
     def _why_index_lost(self) -> str | None:
-        if self.folder.current() != self._generation:
+        if self.directory.current() != self._generation:
             return "the index was deleted"
         size = data_bytes(self._generation)
         if size < self._bytes_seen:
@@ -456,12 +458,12 @@ class StoreTailer:
 
     def _failed(self, error: Exception) -> float:
         """Log a failure, each problem once, and return the seconds until the next try."""
-        problem = problem_of(error, self.folder.path)
+        problem = problem_of(error, self.directory.path)
         if self._failures.is_news(problem):
             expected = isinstance(error, StorageError | OSError)
             logger.error(
                 "index failed: store=%s. %s",
-                self.folder.path.name,
+                self.directory.path.name,
                 problem,
                 exc_info=None if expected else error,
             )

@@ -124,25 +124,25 @@ class TablesDirectory:
             followed: The stores that had a table in the last listing.
         """
         known_stores = {*followed, *stores_with_indexes(self._layout)}
-        folder = self._layout.tables
-        if is_object(folder):
+        directory = self._layout.tables
+        if is_object(directory):
             # Object stores do not have mounts. If a listing succeeds, a table that it does not
             # contain was deleted.
             try:
-                present = _listed_stores(folder)
+                present = _listed_stores(directory)
             except OSError as error:
-                problem = f"the tables in {uri(folder)} cannot be listed ({error})"
+                problem = f"the tables in {uri(directory)} cannot be listed ({error})"
                 return TablesListing(away=dict.fromkeys(known_stores, problem), problem=problem)
             return self._listing_with_absent(present, known_stores.difference(present))
         try:
-            status = folder.stat()
-            names = os.listdir(folder)  # noqa: PTH208 - there may be very many
+            status = directory.stat()
+            names = os.listdir(directory)  # noqa: PTH208 - there may be very many
         except OSError as error:
             self._absent_since.clear()
             if not known_stores and isinstance(error, FileNotFoundError):
                 # The pipeline can start later.
                 return TablesListing()
-            problem = f"the directory of the tables, {folder}, cannot be read ({error.strerror})"
+            problem = f"the directory of the tables, {directory}, cannot be read ({error.strerror})"
             return TablesListing(away=dict.fromkeys(known_stores, problem), problem=problem)
         present = sorted(
             n for n in names if _is_store(self._layout, n, known_stores=n in known_stores)
@@ -152,7 +152,7 @@ class TablesDirectory:
         if not present and absent and identity != self.seen:
             self._absent_since.clear()
             problem = (
-                f"{folder} is not the directory in which tables were last seen, and has no "
+                f"{directory} is not the directory in which tables were last seen, and has no "
                 "tables. Check that its file system is mounted"
             )
             return TablesListing(away=dict.fromkeys(absent, problem), problem=problem)
@@ -175,7 +175,7 @@ class TablesDirectory:
 
 def _listed_stores(tables: Path) -> list[str]:
     """Return the stores whose tables are objects, without a look into each one."""
-    return sorted(filter(_is_name, (folder.name for folder in table_directories(tables))))
+    return sorted(filter(_is_name, (directory.name for directory in table_directories(tables))))
 
 
 def _is_name(name: str) -> bool:

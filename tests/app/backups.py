@@ -9,9 +9,9 @@ from tests.app.api_client import Served
 class Backups:
     """A served store whose table can be copied and restored."""
 
-    def __init__(self, served: Served, folder: Path) -> None:
+    def __init__(self, served: Served, directory: Path) -> None:
         self.served = served
-        self._folder = folder
+        self._directory = directory
         self._batches: list[int] = []
 
     def __len__(self) -> int:
@@ -20,7 +20,7 @@ class Backups:
     def take(self) -> int:
         """Copy the current table, and return the number of the copy."""
         number = len(self._batches)
-        shutil.copytree(self.served.table.path, self._folder / f"{number}")
+        shutil.copytree(self.served.table.path, self._directory / f"{number}")
         self._batches.append(self.served.table.batch)
         return number
 
@@ -28,5 +28,5 @@ class Backups:
         """Replace the table by a copy. The index is unchanged."""
         table = self.served.table
         shutil.rmtree(table.path)
-        shutil.copytree(self._folder / f"{number}", table.path)
+        shutil.copytree(self._directory / f"{number}", table.path)
         table.batch = self._batches[number]

@@ -141,8 +141,8 @@ def _version(answer: Answer) -> int:
 
 def environment() -> dict[str, str]:
     """Return the environment of a service in tests."""
-    folders = [str(_WITHOUT_PANDAS), os.environ["PYTHONPATH"]]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
+    directories = [str(_WITHOUT_PANDAS), os.environ["PYTHONPATH"]]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(directories)}
 
 
 @contextmanager

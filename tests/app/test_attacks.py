@@ -46,12 +46,12 @@ def locked(store: Served, monkeypatch: pytest.MonkeyPatch) -> str:
 
     The error is simulated, because root can read every directory.
     """
-    folder = DataLayout(store.data).tables / "locked"
-    folder.mkdir()
+    directory = DataLayout(store.data).tables / "locked"
+    directory.mkdir()
 
     def refusing(look: Callable[..., Any]) -> Callable[..., Any]:
         def refused(path: Any) -> Any:
-            if folder in Path(path).parents:
+            if directory in Path(path).parents:
                 raise PermissionError(13, "Permission denied", str(path))
             return look(path)
 

@@ -21,7 +21,7 @@ from tests.storage.waiting import wait_for, wait_until
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def directory(tmp_path: Path) -> Path:
     """Return a directory with ``cert.pem`` and ``key.pem``."""
     made = tmp_path / "tls"
     made.mkdir()
@@ -29,8 +29,8 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def _files(folder: Path) -> CertificateFiles:
-    return CertificateFiles(str(folder / "cert.pem"), str(folder / "key.pem"))
+def _files(directory: Path) -> CertificateFiles:
+    return CertificateFiles(str(directory / "cert.pem"), str(directory / "key.pem"))
 
 
 def _shown(served: ServedCertificate) -> str:
@@ -50,87 +50,87 @@ def _shown(served: ServedCertificate) -> str:
     return ssl.DER_cert_to_PEM_cert(content)
 
 
-def _pem(folder: Path) -> str:
-    return (folder / "cert.pem").read_text()
+def _pem(directory: Path) -> str:
+    return (directory / "cert.pem").read_text()
 
 
 def test_a_worker_serves_the_pair_that_passed_the_check_last(
-    folder: Path, caplog: pytest.LogCaptureFixture
+    directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Workers serve the last valid pair, also after a restart, and each problem is logged once."""
     caplog.set_level(logging.WARNING)
-    first = _pem(folder)
-    files = _files(folder)
+    first = _pem(directory)
+    files = _files(directory)
     worker = ServedCertificate(files.fileno())
     assert _shown(worker) == first
-    (folder / "old-key.pem").write_bytes((folder / "key.pem").read_bytes())
-    write_certificate(folder)
-    shutil.move(folder / "old-key.pem", folder / "key.pem")
+    (directory / "old-key.pem").write_bytes((directory / "key.pem").read_bytes())
+    write_certificate(directory)
+    shutil.move(directory / "old-key.pem", directory / "key.pem")
     files.reload()
     worker.follow()
     assert _shown(worker) == _shown(ServedCertificate(files.fileno())) == first
     (line,) = caplog.messages
     assert "the key does not belong to the certificate. Install both files of one renewal" in line
     assert line.endswith("The previous certificate stays in use")
-    write_certificate(folder)
+    write_certificate(directory)
     files.reload()
     assert _shown(worker) == first
     worker.follow()
-    assert _shown(worker) == _shown(ServedCertificate(files.fileno())) == _pem(folder) != first
+    assert _shown(worker) == _shown(ServedCertificate(files.fileno())) == _pem(directory) != first
 
 
 def test_files_are_used_once_they_stay_the_same(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    directory: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A poll between the replacements of certificate and key does not log a mismatch."""
-    monkeypatch.setattr(certificates, "_LOOK_SECONDS", 0.0)
-    files = _files(folder)
+    monkeypatch.setattr(certificates, "_CHECK_SECONDS", 0.0)
+    files = _files(directory)
     worker = ServedCertificate(files.fileno())
-    old_key = (folder / "key.pem").read_bytes()
-    write_certificate(folder)
-    new_key = (folder / "key.pem").read_bytes()
-    (folder / "key.pem").write_bytes(old_key)
+    old_key = (directory / "key.pem").read_bytes()
+    write_certificate(directory)
+    new_key = (directory / "key.pem").read_bytes()
+    (directory / "key.pem").write_bytes(old_key)
     files.follow()
-    (folder / "key.pem").write_bytes(new_key)
+    (directory / "key.pem").write_bytes(new_key)
     files.follow()
     files.follow()
     worker.follow()
-    assert _shown(worker) == _pem(folder)
+    assert _shown(worker) == _pem(directory)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     files.follow()
     assert len(caplog.records) == 1
 
 
 def test_an_expired_certificate_replaces_no_other_one(
-    folder: Path, caplog: pytest.LogCaptureFixture
+    directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An expired certificate is only served if the service has no other one."""
-    files = _files(folder)
+    files = _files(directory)
     worker = ServedCertificate(files.fileno())
-    valid = _pem(folder)
-    write_certificate(folder, days=-1)
+    valid = _pem(directory)
+    write_certificate(directory, days=-1)
     files.reload()
     worker.follow()
     assert _shown(worker) == valid
-    only = ServedCertificate(_files(folder).fileno())
-    assert _shown(only) == _pem(folder)
+    only = ServedCertificate(_files(directory).fileno())
+    assert _shown(only) == _pem(directory)
     assert [message.count("the certificate has expired. Renew it") for message in caplog.messages]
     assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
 
 
-def test_a_certificate_file_can_have_comments(folder: Path) -> None:
+def test_a_certificate_file_can_have_comments(directory: Path) -> None:
     """A certificate file can have comments in any characters, as `openssl x509 -text` writes."""
-    text = f"Subject: O=Zürich\n{_pem(folder)}"
-    (folder / "cert.pem").write_text(text, encoding="utf-8")
-    assert _shown(ServedCertificate(_files(folder).fileno())) in text
+    text = f"Subject: O=Zürich\n{_pem(directory)}"
+    (directory / "cert.pem").write_text(text, encoding="utf-8")
+    assert _shown(ServedCertificate(_files(directory).fileno())) in text
 
 
-def test_a_pair_that_is_being_shared_is_read_later(folder: Path) -> None:
+def test_a_pair_that_is_being_shared_is_read_later(directory: Path) -> None:
     """A worker never uses a half-written pair."""
-    files = _files(folder)
+    files = _files(directory)
     worker = ServedCertificate(files.fileno())
-    first = _pem(folder)
-    write_certificate(folder)
+    first = _pem(directory)
+    write_certificate(directory)
     content = os.pread(files.fileno(), 1_000_000, 0)
     os.pwrite(files.fileno(), b"[" * 40, 60)
     worker.follow()
@@ -138,12 +138,12 @@ def test_a_pair_that_is_being_shared_is_read_later(folder: Path) -> None:
     os.pwrite(files.fileno(), content, 0)
     files.reload()
     worker.follow()
-    assert _shown(worker) == _pem(folder)
+    assert _shown(worker) == _pem(directory)
 
 
-def _encrypt(folder: Path) -> None:
-    key = serialization.load_pem_private_key((folder / "key.pem").read_bytes(), None)
-    (folder / "key.pem").write_bytes(
+def _encrypt(directory: Path) -> None:
+    key = serialization.load_pem_private_key((directory / "key.pem").read_bytes(), None)
+    (directory / "key.pem").write_bytes(
         key.private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.PKCS8,
@@ -152,12 +152,12 @@ def _encrypt(folder: Path) -> None:
     )
 
 
-def _empty(folder: Path) -> None:
-    (folder / "cert.pem").write_bytes(b"")
+def _empty(directory: Path) -> None:
+    (directory / "cert.pem").write_bytes(b"")
 
 
-def _delete(folder: Path) -> None:
-    (folder / "key.pem").unlink()
+def _delete(directory: Path) -> None:
+    (directory / "key.pem").unlink()
 
 
 @pytest.mark.parametrize(
@@ -169,23 +169,23 @@ def _delete(folder: Path) -> None:
     ],
 )  # fmt: skip
 def test_an_unusable_pair_is_refused_with_a_solution(
-    folder: Path, damage: Callable[[Path], None], words: str, caplog: pytest.LogCaptureFixture
+    directory: Path, damage: Callable[[Path], None], words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An unusable pair is an error at the start. Later, the previous pair stays."""
-    files = _files(folder)
-    damage(folder)
+    files = _files(directory)
+    damage(directory)
     with pytest.raises(InvalidCertificate, match=re.escape(words)):
-        _files(folder)
+        _files(directory)
     files.reload()
     assert words in caplog.messages[-1]
 
 
 @pytest.fixture
-def serving(tmp_path: Path, folder: Path) -> Iterator[Serving]:
+def serving(tmp_path: Path, directory: Path) -> Iterator[Serving]:
     """Return a service with TLS and two workers."""
     made = Serving(
         tmp_path / "data", "--workers", "2",
-        "--tls-cert", str(folder / "cert.pem"), "--tls-key", str(folder / "key.pem"),
+        "--tls-cert", str(directory / "cert.pem"), "--tls-key", str(directory / "key.pem"),
     )  # fmt: skip
     yield made
     assert made.end() == 0
@@ -206,21 +206,21 @@ def _workers(serving: Serving) -> list[int]:
 
 
 @pytest.mark.slow
-def test_a_renewed_certificate_is_used_without_a_restart(serving: Serving, folder: Path) -> None:
+def test_a_renewed_certificate_is_used_without_a_restart(serving: Serving, directory: Path) -> None:
     """All workers use a renewed certificate, and open connections stay open."""
-    first = _pem(folder)
+    first = _pem(directory)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with context.wrap_socket(serving.connect()) as kept:
-        write_certificate(folder)
-        wait_for({_pem(folder)}, lambda: _served(serving), "the certificates of the workers")
-        assert _pem(folder) != first
+        write_certificate(directory)
+        wait_for({_pem(directory)}, lambda: _served(serving), "the certificates of the workers")
+        assert _pem(directory) != first
         kept.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert kept.recv(100).startswith(b"HTTP/1.1 200")
-    second = _pem(folder)
-    key = (folder / "key.pem").read_bytes()
-    write_certificate(folder)
-    (folder / "key.pem").write_bytes(key)
+    second = _pem(directory)
+    key = (directory / "key.pem").read_bytes()
+    write_certificate(directory)
+    (directory / "key.pem").write_bytes(key)
     wait_until(
         serving.stderr.read_text,
         "the error",
@@ -240,9 +240,9 @@ def test_a_renewed_certificate_is_used_without_a_restart(serving: Serving, folde
         os.kill(pid, signal.SIGCONT)
     assert serving.stderr.read_text().count("does not belong to the certificate") == 1
     assert serving.stderr.read_text().count("process restarted") == 1
-    write_certificate(folder)
+    write_certificate(directory)
     os.kill(serving.process.pid, signal.SIGHUP)
-    wait_for({_pem(folder)}, lambda: _served(serving), "the certificates of the workers")
+    wait_for({_pem(directory)}, lambda: _served(serving), "the certificates of the workers")
 
 
 @pytest.mark.slow

@@ -22,9 +22,9 @@ def generations(tmp_path: Path) -> list[Path]:
     """Return the indexes of two stores."""
     found = []
     for name in ("a", "b"):
-        folder = IndexDirectory(DataLayout(tmp_path).index(name))
-        write_index(folder, [], None, SLIDING)
-        generation = folder.current()
+        directory = IndexDirectory(DataLayout(tmp_path).index(name))
+        write_index(directory, [], None, SLIDING)
+        generation = directory.current()
         assert generation is not None
         found.append(generation)
     return found

@@ -265,12 +265,12 @@ def test_a_damaged_file_of_an_earlier_version_is_a_problem(
 def test_a_damaged_table_is_a_problem(letters: Served) -> None:
     """A gap in the log or a missing file is a problem."""
     add_letters(letters.data, {"offset": 1})
-    folder = letters.data / "tables" / "_dead_letters"
-    for path in folder.glob("*.parquet"):
+    directory = letters.data / "tables" / "_dead_letters"
+    for path in directory.glob("*.parquet"):
         path.unlink()
     for read in (PATH, f"{PATH}/count"):
         assert_problem(letters.get(read), 503, "table-damaged")
     add_letters(letters.data, {"offset": 2})
-    (folder / "_delta_log" / f"{0:020d}.json").unlink()
+    (directory / "_delta_log" / f"{0:020d}.json").unlink()
     for read in (PATH, f"{PATH}/count"):
         assert_problem(letters.get(read), 503, "table-damaged")

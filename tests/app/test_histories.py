@@ -57,7 +57,7 @@ def test_an_id_of_a_lost_history_is_a_reset(backups: Backups, commits: int, quer
 def test_an_id_from_before_the_backup_stays_valid(backups: Backups, commits: int) -> None:
     """An id from before the backup stays valid, because both histories have its version."""
     store = backups.served
-    shared = Backups(store, backups._folder.with_name("shared"))
+    shared = Backups(store, backups._directory.with_name("shared"))
     backups.restore()
     store.index()
     at = _last_id(store)

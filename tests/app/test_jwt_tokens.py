@@ -22,8 +22,8 @@ from tests.storage.waiting import WAIT_SECONDS, wait_until
 class Provider:
     """An identity provider with one key at a time."""
 
-    def __init__(self, folder: Path) -> None:
-        self.file = folder / "jwks.json"
+    def __init__(self, directory: Path) -> None:
+        self.file = directory / "jwks.json"
         self.settings = JwtSettings(str(self.file), "https://id.example", "oriel")
         self.rotate("first")
 

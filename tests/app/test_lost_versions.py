@@ -161,14 +161,14 @@ def test_no_change_of_a_log_that_the_index_does_not_have_is_told(
 @pytest.mark.parametrize("added", [0, 1, 3])
 def test_a_cursor_of_lost_dead_letters_is_gone(store: Served, tmp_path: Path, added: int) -> None:
     """A cursor of lost dead letters is a 410, because new ones could precede its position."""
-    target, folder = "/v1/deadLetters?order=oldest&limit=1", store.data / "tables/_dead_letters"
+    target, directory = "/v1/deadLetters?order=oldest&limit=1", store.data / "tables/_dead_letters"
     add_letters(store.data, {"offset": 1}, {"offset": 2})
     kept = store.get(target).json["next_cursor"]
-    shutil.copytree(folder, tmp_path / "backup")
+    shutil.copytree(directory, tmp_path / "backup")
     add_letters(store.data, {"offset": 3}, {"offset": 4})
     lost = store.get(f"{target}&cursor={kept}").json["next_cursor"]
-    shutil.rmtree(folder)
-    shutil.copytree(tmp_path / "backup", folder)
+    shutil.rmtree(directory)
+    shutil.copytree(tmp_path / "backup", directory)
     for offset in range(added):
         add_letters(store.data, {"offset": 10 + offset})
     answer = store.get(f"{target}&cursor={lost}")

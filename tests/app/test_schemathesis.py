@@ -40,7 +40,9 @@ _CONFIG = {
 }
 
 #: Details of a 400 to a request that is valid by the schemas, which cannot express these rules.
-_BEYOND_SCHEMAS = re.compile(r"cursor|does not fit it|cannot be combined|column .* does not exist")
+_BEYOND_SCHEMAS = re.compile(
+    r"cursor|does not fit it|cannot be combined|must be sent with|column .* does not exist"
+)
 
 
 @pytest.fixture(scope="module")

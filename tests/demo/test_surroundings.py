@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from oriel.demo.directory import fresh_directory
 
 from oriel.demo import command
 from oriel.demo.errors import DemoError
-from oriel.demo.folder import fresh_folder
 from oriel.demo.processes import HOST, choose_port, running
 from oriel.demo.records.live import replay
 from tests.ports import reserved_port
@@ -21,16 +21,16 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_the_folder_is_emptied(tmp_path: Path) -> None:
     """Each start deletes the files of the previous start."""
-    with fresh_folder(tmp_path / "demo") as folder:
-        (folder.data / "old").touch()
-    with fresh_folder(tmp_path / "demo") as folder:
-        assert not list(folder.data.iterdir())
+    with fresh_directory(tmp_path / "demo") as directory:
+        (directory.data / "old").touch()
+    with fresh_directory(tmp_path / "demo") as directory:
+        assert not list(directory.data.iterdir())
 
 
 def test_a_folder_of_other_files_is_refused(tmp_path: Path) -> None:
     """The demo never deletes files that it did not create."""
     (tmp_path / "data").mkdir()
-    with pytest.raises(DemoError, match="the demo did not create it"), fresh_folder(tmp_path):
+    with pytest.raises(DemoError, match="the demo did not create it"), fresh_directory(tmp_path):
         pass
     assert (tmp_path / "data").is_dir()
 
@@ -38,9 +38,9 @@ def test_a_folder_of_other_files_is_refused(tmp_path: Path) -> None:
 def test_two_demos_do_not_share_a_folder(tmp_path: Path) -> None:
     """A second demo in the same directory fails with a message."""
     with (
-        fresh_folder(tmp_path / "demo"),
+        fresh_directory(tmp_path / "demo"),
         pytest.raises(DemoError, match="another demo uses"),
-        fresh_folder(tmp_path / "demo"),
+        fresh_directory(tmp_path / "demo"),
     ):
         pass
 
@@ -50,9 +50,9 @@ def test_an_installed_demo_keeps_its_files_below_the_current_folder(
 ) -> None:
     """In a clone, the directory is in the clone, in every current directory."""
     monkeypatch.chdir(tmp_path)
-    assert command.default_folder() == ROOT / ".oriel" / "demo"
+    assert command.default_directory() == ROOT / ".oriel" / "demo"
     monkeypatch.setattr(command, "IMPORT_ROOT", tmp_path / "lib" / "site-packages")
-    assert command.default_folder() == Path(".oriel/demo")
+    assert command.default_directory() == Path(".oriel/demo")
 
 
 def test_a_busy_port_is_replaced_or_refused(capsys: pytest.CaptureFixture[str]) -> None:

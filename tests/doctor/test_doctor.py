@@ -49,11 +49,11 @@ def _one(check: Check, subject: Subject) -> Result:
 @pytest.fixture(name="data")
 def _data(tmp_path: Path) -> Path:
     """A store whose pipeline runs, and which a service follows."""
-    folder = tmp_path / "data"
-    StoreTable(folder, make_definition()).commit([{"key": "a", "start": 0}])
-    write_pipeline_status(folder)
-    StatusFile(DataLayout(folder)).write({"store": StoreStatus("following", 1)})
-    return folder
+    directory = tmp_path / "data"
+    StoreTable(directory, make_definition()).commit([{"key": "a", "start": 0}])
+    write_pipeline_status(directory)
+    StatusFile(DataLayout(directory)).write({"store": StoreStatus("following", 1)})
+    return directory
 
 
 def test_a_sound_directory_has_no_problem(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -130,8 +130,8 @@ def test_packages_are_those_of_the_distribution(
     assert told in first.found
 
 
-def _distribution(folder: Path, name: str, version: str, needs: list[str] | None = None) -> None:
-    info = folder / f"{name}-{version}.dist-info"
+def _distribution(directory: Path, name: str, version: str, needs: list[str] | None = None) -> None:
+    info = directory / f"{name}-{version}.dist-info"
     info.mkdir()
     lines = [
         f"Name: {name}",
@@ -175,8 +175,8 @@ def test_rights_are_those_of_the_user(data: Path) -> None:
     if os.geteuid():
         pytest.skip("only root can become another user")
     assert _levels(directories.Rights(), Subject(data=data)) == [_OK]
-    for folder in (data, *data.parents[:-1]):
-        folder.chmod(0o755)
+    for directory in (data, *data.parents[:-1]):
+        directory.chmod(0o755)
     assert _as_nobody(directories.Rights(), Subject(data=data)) == (
         f"{data} belongs to user 0, and user {_NOBODY} cannot write into it. "
         f"Run Oriel as its owner, or change the owner: chown -R {_NOBODY} {data}."
@@ -257,9 +257,9 @@ def test_brokers_must_accept_connections() -> None:
         assert _levels(connections.Brokers(), Subject(kafka=servers)) == [_OK, _PROBLEM, _PROBLEM]
 
 
-def _written(folder: Path, days: float) -> Subject:
+def _written(directory: Path, days: float) -> Subject:
     key, certificate = self_signed("oriel", x509.IPAddress(ip_address("127.0.0.1")), days)
-    subject = Subject(tls_cert=folder / f"{days}.pem", tls_key=folder / f"{days}.key")
+    subject = Subject(tls_cert=directory / f"{days}.pem", tls_key=directory / f"{days}.key")
     assert subject.tls_cert is not None
     assert subject.tls_key is not None
     subject.tls_cert.write_bytes(certificate.public_bytes(Encoding.PEM))

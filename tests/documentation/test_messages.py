@@ -11,7 +11,7 @@ from tests.tidy.project import ROOT, texts
 
 _PAGE = ROOT / "docs" / "troubleshooting" / "messages.md"
 _MESSAGE = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
-_FOLDERS = ("app/", "client/", "demo/", "pipeline/", "storage/")
+_DIRECTORIES = ("app/", "client/", "demo/", "pipeline/", "storage/")
 #: The text for a value in a message, on the page and in the strings of the code.
 _VALUE = "..."
 
@@ -31,7 +31,7 @@ def _strings() -> str:
     trees = (
         ast.parse(text)
         for name, text in texts()
-        if name.endswith(".py") and name.startswith(_FOLDERS)
+        if name.endswith(".py") and name.startswith(_DIRECTORIES)
     )
     written = (
         string

@@ -17,9 +17,9 @@ from tools.site import build_site, main, site_server
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the built site. A broken link fails the build."""
-    folder = tmp_path_factory.mktemp("docs") / "site"
-    build_site(folder)
-    return folder
+    directory = tmp_path_factory.mktemp("docs") / "site"
+    build_site(directory)
+    return directory
 
 
 @pytest.mark.slow
@@ -111,7 +111,7 @@ def test_a_port_that_is_taken_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The exit code is 1, and the message names the option to use."""
-    monkeypatch.setattr("tools.site.build_site", lambda _folder: None)
+    monkeypatch.setattr("tools.site.build_site", lambda _directory: None)
     with site_server(tmp_path, 0) as taken:
         assert main(["--port", str(taken.server_port)]) == 1
     assert "is in use. Set another port with --port" in capsys.readouterr().err

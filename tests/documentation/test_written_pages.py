@@ -18,11 +18,11 @@ def test_the_page_of_commands_equals_the_parsers() -> None:
 
 def test_the_environment_variables_are_those_of_the_code() -> None:
     """The table lists each variable of Oriel that the product names, and no others."""
-    folders = ("app/", "client/", "pipeline/", "storage/", "demo/")
+    directories = ("app/", "client/", "pipeline/", "storage/", "demo/")
     named = {
         variable
         for name, text in texts()
-        if name.endswith(".py") and name.startswith(folders)
+        if name.endswith(".py") and name.startswith(directories)
         for variable in re.findall(r"\bORIEL_[A-Z_]+\b", text)
     }
     listed = {name for name in command_page.VARIABLES if name.startswith("ORIEL_")}

@@ -59,15 +59,15 @@ _FLIGHTS = 4_000
 
 
 @contextmanager
-def served_demo(folder: Path, runs: Runs) -> Iterator[int]:
+def served_demo(directory: Path, runs: Runs) -> Iterator[int]:
     """Run the topology of the demo for some flights. Yield the port of its service."""
     flights = read_flights()[:_FLIGHTS]
-    append_lines(folder / "events", np.asarray(flights["partition"]), to_lines(flights))
-    topology = str(shutil.copy(ROOT / "demo" / "flights.py", folder))
-    paths = ["--event-log", str(folder / "events"), "--data", str(folder / "data")]
+    append_lines(directory / "events", np.asarray(flights["partition"]), to_lines(flights))
+    topology = str(shutil.copy(ROOT / "demo" / "flights.py", directory))
+    paths = ["--event-log", str(directory / "events"), "--data", str(directory / "data")]
     ended = runs.run(topology, *paths, "--once")
     assert ended.code == 0, ended.told
-    service = Serving(folder / "data", "--index", str(folder / "index"))
+    service = Serving(directory / "data", "--index", str(directory / "index"))
     try:
         service.wait_for_status("/readyz", 200)
         yield service.port
@@ -75,9 +75,9 @@ def served_demo(folder: Path, runs: Runs) -> Iterator[int]:
         service.end()
 
 
-def run_page(page: Path, folder: Path, runs: Runs, port: int | None) -> None:
-    """Run the blocks of a page in ``folder``. ``port`` is the port of a running service."""
-    with PageRun(folder, runs, port) as page_run:
+def run_page(page: Path, directory: Path, runs: Runs, port: int | None) -> None:
+    """Run the blocks of a page in ``directory``. ``port`` is the port of a running service."""
+    with PageRun(directory, runs, port) as page_run:
         for block in blocks(page):
             if block.is_run:
                 page_run.run(block)
@@ -86,9 +86,9 @@ def run_page(page: Path, folder: Path, runs: Runs, port: int | None) -> None:
 class PageRun:
     """The directory of a page, its service, and the output of its last command."""
 
-    def __init__(self, folder: Path, runs: Runs, port: int | None) -> None:
-        """Run blocks in ``folder``. ``port`` is the port of a running service."""
-        self._folder = folder
+    def __init__(self, directory: Path, runs: Runs, port: int | None) -> None:
+        """Run blocks in ``directory``. ``port`` is the port of a running service."""
+        self._directory = directory
         self._runs = runs
         self._port = port
         self._service: Serving | None = None
@@ -96,13 +96,13 @@ class PageRun:
         self._observed_bytes = 0
         self._output = ""
         self._scope: dict[str, Any] = {}
-        tools = folder.with_name(f"{folder.name}-tools")
+        tools = directory.with_name(f"{directory.name}-tools")
         tools.mkdir()
         handing_over, python = tools / "handing_over.py", quote(sys.executable)
         handing_over.write_text(_HANDING_OVER)
         for program, command in {
             tools / "oriel": f"{python} -S {quote(str(handing_over))}",
-            folder / "oriel": f"{python} -S {quote(str(handing_over))}",
+            directory / "oriel": f"{python} -S {quote(str(handing_over))}",
             tools / "python": python,
             # The test fails if the service responds with an error.
             tools / "curl": f"{shutil.which('curl')} -sS --fail-with-body",
@@ -110,8 +110,8 @@ class PageRun:
             program.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
             program.chmod(0o755)
         # The path of a socket must be short, so it is not in the directory of the page.
-        self._socket_folder = TemporaryDirectory(prefix="oriel-")
-        address = str(Path(self._socket_folder.name) / "asked")
+        self._socket_directory = TemporaryDirectory(prefix="oriel-")
+        address = str(Path(self._socket_directory.name) / "asked")
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(address)
         self._listener.listen()
@@ -129,7 +129,7 @@ class PageRun:
         _trace: TracebackType | None,
     ) -> None:  # fmt: skip
         self._listener.close()
-        self._socket_folder.cleanup()
+        self._socket_directory.cleanup()
         if self._service is not None:
             self._service.end()
 
@@ -137,9 +137,9 @@ class PageRun:
         """Run a block, write its file, or compare the last output with the block."""
         if self._log_bytes() != self._observed_bytes:
             for arguments in self._live:
-                self._oriel(self._folder, arguments)
+                self._oriel(self._directory, arguments)
         if block.file_name is not None:
-            (self._folder / block.file_name).write_text(block.text)
+            (self._directory / block.file_name).write_text(block.text)
         elif block.language == "sh":
             self._output = self._shell(block)
         elif block.language == "py":
@@ -152,7 +152,7 @@ class PageRun:
     def _shell(self, block: Block) -> str:
         script = f"set -euo pipefail\n{self._at_its_port(block.text)}"
         done = subprocess.run(
-            ["bash", "-c", script], cwd=self._folder, env=self._environment, capture_output=True,
+            ["bash", "-c", script], cwd=self._directory, env=self._environment, capture_output=True,
             text=True, check=False, timeout=2 * WAIT_SECONDS,
         )  # fmt: skip
         assert done.returncode == 0, f"{block.place}: {done.stdout}{done.stderr}"
@@ -171,20 +171,20 @@ class PageRun:
             except OSError:
                 return
             with connection:
-                folder, arguments, environment = json.loads(connection.makefile().readline())
+                directory, arguments, environment = json.loads(connection.makefile().readline())
                 try:
-                    answer = self._oriel(Path(folder), arguments, environment)
+                    answer = self._oriel(Path(directory), arguments, environment)
                 except AssertionError as not_in_time:
                     answer = (1, "", str(not_in_time))
                 connection.sendall(json.dumps(answer).encode() + b"\n")
 
     def _oriel(
-        self, folder: Path, arguments: Sequence[str], environment: dict[str, str] | None = None
+        self, directory: Path, arguments: Sequence[str], environment: dict[str, str] | None = None
     ) -> tuple[int, str, str]:
         """Run a command. Return its exit code, output and stderr."""
         command, *options = arguments
         if command == "serve":
-            return self._serve(folder, options)
+            return self._serve(directory, options)
         if command == "run" and "--once" not in options:
             if arguments not in self._live:
                 self._live.append([*arguments])
@@ -198,27 +198,29 @@ class PageRun:
             # The command needs no Java and writes bytes.
             url = ["--url", f"http://127.0.0.1:{self._port}"]
             done = subprocess.run(
-                [sys.executable, "-P", "-m", "oriel", "get", *options, *url], cwd=folder,
+                [sys.executable, "-P", "-m", "oriel", "get", *options, *url], cwd=directory,
                 env=environment, capture_output=True, text=True, check=False, timeout=WAIT_SECONDS,
             )  # fmt: skip
             return done.returncode, done.stdout, done.stderr
-        ended = self._runs.call("tests.e2e.in_folder", str(folder), command, *options)
+        ended = self._runs.call("tests.e2e.in_folder", str(directory), command, *options)
         return ended.code, ended.output, "\n".join(ended.told)
 
-    def _serve(self, folder: Path, options: Sequence[str]) -> tuple[int, str, str]:
+    def _serve(self, directory: Path, options: Sequence[str]) -> tuple[int, str, str]:
         if self._service is not None:
             self._service.end()
-        data = folder / options[options.index("--data") + 1]
+        data = directory / options[options.index("--data") + 1]
         others = [*options[: options.index("--data")], *options[options.index("--data") + 2 :]]
         # The service has another working directory.
-        others = [str(folder / each) if (folder / each).is_file() else each for each in others]
+        others = [
+            str(directory / each) if (directory / each).is_file() else each for each in others
+        ]
         self._service = Serving(data, *others, "--port", str(self._port))
         self._service.wait_for_status("/readyz", 200)
         return 0, "", ""
 
     def _log_bytes(self) -> int:
         """Return the size of the log of a live pipeline."""
-        return sum(log.stat().st_size for log in self._folder.rglob("events/*/*.jsonl"))
+        return sum(log.stat().st_size for log in self._directory.rglob("events/*/*.jsonl"))
 
 
 def _shape(value: Any) -> Any:

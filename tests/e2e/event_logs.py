@@ -94,9 +94,9 @@ def _random_record(random: Random, now_ms: float, word: str) -> Record:
     return key, time, {"v": value, "word": word}
 
 
-def write_lines(folder: Path, logs: dict[int, list[Line]]) -> None:
+def write_lines(directory: Path, logs: dict[int, list[Line]]) -> None:
     """Write the event log of a topic."""
-    folder.mkdir(parents=True)
+    directory.mkdir(parents=True)
     for partition, lines in logs.items():
         content = b"".join(line.raw + b"\n" for line in lines)
-        (folder / f"{partition}.jsonl").write_bytes(content)
+        (directory / f"{partition}.jsonl").write_bytes(content)

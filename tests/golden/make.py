@@ -15,7 +15,7 @@ from pathlib import Path
 from oriel.storage.layout import DataLayout
 from oriel.storage.tailer import StatusFile, stores_with_tables
 from tests.e2e.kafka_broker import running_broker
-from tests.golden.directories import FOLDER, SINK, TOPOLOGIES, pack, topology, write_log
+from tests.golden.directories import DIRECTORY, SINK, TOPOLOGIES, pack, topology, write_log
 from tests.storage.waiting import wait_until
 
 #: Delta tables record where they were created, so this place is the same on every machine.
@@ -28,7 +28,11 @@ def main(arguments: list[str]) -> int:
     shutil.rmtree(PLACE, ignore_errors=True)
     PLACE.mkdir()
     write_log(PLACE / "log", part=2)
-    with chdir(PLACE), tempfile.TemporaryDirectory() as folder, running_broker(Path(folder)) as at:
+    with (
+        chdir(PLACE),
+        tempfile.TemporaryDirectory() as directory,
+        running_broker(Path(directory)) as at,
+    ):
         for each in (*TOPOLOGIES, SINK):
             _oriel(
                 "oriel", "run", str(topology(each)), "--event-log", "log", "--data", "data",
@@ -38,7 +42,7 @@ def main(arguments: list[str]) -> int:
         _index(Path("data"))
         # The logs of Java and Spark have paths of this machine, and nothing reads them.
         shutil.rmtree("data/logs")
-        pack(Path("data"), FOLDER / f"{name}.tar.xz")
+        pack(Path("data"), DIRECTORY / f"{name}.tar.xz")
     return 0
 
 

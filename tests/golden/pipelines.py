@@ -14,15 +14,15 @@ COUNTERS = ("input", "applied", "late", "dead_lettered", "filtered")
 class Directory:
     """A data directory next to a log that the pipeline reads."""
 
-    def __init__(self, folder: Path, runs: Runs) -> None:
-        """Write the whole log into ``folder``, without a data directory."""
-        self.folder, self.data = folder, folder / "data"
+    def __init__(self, directory: Path, runs: Runs) -> None:
+        """Write the whole log into ``directory``, without a data directory."""
+        self.directory, self.data = directory, directory / "data"
         self._runs = runs
-        write_log(folder / "log")
+        write_log(directory / "log")
 
     def run(self, name: str, *more: str, command: tuple[str, ...] = ("run",)) -> Ended:
         """Run the topology ``name`` to the end of the log."""
-        paths = ["--event-log", str(self.folder / "log"), "--data", str(self.data)]
+        paths = ["--event-log", str(self.directory / "log"), "--data", str(self.data)]
         return self._runs.oriel(*command, str(topology(name)), *paths, "--cores", "2", *more)
 
     @property

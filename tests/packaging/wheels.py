@@ -11,9 +11,9 @@ from tests.tidy.project import ROOT
 ROOMS = ("app", "client", "demo", "pipeline", "storage")
 
 
-def build_wheel(folder: Path) -> Path:
-    """Build the wheel from a copy of the checkout below ``folder``, without a network."""
-    checkout = folder / "checkout"
+def build_wheel(directory: Path) -> Path:
+    """Build the wheel from a copy of the checkout below ``directory``, without a network."""
+    checkout = directory / "checkout"
     checkout.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, checkout)
@@ -22,9 +22,9 @@ def build_wheel(folder: Path) -> Path:
         shutil.copytree(ROOT / name, checkout / name, symlinks=True, ignore=leave_out)
     run_elsewhere([
         sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps",
-        "--disable-pip-version-check", "--wheel-dir", str(folder), str(checkout),
+        "--disable-pip-version-check", "--wheel-dir", str(directory), str(checkout),
     ])  # fmt: skip
-    (wheel,) = folder.glob("*.whl")
+    (wheel,) = directory.glob("*.whl")
     return wheel
 
 

@@ -40,11 +40,11 @@ class CompactedTable:
         """Create the table in the data directory."""
         self.definition = make_definition(name, retention_ms=retention_ms, window=window)
         self.data = data
-        self.folder = data / "tables" / name
+        self.directory = data / "tables" / name
         types = {a.name: arrow_type(a.type) for a in self.definition.aggregates}
         self.schema = store_schema(types, windowed=window.is_windowed)
         self.properties = {STORE_PROPERTY: self.definition.to_json()}
-        self.table = open_table(self.folder, self.schema, self.properties, sync=False)
+        self.table = open_table(self.directory, self.schema, self.properties, sync=False)
         self.batch = -1
         self._newest: dict[Window, Row] = {}
         self._observed_ms = -1
@@ -63,7 +63,7 @@ class CompactedTable:
         """
         self.batch += 1
         files = [
-            write_file(self.folder, self.rows(rows), self.part(task), sync=False)
+            write_file(self.directory, self.rows(rows), self.part(task), sync=False)
             for task, rows in enumerate(tasks)
             if rows
         ]
@@ -89,21 +89,21 @@ class CompactedTable:
 
     def compaction(self, limits: Limits = TINY) -> Compaction:
         """Return a compaction of the table, as another process would create it."""
-        return Compaction(TableFiles(self.folder), limits, sync=False)
+        return Compaction(TableFiles(self.directory), limits, sync=False)
 
     def upkeep(self, limits: Limits = TINY, **changes: Any) -> TableMaintenance:
         """Return maintenance of the table, as another process would create it."""
         return TableMaintenance(
-            self.folder, MaintenanceSettings(sync=False, limits=limits, **changes)
+            self.directory, MaintenanceSettings(sync=False, limits=limits, **changes)
         )
 
     def names(self) -> set[str]:
         """Return the names of all data files in the directory, also of files without a version."""
-        return {path.name for path in self.folder.glob("*.parquet")}
+        return {path.name for path in self.directory.glob("*.parquet")}
 
     def live(self) -> set[str]:
         """Return the names of the data files of the newest version, as delta-rs lists them."""
-        return {Path(uri).name for uri in DeltaTable(self.folder).file_uris()}
+        return {Path(uri).name for uri in DeltaTable(self.directory).file_uris()}
 
     def expected(self) -> list[dict[str, Any]]:
         """Return all visible windows as API objects, from the dictionary."""
@@ -118,7 +118,7 @@ class CompactedTable:
 
     def by_delta(self) -> list[dict[str, Any]]:
         """Return all visible windows from the rows of the table, which delta-rs reads."""
-        rows = DeltaTable(self.folder).to_pyarrow_table()
+        rows = DeltaTable(self.directory).to_pyarrow_table()
         plain = rows.cast(pa.schema([
             pa.field(f.name, pa.int64() if pa.types.is_timestamp(f.type) else f.type)
             for f in rows.schema
@@ -130,11 +130,11 @@ class CompactedTable:
 
     def by_index(self, name: str = "built") -> list[dict[str, Any]]:
         """Return all visible windows from an index that is built from the newest version."""
-        folder = IndexDirectory(self.data / name)
-        generation = folder.new_generation()
-        build_generation(self.folder, DeltaLog(self.folder).snapshot(), generation)
-        folder.publish(generation)
-        reader = IndexReader(folder)
+        directory = IndexDirectory(self.data / name)
+        generation = directory.new_generation()
+        build_generation(self.directory, DeltaLog(self.directory).snapshot(), generation)
+        directory.publish(generation)
+        reader = IndexReader(directory)
         with reader.snapshot() as snapshot:
             if isinstance(snapshot, KeyValueSnapshot):
                 pages = [snapshot.get(key) for key in snapshot.keys("", 1000).keys]
@@ -146,7 +146,7 @@ class CompactedTable:
                     for window in snapshot.fetch(WindowRange(key, limit=1000)).windows
                 ]
         reader.close()
-        folder.remove()
+        directory.remove()
         return windows
 
     def assert_unchanged(self) -> None:

@@ -45,8 +45,8 @@ class Followed:
         )
         self.data = data
         self.table = StoreTable(data, self.definition)
-        self.folder = IndexDirectory(data / "index" / "store")
-        self.tailer = StoreTailer(DeltaLog(self.table.path), self.folder)
+        self.directory = IndexDirectory(data / "index" / "store")
+        self.tailer = StoreTailer(DeltaLog(self.table.path), self.directory)
 
     def catch_up(self) -> None:
         """Step until there is nothing to do, including a health check."""
@@ -59,7 +59,7 @@ class Followed:
     def content(self) -> tuple[IndexState, list[dict[str, Any]]]:
         """Return the state and all windows of the index. The tailer reopens it in its next step."""
         self.tailer.close()
-        reader = IndexReader(self.folder)
+        reader = IndexReader(self.directory)
         with reader.snapshot() as snapshot:
             windows = [
                 orjson.loads(window)
@@ -88,7 +88,7 @@ class Followed:
     def records(self) -> int:
         """Return the number of records in the index, including expired ones."""
         self.tailer.close()
-        reader = IndexReader(self.folder)
+        reader = IndexReader(self.directory)
         with reader.snapshot() as snapshot:
             count = snapshot.window_count()
         reader.close()
@@ -97,17 +97,17 @@ class Followed:
     def restart(self) -> None:
         """Replace the tailer by a new one."""
         self.tailer.close()
-        self.tailer = StoreTailer(DeltaLog(self.table.path), self.folder)
+        self.tailer = StoreTailer(DeltaLog(self.table.path), self.directory)
 
     def generation(self) -> Path:
         """Return the directory of the current generation."""
-        generation = self.folder.current()
+        generation = self.directory.current()
         assert generation is not None
         return generation
 
     def generations(self) -> list[str]:
         """Return the names of all existing generations."""
-        return sorted(path.name for path in self.folder.path.glob("generation-*"))
+        return sorted(path.name for path in self.directory.path.glob("generation-*"))
 
 
 @contextmanager

@@ -14,13 +14,13 @@ Letter = dict[str, Any]
 
 def add_letters(data: Path, *letters: Letter) -> None:
     """Commit dead letters to the table of a data directory, and create the table if necessary."""
-    folder = DataLayout(data).dead_letters
-    table = open_table(folder, DEAD_LETTER_SCHEMA, {}, sync=False)
+    directory = DataLayout(data).dead_letters
+    table = open_table(directory, DEAD_LETTER_SCHEMA, {}, sync=False)
     rows = [
         {"topic": "t", "partition": 0, "reason": "not-json", "detail": "it is so",
          "raw": b"%d" % letter["offset"], "revision": letter["offset"], **letter}
         for letter in letters
     ]  # fmt: skip
-    file = write_file(folder, pa.Table.from_pylist(rows, DEAD_LETTER_SCHEMA), "dead", sync=False)
+    file = write_file(directory, pa.Table.from_pylist(rows, DEAD_LETTER_SCHEMA), "dead", sync=False)
     recorded = table.recorded_batch("tests")
     table.commit([file], "tests", 0 if recorded is None else recorded + 1, {})

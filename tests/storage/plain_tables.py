@@ -23,9 +23,9 @@ APPLICATION = "app"
 START_MS = 1_357_034_400_123
 
 
-def opened(folder: Path) -> Table:
+def opened(directory: Path) -> Table:
     """Open the table, or create it."""
-    return open_table(folder, store_schema(AGGREGATES), {"oriel.store": "{}"}, sync=True)
+    return open_table(directory, store_schema(AGGREGATES), {"oriel.store": "{}"}, sync=True)
 
 
 def rows(batch: int, *windows: tuple[str, int]) -> pa.Table:
@@ -46,18 +46,18 @@ def rows(batch: int, *windows: tuple[str, int]) -> pa.Table:
     return table_rows(changes, AGGREGATES, batch)
 
 
-def commit(table: Table, folder: Path, batch: int, *windows: tuple[str, int]) -> int:
+def commit(table: Table, directory: Path, batch: int, *windows: tuple[str, int]) -> int:
     """Write and commit one batch."""
-    file = write_file(folder, rows(batch, *windows), "part", sync=True)
+    file = write_file(directory, rows(batch, *windows), "part", sync=True)
     return table.commit([file], APPLICATION, batch, {"oriel": f"batch {batch}"})
 
 
-def keys_and_revisions(folder: Path, **options: Any) -> list[tuple[str, int]]:
+def keys_and_revisions(directory: Path, **options: Any) -> list[tuple[str, int]]:
     """Return (key, revision) of the table's rows."""
-    table = DeltaTable(folder).to_pyarrow_table(**options)
+    table = DeltaTable(directory).to_pyarrow_table(**options)
     return sorted(zip(table["key"].to_pylist(), table["revision"].to_pylist(), strict=True))
 
 
-def entry(folder: Path, version: int) -> Path:
+def entry(directory: Path, version: int) -> Path:
     """Return the path of a version's log entry."""
-    return folder / "_delta_log" / f"{version:020d}.json"
+    return directory / "_delta_log" / f"{version:020d}.json"

@@ -64,8 +64,8 @@ class StoreMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         """Create the table in a temporary directory."""
         super().__init__()
-        self._folder = TemporaryDirectory()
-        data = Path(self._folder.name)
+        self._directory = TemporaryDirectory()
+        data = Path(self._directory.name)
         retention_ms = _RETENTION_MS if self.window.is_windowed else None
         self.followed = Followed(data, retention_ms, self.window)
         self.table = self.followed.table
@@ -82,7 +82,7 @@ class StoreMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Close all files and delete the directory."""
         self.followed.tailer.close()
-        self._folder.cleanup()
+        self._directory.cleanup()
 
     @initialize()
     def begin(self) -> None:
@@ -166,7 +166,7 @@ class StoreMachine(RuleBasedStateMachine):
     def index_is_deleted(self) -> None:
         """Delete the index, which the tailer can rebuild at any time."""
         self.followed.tailer.close()
-        shutil.rmtree(self.followed.folder.path, ignore_errors=True)
+        shutil.rmtree(self.followed.directory.path, ignore_errors=True)
 
     @invariant()
     def every_store_answers_as_the_list(self) -> None:
@@ -175,7 +175,7 @@ class StoreMachine(RuleBasedStateMachine):
             return
         self.followed.catch_up()
         self.followed.tailer.close()
-        reader = IndexReader(self.followed.folder)
+        reader = IndexReader(self.followed.directory)
         newest = max(self.past)
         with reader.snapshot() as snapshot:
             assert snapshot.state.version == newest

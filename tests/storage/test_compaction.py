@@ -62,8 +62,8 @@ def test_any_files_at_any_time_change_no_answer(kind: str, data: st.DataObject, 
     chance = random.Random(seed)
     window = KINDS[kind]
     retention_ms = data.draw(st.sampled_from([None, 1, 4]))
-    with tempfile.TemporaryDirectory() as folder:
-        table = CompactedTable(Path(folder), window, retention_ms)
+    with tempfile.TemporaryDirectory() as directory:
+        table = CompactedTable(Path(directory), window, retention_ms)
         says_clock, observed_ms = window.is_windowed and data.draw(st.booleans()), -1
         for rows in data.draw(batches(window)):
             half = len(rows) // 2
@@ -84,7 +84,7 @@ def test_any_files_at_any_time_change_no_answer(kind: str, data: st.DataObject, 
             assert table.by_delta() == table.expected()
         table.assert_unchanged()
         for file in table.live():
-            assert (table.folder / file).exists()
+            assert (table.directory / file).exists()
 
 
 @pytest.mark.parametrize("kind", ["sliding", "none"])
@@ -125,7 +125,7 @@ def test_an_expired_row_does_not_come_back_with_longer_retention(tmp_path: Path)
     worker = table.compaction()
     assert worker.drop_expired(nothing) == 0
     worker.merge(worker.runs()[1:], nothing)
-    rows = DeltaTable(table.folder).to_pyarrow_table().to_pylist()
+    rows = DeltaTable(table.directory).to_pyarrow_table().to_pylist()
     assert sorted(row["n"] for row in rows if row["key"] == "a") == [1, 2]
 
 
@@ -173,7 +173,7 @@ def test_rows_of_one_revision_are_decided_by_the_index(tmp_path: Path) -> None:
     table.commit([{"key": "a", "n": 1}, {"key": "b", "n": 5, "deleted": True}])
     for rows in ([{"key": "a", "n": 3}], [{"key": "a", "n": 2}], [{"key": "a", "deleted": True}],
                  [{"key": "b", "n": 4}]):  # fmt: skip
-        write_deltalake(table.folder, table.rows(rows), mode="append")
+        write_deltalake(table.directory, table.rows(rows), mode="append")
     before = table.by_index()
     assert [window["n"] for window in before] == [3, 4]
     worker = table.compaction()
@@ -198,7 +198,7 @@ def test_files_that_expired_as_a_whole_go_unread(
     monkeypatch.setattr(compaction, "merged_pieces", fail)
     version = table.table.version
     assert table.compaction().drop_expired(nothing) == 20
-    assert DeltaTable(table.folder).version() == version + 1
+    assert DeltaTable(table.directory).version() == version + 1
     assert len(table.live()) == 10
     table.assert_unchanged()
 
@@ -214,7 +214,7 @@ def test_files_are_bounded_and_each_row_is_written_few_times(tmp_path: Path) -> 
         before = table.names()
         while upkeep.step({}):
             pass
-        sizes = {path: (table.folder / path).stat().st_size for path in table.names()}
+        sizes = {path: (table.directory / path).stat().st_size for path in table.names()}
         written += sum(max(0, sizes[path] - 4096) for path in table.names() - before)
         most = max(most, upkeep.figures().files)
     figures = upkeep.figures()
@@ -267,7 +267,7 @@ def test_rows_of_others_are_in_the_way(tmp_path: Path) -> None:
     foreign = table.rows([{"key": "m", "revision": 0}])
 
     def between() -> None:
-        write_deltalake(table.folder, foreign, mode="append")
+        write_deltalake(table.directory, foreign, mode="append")
 
     table.commit([{"key": "z"}])
     worker = table.compaction()
@@ -281,11 +281,11 @@ def test_rows_of_others_that_were_there_before_are_merged(tmp_path: Path) -> Non
     for batch in range(4):
         table.commit([{"key": "a", "start": batch}])
     foreign = table.rows([{"key": "b", "start": 1, "revision": 0}])
-    write_deltalake(table.folder, foreign, mode="append")
+    write_deltalake(table.directory, foreign, mode="append")
     worker = table.compaction()
     before = len(table.by_delta())
     done = worker.merge(worker.runs(), nothing)
-    assert done.version == DeltaTable(table.folder).version()
+    assert done.version == DeltaTable(table.directory).version()
     assert len(table.by_delta()) == before
 
 
@@ -387,19 +387,19 @@ def test_compaction_beside_a_writer_in_threads(tmp_path: Path) -> None:
 def test_a_tailer_that_follows_has_nothing_to_do(tmp_path: Path) -> None:
     """A compaction advances the version of the index, which keeps its generation."""
     table = CompactedTable(tmp_path, SLIDING)
-    folder = IndexDirectory(tmp_path / "index")
+    directory = IndexDirectory(tmp_path / "index")
     with check_in_this_process():
-        tailer = StoreTailer(DeltaLog(table.folder), folder)
+        tailer = StoreTailer(DeltaLog(table.directory), directory)
         for batch in range(6):
             table.commit([{"key": "a", "start": batch % 3, "n": batch}])
         while tailer.step():
             pass
-        generation = folder.current()
+        generation = directory.current()
         worker = table.compaction()
         version = worker.merge(worker.runs(), nothing).version
         while tailer.step():
             pass
-        assert (tailer.status.version, folder.current()) == (version, generation)
+        assert (tailer.status.version, directory.current()) == (version, generation)
         tailer.close()
 
 
@@ -414,7 +414,7 @@ def test_a_big_file_of_one_key_is_divided_by_starts(tmp_path: Path) -> None:
         worker.merge(worker.runs(), nothing)
     ranges = sorted(
         (row["min"]["window_start"], row["max"]["window_start"], row["num_records"])
-        for row in _adds(table.folder)
+        for row in _adds(table.directory)
     )
     assert len(ranges) >= 5
     assert [one for one in ranges if one[2] > 8] == []
@@ -422,8 +422,8 @@ def test_a_big_file_of_one_key_is_divided_by_starts(tmp_path: Path) -> None:
     table.assert_unchanged()
 
 
-def _adds(folder: Path) -> list[dict[str, Any]]:
-    adds: list[dict[str, Any]] = pa.table(DeltaTable(folder).get_add_actions()).to_pylist()
+def _adds(directory: Path) -> list[dict[str, Any]]:
+    adds: list[dict[str, Any]] = pa.table(DeltaTable(directory).get_add_actions()).to_pylist()
     return adds
 
 

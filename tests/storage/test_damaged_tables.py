@@ -41,13 +41,13 @@ BATCHES = 6
 CHECKPOINT = 3
 
 
-def opened_table(folder: Path) -> Table:
+def opened_table(directory: Path) -> Table:
     """Open or create the table, as the pipeline does."""
     properties = {STORE_PROPERTY: DEFINITION.to_json()}
-    return open_table(folder, store_schema(AGGREGATES), properties, sync=False)
+    return open_table(directory, store_schema(AGGREGATES), properties, sync=False)
 
 
-def commit(folder: Path, batch: int) -> None:
+def commit(directory: Path, batch: int) -> None:
     """Commit a batch of a few windows, as the pipeline does."""
     keys = [f"key-{number % 7}" for number in range(40)]
     starts = [10 * number for number in range(40)]
@@ -63,71 +63,71 @@ def commit(folder: Path, batch: int) -> None:
         "final": [number % 2 == 0 for number in range(40)],
     })  # fmt: skip
     rows = table_rows(changes, AGGREGATES, batch)
-    table = opened_table(folder)
-    file = write_file(folder, rows, f"part-{batch:012d}", sync=False, group_rows=16)
+    table = opened_table(directory)
+    file = write_file(directory, rows, f"part-{batch:012d}", sync=False, group_rows=16)
     info = {COMMIT_INFO_KEY: make_record(batch).to_json()}
     table.commit([file], DEFINITION.application, batch, info)
 
 
-def built_table(folder: Path, *, without_old_entries: bool) -> Path:
+def built_table(directory: Path, *, without_old_entries: bool) -> Path:
     """Return a table with a checkpoint, optionally without the entries before the checkpoint."""
     for batch in range(BATCHES):
-        commit(folder, batch)
+        commit(directory, batch)
         if batch + 1 == CHECKPOINT:
-            add_checkpoint(folder)
+            add_checkpoint(directory)
     if without_old_entries:
         for version in range(CHECKPOINT):
-            (folder / "_delta_log" / f"{version:020d}.json").unlink()
-    return folder
+            (directory / "_delta_log" / f"{version:020d}.json").unlink()
+    return directory
 
 
-def of_index(folder: Path) -> object:
+def of_index(directory: Path) -> object:
     """Build an index, as the tailer does."""
-    snapshot = DeltaLog(folder).snapshot()
-    generation = folder / "index"
+    snapshot = DeltaLog(directory).snapshot()
+    generation = directory / "index"
     generation.mkdir(exist_ok=True)
-    state = build_generation(folder, snapshot, generation)
+    state = build_generation(directory, snapshot, generation)
     tables = [
         rows
         for name in snapshot.files
-        for rows in file_tables(folder / name, DEFINITION, digest=snapshot.digests.get(name))
+        for rows in file_tables(directory / name, DEFINITION, digest=snapshot.digests.get(name))
     ]
     found = newest_rows(pa.concat_tables(tables)).to_pylist()
     return state.version, state.record, state.extent, state.definition, state.revisions, found
 
 
-def followed(folder: Path) -> object:
+def followed(directory: Path) -> object:
     """Apply the entries after the checkpoint, as the tailer does."""
-    log, found = DeltaLog(folder), []
+    log, found = DeltaLog(directory), []
     for version in range(CHECKPOINT + 1, BATCHES + 1):
         entry = log.read(version)
         if entry is None:
             # The tailer waits for the rest of a torn entry, and reports it.
-            message = f"{entry_path(folder, version)} is torn"
+            message = f"{entry_path(directory, version)} is torn"
             raise CorruptLog(message)
         rows = [
             value
             for name in entry.added
-            for batch in file_rows(folder / name, DEFINITION, digest=entry.digests.get(name))
+            for batch in file_rows(directory / name, DEFINITION, digest=entry.digests.get(name))
             for value in batch.values
         ]
         found.append((version, entry.record, entry.transactions, rows))
     return found
 
 
-def at_a_version(folder: Path) -> object:
+def at_a_version(directory: Path) -> object:
     """Read a version of the table, as requests with ``as_of`` do."""
     version = CHECKPOINT + 1
-    store = TableVersions(folder).open(version, ReadBudget())
+    store = TableVersions(directory).open(version, ReadBudget())
     assert isinstance(store, TableWindowStore)
     keys = store.keys("", 100).keys
     pages = [store.fetch(WindowRange(key, limit=100)).windows for key in keys]
     return store.state.version, store.state.record, keys, pages
 
 
-def of_changes(folder: Path) -> object:
+def of_changes(directory: Path) -> object:
     """Read what each version changed, as the streams do."""
-    log = DeltaLog(folder)
+    log = DeltaLog(directory)
     try:
         return [
             (changes.version, changes.record, changes.windows)
@@ -136,31 +136,31 @@ def of_changes(folder: Path) -> object:
         ]
     except ResetNeeded as error:
         # A client would read the store again, from the index.
-        message = f"{folder}: {error}"
+        message = f"{directory}: {error}"
         raise CorruptLog(message) from error
 
 
-def compacted(folder: Path) -> object:
+def compacted(directory: Path) -> object:
     """Compact the table, which keeps only the row of the newest revision of each window."""
-    upkeep = TableMaintenance(folder, MaintenanceSettings(sync=False))
+    upkeep = TableMaintenance(directory, MaintenanceSettings(sync=False))
     upkeep.compact_all({})
-    return rows_of(folder)
+    return rows_of(directory)
 
 
-def committed(folder: Path) -> object:
+def committed(directory: Path) -> object:
     """Open the table as the pipeline does, and commit the next batch."""
-    table = opened_table(folder)
+    table = opened_table(directory)
     recorded = table.recorded_batch(DEFINITION.application)
-    commit(folder, BATCHES)
+    commit(directory, BATCHES)
     definition = table.properties[STORE_PROPERTY]
-    return recorded, definition, rows_of(folder)
+    return recorded, definition, rows_of(directory)
 
 
-def rows_of(folder: Path) -> object:
+def rows_of(directory: Path) -> object:
     """Return all rows of a table, sorted, and its newest commit record."""
-    rows = open_with_files(folder).to_pyarrow_table()
+    rows = open_with_files(directory).to_pyarrow_table()
     order = [(name, "ascending") for name in ("key", "window_start", "revision")]
-    record = DeltaLog(folder).newest_record()
+    record = DeltaLog(directory).newest_record()
     return rows.sort_by(order).to_pylist(), record
 
 
@@ -170,9 +170,9 @@ READERS: dict[str, Callable[[Path], object]] = {
 }
 
 
-def entry_path(folder: Path, version: int) -> Path:
+def entry_path(directory: Path, version: int) -> Path:
     """Return the path of a version's log entry."""
-    return folder / "_delta_log" / f"{version:020d}.json"
+    return directory / "_delta_log" / f"{version:020d}.json"
 
 
 def flipped(content: bytes, chance: random.Random) -> bytes:
@@ -204,9 +204,9 @@ KINDS = {
 class Campaign:
     """A table, the result of each reader for it, and damaged copies of it."""
 
-    def __init__(self, folder: Path, *, without_old_entries: bool) -> None:
-        self.folder = folder
-        self.table = built_table(folder / "whole", without_old_entries=without_old_entries)
+    def __init__(self, directory: Path, *, without_old_entries: bool) -> None:
+        self.directory = directory
+        self.table = built_table(directory / "whole", without_old_entries=without_old_entries)
         self.right = {name: self.answer(name, self.copy()) for name in READERS}
         # The results without the newest batch, which a power loss can undo.
         before = self.copy()
@@ -223,7 +223,7 @@ class Campaign:
 
     def copied(self, table: Path) -> Path:
         """Return a copy of this table at a unique path."""
-        target = self.folder / f"{uuid.uuid4()}"
+        target = self.directory / f"{uuid.uuid4()}"
         shutil.copytree(table, target)
         return target
 
@@ -273,7 +273,7 @@ def test_damage_is_named_or_has_no_effect(
 @pytest.mark.parametrize("kind", ["data", "entries"])
 def test_files_in_each_others_place_are_named(campaign: Campaign, kind: str, reader: str) -> None:
     """If a file has the content of another file, its reader raises an error or is not affected."""
-    other = campaign.folder / "other"
+    other = campaign.directory / "other"
     if not other.exists():
         built_table(other, without_old_entries=False)
     for theirs, place in ((campaign.table, -2), (other, -1)):
@@ -305,9 +305,9 @@ def test_a_torn_newest_entry_does_not_keep_compaction_busy(campaign: Campaign) -
     assert compacted_version(table) is None
 
 
-def compacted_version(folder: Path) -> int | None:
+def compacted_version(directory: Path) -> int | None:
     """Compact a table and return the new version, or None if the commit was abandoned."""
-    done = TableMaintenance(folder, MaintenanceSettings(sync=False)).compact_all({})
+    done = TableMaintenance(directory, MaintenanceSettings(sync=False)).compact_all({})
     assert done is not None
     return done.version
 
@@ -316,7 +316,7 @@ def test_an_entry_of_another_table_is_named_although_a_checkpoint_has_its_files(
     campaign: Campaign,
 ) -> None:
     """An entry of another table is rejected, because it is read for the position."""
-    table, other = campaign.copy(), campaign.folder / "foreign"
+    table, other = campaign.copy(), campaign.directory / "foreign"
     built_table(other, without_old_entries=False)
     add_checkpoint(table)
     entry_path(table, BATCHES).write_bytes(entry_path(other, BATCHES).read_bytes())
@@ -326,9 +326,9 @@ def test_an_entry_of_another_table_is_named_although_a_checkpoint_has_its_files(
     shutil.rmtree(other)
 
 
-def opened_version(folder: Path) -> object:
+def opened_version(directory: Path) -> object:
     """Open the newest version of a table."""
-    return TableVersions(folder).open(BATCHES, ReadBudget(60))
+    return TableVersions(directory).open(BATCHES, ReadBudget(60))
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -353,7 +353,7 @@ def test_a_missing_data_file_is_named_with_what_replaces_it(
     campaign: Campaign, name: str, action: str
 ) -> None:
     """The error for a missing data file proposes a rebuild, except for dead letters."""
-    table = campaign.copy().rename(campaign.folder / name)
+    table = campaign.copy().rename(campaign.directory / name)
     path = max(table.glob("*.parquet"))
     path.unlink()
     for read in (open_with_files, compacted_version, of_index, opened_version):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from oriel.storage import create_file, replace_file, sync_folder
+from oriel.storage import create_file, replace_file, sync_directory
 from oriel.storage.files import (
     CountingFiles,
     FailingFiles,
@@ -23,7 +23,7 @@ def test_files_are_in_place_for_a_block(tmp_path: Path) -> None:
         assert current_files() is files
         create_file(tmp_path / "a", b"1", sync=False)
         replace_file(tmp_path / "a", b"2", sync=True)
-        sync_folder(tmp_path)
+        sync_directory(tmp_path)
         assert current_files().read(tmp_path / "a") == b"2"
     assert current_files() is before
     assert isinstance(files, CountingFiles)
@@ -64,14 +64,14 @@ def test_an_effect_may_be_there_though_it_failed(tmp_path: Path) -> None:
     assert (tmp_path / "b").read_bytes() == b"whole"
 
 
-def written(files: ForgettingFiles, folder: Path) -> dict[str, Path]:
+def written(files: ForgettingFiles, directory: Path) -> dict[str, Path]:
     """Create files in every state between written and synced, and return their paths."""
-    paths = {name: folder / name for name in ("synced", "named", "content", "old", "deleted")}
+    paths = {name: directory / name for name in ("synced", "named", "content", "old", "deleted")}
     for name in ("old", "deleted"):
         paths[name].write_bytes(b"before")
     files.write(paths["named"], lambda sink: sink.write(b"1234"), sync=False)
     files.create(paths["synced"], b"1234", sync=True)
-    files.sync_folder(folder)
+    files.sync_directory(directory)
     files.write(paths["content"], lambda sink: sink.write(b"1234"), sync=True)
     files.replace(paths["old"], b"1234", sync=False)
     files.delete(paths["deleted"])
@@ -111,8 +111,8 @@ def test_a_new_folder_is_on_disk_with_its_name(tmp_path: Path) -> None:
     synced: list[Path] = []
 
     class Noting(LocalFiles):
-        def sync_folder(self, folder: Path) -> None:
-            synced.append(folder)
+        def sync_directory(self, directory: Path) -> None:
+            synced.append(directory)
 
-    Noting().make_folder(tmp_path / "a" / "b" / "c", sync=True)
+    Noting().make_directory(tmp_path / "a" / "b" / "c", sync=True)
     assert sorted(synced) == [tmp_path / "a", tmp_path / "a" / "b"]

@@ -31,8 +31,8 @@ def _table(unit: str = "us") -> pa.Table:
     )
 
 
-def _written(folder: Path, table: pa.Table, **options: Any) -> Path:
-    path = folder / "part.parquet"
+def _written(directory: Path, table: pa.Table, **options: Any) -> Path:
+    path = directory / "part.parquet"
     pq.write_table(table, path, row_group_size=3, **options)
     return path
 

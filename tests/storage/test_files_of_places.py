@@ -19,7 +19,7 @@ _ROWS = pa.table({"v": range(50_000)})
 
 
 @pytest.fixture(params=["folder", "bucket"])
-def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+def directory(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """Return a path that does not exist yet, on this machine or in a bucket."""
     if request.param == "folder":
         return tmp_path / "data"
@@ -30,64 +30,67 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 class TestFiles:
     """The contract, which is the same for every place."""
 
-    def test_what_is_not_there(self, folder: Path) -> None:
+    def test_what_is_not_there(self, directory: Path) -> None:
         """Reads of missing files raise FileNotFoundError, and deletes of missing files succeed."""
         files = current_files()
-        files.reach(folder)
+        files.reach(directory)
         for read in (files.read, files.open, files.map):
             with pytest.raises(FileNotFoundError):
-                read(folder / "f")
-        assert not files.exists(folder / "f")
-        assert not files.is_folder(folder)
-        assert files.stamp(folder / "f") is None
-        assert (files.names(folder), files.listed(folder)) == ([], [])
-        files.delete(folder / "f")
-        files.delete_folder(folder)
+                read(directory / "f")
+        assert not files.exists(directory / "f")
+        assert not files.is_directory(directory)
+        assert files.stamp(directory / "f") is None
+        assert (files.names(directory), files.listed(directory)) == ([], [])
+        files.delete(directory / "f")
+        files.delete_directory(directory)
 
-    def test_a_created_file_is_never_overwritten(self, folder: Path) -> None:
+    def test_a_created_file_is_never_overwritten(self, directory: Path) -> None:
         """A second create raises FileExistsError, and the first content stays."""
         files = current_files()
-        files.make_folder(folder, sync=True)
-        files.create(folder / "f", b"first", sync=True)
+        files.make_directory(directory, sync=True)
+        files.create(directory / "f", b"first", sync=True)
         with pytest.raises(FileExistsError):
-            files.create(folder / "f", b"second", sync=True)
-        assert files.read(folder / "f") == b"first"
+            files.create(directory / "f", b"second", sync=True)
+        assert files.read(directory / "f") == b"first"
 
-    def test_a_replaced_file_is_another_one(self, folder: Path) -> None:
+    def test_a_replaced_file_is_another_one(self, directory: Path) -> None:
         """A replaced file has the new content and another identity."""
         files = current_files()
-        files.make_folder(folder, sync=False)
-        files.replace(folder / "f", b"old", sync=False)
-        stamp = files.stamp(folder / "f")
-        files.replace(folder / "f", b"new content", sync=True)
-        assert files.read(folder / "f") == b"new content"
-        assert files.stamp(folder / "f") != stamp
+        files.make_directory(directory, sync=False)
+        files.replace(directory / "f", b"old", sync=False)
+        stamp = files.stamp(directory / "f")
+        files.replace(directory / "f", b"new content", sync=True)
+        assert files.read(directory / "f") == b"new content"
+        assert files.stamp(directory / "f") != stamp
 
-    def test_names_of_files_and_folders(self, folder: Path) -> None:
+    def test_names_of_files_and_folders(self, directory: Path) -> None:
         """Listings have the direct children only, and the sizes of files."""
         files = current_files()
         for name in ("in/a", "in/b", "in/below/c", "inner/d"):
-            path = folder / name
-            files.make_folder(path.parent, sync=False)
+            path = directory / name
+            files.make_directory(path.parent, sync=False)
             files.create(path, name.encode(), sync=False)
-        assert sorted(files.names(folder / "in")) == ["a", "b", "below"]
-        assert sorted((f.name, f.size) for f in files.listed(folder / "in")) == [("a", 4), ("b", 4)]
-        assert files.is_folder(folder / "in" / "below")
-        files.delete_folder(folder / "in")
-        assert files.names(folder) == ["inner"]
+        assert sorted(files.names(directory / "in")) == ["a", "b", "below"]
+        assert sorted((f.name, f.size) for f in files.listed(directory / "in")) == [
+            ("a", 4),
+            ("b", 4),
+        ]
+        assert files.is_directory(directory / "in" / "below")
+        files.delete_directory(directory / "in")
+        assert files.names(directory) == ["inner"]
 
-    def test_a_written_file_is_read_in_part_or_mapped(self, folder: Path) -> None:
+    def test_a_written_file_is_read_in_part_or_mapped(self, directory: Path) -> None:
         """A new process can open or map a copied file after the original was deleted."""
         files = current_files()
-        files.make_folder(folder, sync=False)
-        written = files.write(folder / "t.parquet", _fill, sync=True)
-        assert [f.size for f in files.listed(folder)] == [written.size]
-        files.copy(folder / "t.parquet", folder / "copy", sync=True)
-        files.touch(folder / "copy")
-        files.delete(folder / "t.parquet")
-        assert files.names(folder) == ["copy"]
+        files.make_directory(directory, sync=False)
+        written = files.write(directory / "t.parquet", _fill, sync=True)
+        assert [f.size for f in files.listed(directory)] == [written.size]
+        files.copy(directory / "t.parquet", directory / "copy", sync=True)
+        files.touch(directory / "copy")
+        files.delete(directory / "t.parquet")
+        assert files.names(directory) == ["copy"]
         for opened in (FilesByPath().open, FilesByPath().map):
-            with opened(folder / "copy") as source, pq.ParquetFile(source) as file:
+            with opened(directory / "copy") as source, pq.ParquetFile(source) as file:
                 assert file.metadata.num_rows == len(_ROWS)
                 assert file.read().equals(_ROWS)
 
@@ -157,23 +160,23 @@ def test_copies_are_bounded_by_bytes(
     """The cache evicts the least recently used copies, and mapped copies stay readable."""
     monkeypatch.setenv("ORIEL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("ORIEL_CACHE_BYTES", "4000")
-    files, folder = FilesByPath(), object_store.data("bounded")
+    files, directory = FilesByPath(), object_store.data("bounded")
     for number in range(8):
-        files.replace(folder / str(number), b"%d" % number * 1000, sync=False)
-    first = files.map(folder / "0")
+        files.replace(directory / str(number), b"%d" % number * 1000, sync=False)
+    first = files.map(directory / "0")
     for number in range(8):
-        files.map(folder / str(number))
-        files.map(folder / "1")
+        files.map(directory / str(number))
+        files.map(directory / "1")
     assert sum(copy.stat().st_size for copy in (tmp_path / "cache").iterdir()) <= 4000
     assert first.read() == b"0" * 1000
-    files.replace(folder / "1", b"changed", sync=False)
-    files.replace(folder / "0", b"changed", sync=False)
-    assert files.map(folder / "1").read() == b"1" * 1000
-    assert files.map(folder / "0").read() == b"changed"
+    files.replace(directory / "1", b"changed", sync=False)
+    files.replace(directory / "0", b"changed", sync=False)
+    assert files.map(directory / "1").read() == b"1" * 1000
+    assert files.map(directory / "0").read() == b"changed"
 
 
 @pytest.mark.parametrize(
-    ("text", "folder"),
+    ("text", "directory"),
     [
         ("data", "data"),
         ("/a:b/data", "/a:b/data"),
@@ -182,10 +185,10 @@ def test_copies_are_bounded_by_bytes(
         ("s3:/bucket/a/b", "s3:/bucket/a/b"),
     ],
 )
-def test_folders_as_they_are_named(text: str, folder: str) -> None:
+def test_folders_as_they_are_named(text: str, directory: str) -> None:
     """A data directory is a path or a URI, and an object path has the URI that you passed."""
-    assert parse_data_directory(text) == Path(folder)
-    assert not text.startswith("s3://") or uri(Path(folder)) == text
+    assert parse_data_directory(text) == Path(directory)
+    assert not text.startswith("s3://") or uri(Path(directory)) == text
 
 
 @pytest.mark.parametrize(
@@ -252,7 +255,7 @@ def test_what_is_wrong_is_told_in_one_line(
     told: str,
 ) -> None:
     """A problem of the object store is reported in one line with a solution."""
-    folder = place(object_store, monkeypatch)
+    directory = place(object_store, monkeypatch)
     with pytest.raises(ObjectStoreFailed, match=told) as raised:
-        FilesByPath().reach(folder)
+        FilesByPath().reach(directory)
     assert "\n" not in str(raised.value)

@@ -34,9 +34,9 @@ _ERROR = "error"
 _KEYS = [f"key {number}" for number in range(12)]
 
 
-def answers(folder: IndexDirectory, *, is_session: bool) -> dict[str, object]:
+def answers(directory: IndexDirectory, *, is_session: bool) -> dict[str, object]:
     """Return the result of each read of every key, or ``_ERROR`` if the read fails."""
-    reader = IndexReader(folder)
+    reader = IndexReader(directory)
     reads: dict[str, Callable[[Any], object]] = {"keys": lambda s: s.keys("", 1000)}
     for key in [*_KEYS, "none"]:
         some = WindowRange(key, 20, 150, 1000)
@@ -61,7 +61,7 @@ def answers(folder: IndexDirectory, *, is_session: bool) -> dict[str, object]:
 
 def make_index(path: Path, window: Any) -> IndexDirectory:
     """Create an index of about 30 pages. Sessions have different lengths."""
-    folder = IndexDirectory(path / "index" / "store")
+    directory = IndexDirectory(path / "index" / "store")
     if window == SESSION:
         puts: Iterable[Put] = [
             Put(key, start, start + length, b'{"key":"%b","start":%d}' % (key.encode(), start))
@@ -70,15 +70,15 @@ def make_index(path: Path, window: Any) -> IndexDirectory:
         ]
     else:
         puts = [put(key, start) for key in _KEYS for start in range(200)]
-    write_index(folder, puts, None, window)
-    return folder
+    write_index(directory, puts, None, window)
+    return directory
 
 
-def flipped(folder: IndexDirectory, to: Path, bit: int) -> IndexDirectory:
+def flipped(directory: IndexDirectory, to: Path, bit: int) -> IndexDirectory:
     """Return a copy of an index with one flipped bit."""
     copy = IndexDirectory(to / "index" / "store")
     shutil.rmtree(to, ignore_errors=True)
-    shutil.copytree(folder.path, copy.path)
+    shutil.copytree(directory.path, copy.path)
     generation = copy.current()
     assert generation is not None
     with (generation / "data.mdb").open("r+b") as file:
@@ -96,9 +96,9 @@ def test_a_flipped_bit_is_never_served(tmp_path: Path, window: Any) -> None:
     The verification is only needed for the few bits of page headers and inner pages. They locate
     records and have no checksum.
     """
-    folder = make_index(tmp_path / "whole", window)
-    right = answers(folder, is_session=window == SESSION)
-    generation = folder.current()
+    directory = make_index(tmp_path / "whole", window)
+    right = answers(directory, is_session=window == SESSION)
+    generation = directory.current()
     assert generation is not None
     bits = 8 * (generation / "data.mdb").stat().st_size
     chooser = random.Random(7)
@@ -106,7 +106,7 @@ def test_a_flipped_bit_is_never_served(tmp_path: Path, window: Any) -> None:
     for _ in range(_FLIPS):
         # The two header pages are skipped: the size shows their damage, or it has no effect.
         bit = chooser.randrange(2 * 4096 * 8, bits)
-        copy = flipped(folder, tmp_path / "copy", bit)
+        copy = flipped(directory, tmp_path / "copy", bit)
         child = os.fork()
         if child == 0:
             said = answers(copy, is_session=window == SESSION)
@@ -139,8 +139,8 @@ def test_each_bit_of_a_record_counts() -> None:
 
 def test_what_is_garbled_is_marked_for_a_rebuild(tmp_path: Path) -> None:
     """A reader that finds a damaged row raises an error and marks the index as damaged."""
-    folder = make_index(tmp_path, SLIDING)
-    generation = folder.current()
+    directory = make_index(tmp_path, SLIDING)
+    generation = directory.current()
     assert generation is not None
     path = generation / "data.mdb"
     # Replace every occurrence, because the file can have older copies of pages.
@@ -149,7 +149,7 @@ def test_what_is_garbled_is_marked_for_a_rebuild(tmp_path: Path) -> None:
             b'"key 3","window_start_ms":77,', b'"key 3","window_start_ms":78,'
         )
     )
-    reader = IndexReader(folder)
+    reader = IndexReader(directory)
 
     def read_all() -> None:
         for start in range(0, 200, 50):
@@ -164,8 +164,8 @@ def test_what_is_garbled_is_marked_for_a_rebuild(tmp_path: Path) -> None:
 
 def test_the_look_through_finds_a_number_that_changed(tmp_path: Path) -> None:
     """The verification finds a changed value, although structure and JSON are valid."""
-    folder = make_index(tmp_path, SLIDING)
-    generation = folder.current()
+    directory = make_index(tmp_path, SLIDING)
+    generation = directory.current()
     assert generation is not None
     path = generation / "data.mdb"
     path.write_bytes(path.read_bytes().replace(b'"key":"key 7"', b'"key":"key 8"'))

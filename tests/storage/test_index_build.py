@@ -51,7 +51,7 @@ def test_runs_on_disk_are_merged_to_the_same_index(
     followed.catch_up()
     assert len(spilled) > 2
     followed.assert_content(12, *left)
-    assert not list(followed.folder.path.rglob("runs"))
+    assert not list(followed.directory.path.rglob("runs"))
     followed.tailer.close()
 
 

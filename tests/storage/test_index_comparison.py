@@ -129,11 +129,11 @@ def test_an_intact_index_stays_while_batches_are_committed(scrubbed: Scrubbed) -
 @pytest.mark.slow
 def test_comparisons_are_a_day_apart(scrubbed: Scrubbed) -> None:
     """Comparisons are a day apart, also after a restart, and the first one is within a day."""
-    compared_at = scrubbed.folder.compared_at()
+    compared_at = scrubbed.directory.compared_at()
     assert compared_at is not None
     assert -COMPARE_SECONDS <= compared_at <= 0
     _compare(scrubbed)
-    assert scrubbed.folder.compared_at() == scrubbed.wall_seconds
+    assert scrubbed.directory.compared_at() == scrubbed.wall_seconds
     scrubbed.wall_seconds += COMPARE_SECONDS - 1
     scrubbed.scrub = Scrub(lambda: scrubbed.seconds, lambda: scrubbed.wall_seconds)
     assert not scrubbed.is_looking()
@@ -289,7 +289,7 @@ def test_an_index_of_a_shard_is_compared_with_its_keys(tmp_path: Path) -> None:
     store = Followed(tmp_path)
     store.table.commit([{"key": f"k{n}", "start": n} for n in range(50)])
     shard = Shard(2, 3)
-    store.tailer = StoreTailer(DeltaLog(store.table.path), store.folder, shard)
+    store.tailer = StoreTailer(DeltaLog(store.table.path), store.directory, shard)
     store.catch_up()
     assert _differences(store, shard) == []
     (problem,) = _differences(store, Shard(1, 3))

@@ -32,15 +32,15 @@ _PAGE_BYTES = 4096
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> IndexDirectory:
+def directory(tmp_path: Path) -> IndexDirectory:
     """Return a closed index with 5,000 windows."""
     index = IndexDirectory(tmp_path / "index" / "store")
     write_index(index, [put(f"key {i % 50}", i) for i in range(5_000)], None, SLIDING)
     return index
 
 
-def _data_file(folder: IndexDirectory) -> Path:
-    generation = folder.current()
+def _data_file(directory: IndexDirectory) -> Path:
+    generation = directory.current()
     assert generation is not None
     return generation / "data.mdb"
 
@@ -73,86 +73,88 @@ _VISIBLE_IN_THE_HEADER = {
 
 
 @pytest.mark.parametrize("kind", _VISIBLE_IN_THE_HEADER)
-def test_a_reader_refuses_a_cut_off_file_and_leaves_word(folder: IndexDirectory, kind: str) -> None:
+def test_a_reader_refuses_a_cut_off_file_and_leaves_word(
+    directory: IndexDirectory, kind: str
+) -> None:
     """A reader of a damaged file raises IndexDamaged and marks the index for the tailer."""
-    _VISIBLE_IN_THE_HEADER[kind](_data_file(folder))
-    reader = IndexReader(folder)
+    _VISIBLE_IN_THE_HEADER[kind](_data_file(directory))
+    reader = IndexReader(directory)
     with pytest.raises(IndexDamaged):
         reader.snapshot()
-    assert damage(_data_file(folder).parent) is not None
+    assert damage(_data_file(directory).parent) is not None
     with pytest.raises(IndexDamaged):
-        IndexReader(folder).snapshot()
+        IndexReader(directory).snapshot()
 
 
 @pytest.mark.parametrize("kind", _VISIBLE_IN_THE_HEADER)
-def test_a_writer_refuses_it_too(folder: IndexDirectory, kind: str) -> None:
+def test_a_writer_refuses_it_too(directory: IndexDirectory, kind: str) -> None:
     """A writer rejects a damaged file, also an empty one, which LMDB would accept as new."""
-    _VISIBLE_IN_THE_HEADER[kind](_data_file(folder))
+    _VISIBLE_IN_THE_HEADER[kind](_data_file(directory))
     with pytest.raises(IndexDamaged):
-        IndexWriter(_data_file(folder).parent).state()
+        IndexWriter(_data_file(directory).parent).state()
 
 
-def test_a_file_cut_off_under_an_open_reader_is_noticed(folder: IndexDirectory) -> None:
+def test_a_file_cut_off_under_an_open_reader_is_noticed(directory: IndexDirectory) -> None:
     """Each snapshot checks the file size first, so that no page after the end is read."""
-    reader = IndexReader(folder)
+    reader = IndexReader(directory)
     with reader.snapshot() as snapshot:
         assert snapshot.latest("key 1") is not None
-    _truncate_to(3 * _PAGE_BYTES)(_data_file(folder))
+    _truncate_to(3 * _PAGE_BYTES)(_data_file(directory))
     with pytest.raises(IndexDamaged, match="cut off"):
         reader.snapshot()
     reader.close()
-    assert damage(_data_file(folder).parent) is not None
+    assert damage(_data_file(directory).parent) is not None
 
 
-def test_a_file_cut_off_under_an_open_writer_is_noticed(folder: IndexDirectory) -> None:
+def test_a_file_cut_off_under_an_open_writer_is_noticed(directory: IndexDirectory) -> None:
     """The writer's size check finds a truncated or deleted file."""
-    writer = IndexWriter(_data_file(folder).parent)
+    writer = IndexWriter(_data_file(directory).parent)
     writer.check_size()
-    _truncate_to(3 * _PAGE_BYTES)(_data_file(folder))
+    _truncate_to(3 * _PAGE_BYTES)(_data_file(directory))
     with pytest.raises(IndexDamaged, match="cut off"):
         writer.check_size()
-    _data_file(folder).unlink()
+    _data_file(directory).unlink()
     with pytest.raises(IndexDamaged, match="deleted"):
         writer.check_size()
     writer.close()
 
 
-def test_an_index_of_an_older_format_is_built_anew(folder: IndexDirectory) -> None:
+def test_an_index_of_an_older_format_is_built_anew(directory: IndexDirectory) -> None:
     """Readers report an index that lacks a database, and mark it for a rebuild."""
-    generation = _data_file(folder).parent
+    generation = _data_file(directory).parent
     with lmdb.open(str(generation), max_dbs=3) as env, env.begin(write=True) as txn:
         txn.drop(env.open_db(b"ahead", txn=txn))
     with pytest.raises(IndexDamaged, match="another format"):
-        IndexReader(folder).snapshot()
+        IndexReader(directory).snapshot()
     assert damage(generation) is not None
 
 
-def test_an_intact_index_passes_the_check(folder: IndexDirectory) -> None:
+def test_an_intact_index_passes_the_check(directory: IndexDirectory) -> None:
     """The check finds no damage in an intact index."""
-    generation = _data_file(folder).parent
+    generation = _data_file(directory).parent
     assert find_damage(generation) is None
     verify_in_subprocess(generation)
 
 
 @pytest.mark.parametrize("page", range(12, 60, 7))
-def test_the_check_finds_garbled_pages(folder: IndexDirectory, page: int) -> None:
+def test_the_check_finds_garbled_pages(directory: IndexDirectory, page: int) -> None:
     """The check finds a page of random bytes anywhere in the file."""
-    _garble(page * _PAGE_BYTES, _PAGE_BYTES)(_data_file(folder))
-    assert find_damage(_data_file(folder).parent) is not None
+    _garble(page * _PAGE_BYTES, _PAGE_BYTES)(_data_file(directory))
+    assert find_damage(_data_file(directory).parent) is not None
 
 
-def test_the_check_finds_a_value_that_is_no_json(folder: IndexDirectory) -> None:
+def test_the_check_finds_a_value_that_is_no_json(directory: IndexDirectory) -> None:
     """The check finds a value that is not JSON, although the structure of the file is valid."""
-    path = _data_file(folder)
+    path = _data_file(directory)
     path.write_bytes(path.read_bytes().replace(b'{"key":"key 7"', b'?"key":"key 7"'))
     assert find_damage(path.parent) is not None
     with pytest.raises(IndexDamaged):
         verify_in_subprocess(path.parent)
 
 
-def test_a_revision_that_changed_is_damage(folder: IndexDirectory) -> None:
+def test_a_revision_that_changed_is_damage(directory: IndexDirectory) -> None:
     """A changed revision in the `ahead` database is damage for the check and for the writer."""
-    generation = _data_file(folder).parent
+    generation = _data_file(directory).parent
     rows = IndexRows([b"key"], [b"{}"], np.zeros(1, np.bool_), np.full(1, 7), Extent())
     writer = IndexWriter(generation)
     state = writer.state()
@@ -170,9 +172,9 @@ def test_a_revision_that_changed_is_damage(folder: IndexDirectory) -> None:
     writer.close()
 
 
-def test_the_check_is_a_command(folder: IndexDirectory) -> None:
+def test_the_check_is_a_command(directory: IndexDirectory) -> None:
     """The check as a command prints the damage and exits with 1."""
-    path = _data_file(folder)
+    path = _data_file(directory)
     _truncate_to(5 * _PAGE_BYTES)(path)
     command = [sys.executable, "-m", "oriel.storage.index", str(path.parent)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -195,7 +197,10 @@ _KILLED = "import os; os.kill(os.getpid(), {number})"
     ids=["killed", "no memory", "bus error", "crash", "found"],
 )
 def test_a_check_that_could_not_be_made_is_no_damage(
-    folder: IndexDirectory, monkeypatch: pytest.MonkeyPatch, script: str, error: type[StoreNotReady]
+    directory: IndexDirectory,
+    monkeypatch: pytest.MonkeyPatch,
+    script: str,
+    error: type[StoreNotReady],
 ) -> None:
     """Only a finding or a crash by a read shows damage. A killed check does not."""
     run = subprocess.run
@@ -205,7 +210,7 @@ def test_a_check_that_could_not_be_made_is_no_damage(
 
     monkeypatch.setattr("oriel.storage.index.check.subprocess.run", run_script)
     with pytest.raises(StoreNotReady) as raised:
-        verify_in_subprocess(_data_file(folder).parent)
+        verify_in_subprocess(_data_file(directory).parent)
     assert raised.type is error
 
 
@@ -248,9 +253,9 @@ def test_errors_of_the_file_are_damage(error: lmdb.Error, tmp_path: Path) -> Non
     assert type(storage_error(error, tmp_path / "generation")) is IndexDamaged
 
 
-def test_an_lmdb_error_inside_a_snapshot_becomes_damage(folder: IndexDirectory) -> None:
+def test_an_lmdb_error_inside_a_snapshot_becomes_damage(directory: IndexDirectory) -> None:
     """An LMDB error in a snapshot becomes IndexDamaged and marks the index."""
-    reader = IndexReader(folder)
+    reader = IndexReader(directory)
 
     def read() -> None:
         with reader.snapshot():
@@ -260,7 +265,7 @@ def test_an_lmdb_error_inside_a_snapshot_becomes_damage(folder: IndexDirectory) 
     with pytest.raises(IndexDamaged):
         read()
     reader.close()
-    assert damage(_data_file(folder).parent) is not None
+    assert damage(_data_file(directory).parent) is not None
 
 
 def test_no_index_is_not_ready(tmp_path: Path) -> None:
@@ -269,16 +274,16 @@ def test_no_index_is_not_ready(tmp_path: Path) -> None:
         IndexReader(IndexDirectory(tmp_path / "store")).snapshot()
 
 
-def test_a_deleted_index_answers_until_its_successor_is_there(folder: IndexDirectory) -> None:
+def test_a_deleted_index_answers_until_its_successor_is_there(directory: IndexDirectory) -> None:
     """A reader serves a deleted index until the next generation is published."""
-    reader = IndexReader(folder)
+    reader = IndexReader(directory)
     with reader.snapshot() as snapshot:
         assert snapshot.latest("key 1") is not None
-    folder.remove()
+    directory.remove()
     reader._pointer_seen_at = 0.0
     with reader.snapshot() as snapshot:
         assert snapshot.latest("key 1") is not None
-    write_index(folder, [put("other", 1)], None, SLIDING)
+    write_index(directory, [put("other", 1)], None, SLIDING)
     reader._pointer_seen_at = 0.0
     with reader.snapshot() as snapshot:
         assert snapshot.latest("key 1") is None

@@ -12,7 +12,7 @@ import pytest
 from oriel.storage import StorageError
 from oriel.storage.delta import DeltaLog
 from oriel.storage.index import IndexDirectory, IndexReader, IndexWriter
-from oriel.storage.index import folder as marks
+from oriel.storage.index import directory as marks
 from oriel.storage.tailer.store import StoreTailer
 from tests.storage.store_tables import StoreTable, make_definition
 
@@ -23,9 +23,9 @@ _EFFECTS = [
     "oriel.storage.index.writer.IndexWriter.apply",
     "oriel.storage.index.writer.IndexWriter.sync",
     "oriel.storage.tailer.store.IndexDirectory.publish",
-    "oriel.storage.index.folder.sync_file",
-    "oriel.storage.index.folder.sync_folder",
-    "oriel.storage.index.folder.replace_file",
+    "oriel.storage.index.directory.sync_file",
+    "oriel.storage.index.directory.sync_directory",
+    "oriel.storage.index.directory.replace_file",
 ]
 
 
@@ -46,7 +46,7 @@ def _disk_full(*_: object, **__: object) -> Any:
 
 def _latest(tailer: StoreTailer) -> bytes | None:
     tailer.close()
-    reader = IndexReader(tailer.folder)
+    reader = IndexReader(tailer.directory)
     try:
         with reader.snapshot() as snapshot:
             return snapshot.latest("a")
@@ -59,17 +59,17 @@ def test_a_rebuild_that_fails_leaves_the_old_index_and_no_rubbish(
     tailer: StoreTailer, monkeypatch: pytest.MonkeyPatch, effect: str
 ) -> None:
     """A rebuild on a full disk keeps the old index, and a later rebuild leaves no other files."""
-    before = tailer.folder.current()
+    before = tailer.directory.current()
     with monkeypatch.context() as patched:
         patched.setattr(effect, _disk_full)
         with pytest.raises(OSError, match="No space"):
             tailer._rebuild("the test says so")
-    assert tailer.folder.current() == before
+    assert tailer.directory.current() == before
     assert _latest(tailer) is not None
     tailer._rebuild("the disk has space again")
-    after = tailer.folder.current()
+    after = tailer.directory.current()
     assert after not in (before, None)
-    assert [path for path in tailer.folder.path.iterdir() if path.is_dir()] == [after]
+    assert [path for path in tailer.directory.path.iterdir() if path.is_dir()] == [after]
     assert _latest(tailer) is not None
 
 
@@ -77,12 +77,12 @@ def test_a_failing_publication_after_the_pointer_is_no_loss(
     tailer: StoreTailer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the old generation cannot be deleted, the new generation is still served."""
-    before = tailer.folder.current()
+    before = tailer.directory.current()
     with monkeypatch.context() as patched:
-        patched.setattr("oriel.storage.index.folder.IndexDirectory.remove_others", _disk_full)
+        patched.setattr("oriel.storage.index.directory.IndexDirectory.remove_others", _disk_full)
         with pytest.raises(OSError, match="No space"):
             tailer._rebuild("the test says so")
-    assert tailer.folder.current() != before
+    assert tailer.directory.current() != before
     assert _latest(tailer) is not None
 
 
@@ -103,11 +103,11 @@ def test_a_version_that_cannot_be_written_is_written_later(
         patched.setattr(IndexWriter, "_put", fail)
         with pytest.raises(StorageError):
             tailer.step()
-    before = tailer.folder.current()
+    before = tailer.directory.current()
     assert _latest(tailer) is None
     while tailer.step():
         pass
-    assert tailer.folder.current() == before
+    assert tailer.directory.current() == before
     assert _latest(tailer) is not None
 
 
@@ -119,7 +119,7 @@ def test_an_index_deleted_while_it_is_rebuilt_is_built_by_the_next_step(
 
     def delete(*_: object) -> Any:
         snapshots.append(1)
-        tailer.folder.remove()
+        tailer.directory.remove()
         raise FileNotFoundError(errno.ENOENT, "No such file or directory")
 
     with monkeypatch.context() as patched:

@@ -24,9 +24,9 @@ def _age(path: Path, seconds: float) -> None:
 def layout(tmp_path: Path) -> DataLayout:
     """Return a data directory with an index of this format, of a later one and without a format."""
     made = DataLayout(tmp_path)
-    for folder in (made.index("store"), made.index_formats / "_format-99" / "store",
+    for directory in (made.index("store"), made.index_formats / "_format-99" / "store",
                    made.index_formats / "store"):  # fmt: skip
-        write_index(IndexDirectory(folder), [], None, SLIDING)
+        write_index(IndexDirectory(directory), [], None, SLIDING)
     (made.index_formats / "_tailer.json").write_text("{}")
     (made.index_formats / "_format-99" / "_tailer.json").write_text("{}")
     return made
@@ -43,8 +43,8 @@ def test_the_format_stands_in_the_folders_name(layout: DataLayout) -> None:
 
 def test_other_formats_stay_while_somebody_uses_them(layout: DataLayout) -> None:
     """Old indexes of another format stay while their tailer updates its status file."""
-    for folder in layout.index_formats.iterdir():
-        _age(folder, 10 * SILENT_SECONDS)
+    for directory in layout.index_formats.iterdir():
+        _age(directory, 10 * SILENT_SECONDS)
     for heartbeat in layout.index_formats.rglob("_tailer.json"):
         _age(heartbeat, SILENT_SECONDS - 60)
     assert remove_other_formats(layout) == []

@@ -48,11 +48,11 @@ def descriptors_left(count: int) -> Iterator[None]:
 @pytest.mark.parametrize("left", range(6))
 def test_few_descriptors_are_no_damage(tmp_path: Path, left: int) -> None:
     """A reader without descriptors raises StoreNotReady and does not mark the index."""
-    folder = IndexDirectory(tmp_path / "store")
-    write_index(folder, [put("a", 1)], None, SLIDING)
-    generation = folder.current()
+    directory = IndexDirectory(tmp_path / "store")
+    write_index(directory, [put("a", 1)], None, SLIDING)
+    generation = directory.current()
     assert generation is not None
-    reader = IndexReader(folder)
+    reader = IndexReader(directory)
     with descriptors_left(left):
         try:
             with reader.snapshot() as snapshot:
@@ -95,9 +95,9 @@ def test_errors_of_the_system_say_nothing_about_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     """System errors, in LMDB or in our code, raise StoreNotReady with the system's message."""
-    folder = IndexDirectory(tmp_path / "store")
-    write_index(folder, [put("a", 1)], None, SLIDING)
-    generation = folder.current()
+    directory = IndexDirectory(tmp_path / "store")
+    write_index(directory, [put("a", 1)], None, SLIDING)
+    generation = directory.current()
     assert generation is not None
     text = os.strerror(code)
     translated = storage_error(lmdb.Error(f"mdb_env_open: {text}"), generation)
@@ -109,9 +109,9 @@ def test_errors_of_the_system_say_nothing_about_the_file(
     with monkeypatch.context() as patched:
         patched.setattr(Path, "read_text", refuse)
         with pytest.raises(StoreNotReady, match=text) as raised:
-            IndexReader(folder).snapshot()
+            IndexReader(directory).snapshot()
         assert raised.type is StoreNotReady
-        tailer = StoreTailer(DeltaLog(tmp_path / "tables" / "store"), folder)
+        tailer = StoreTailer(DeltaLog(tmp_path / "tables" / "store"), directory)
         assert tailer.advance() >= 1
         assert text in (tailer.status.problem or "")
     assert damage(generation) is None
@@ -130,7 +130,7 @@ def test_a_map_grows_for_its_writer_and_for_readers(
     ours, theirs = context.Pipe()
 
     def read() -> None:
-        reader = IndexReader(followed.folder)
+        reader = IndexReader(followed.directory)
         for expected in iter(theirs.recv, None):
             with reader.snapshot() as snapshot:
                 theirs.send((snapshot.window_count(), expected))
@@ -152,10 +152,10 @@ def test_a_map_grows_for_its_writer_and_for_readers(
 def test_few_indexes_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The least recently used index is closed, and an open snapshot stays readable."""
     monkeypatch.setattr(readers, "open_indexes_max", lambda: 3)
-    folders = [IndexDirectory(tmp_path / f"store{n}") for n in range(8)]
-    for number, folder in enumerate(folders):
-        write_index(folder, [put("a", number)], None, SLIDING)
-    opened = [IndexReader(folder) for folder in folders]
+    directories = [IndexDirectory(tmp_path / f"store{n}") for n in range(8)]
+    for number, directory in enumerate(directories):
+        write_index(directory, [put("a", number)], None, SLIDING)
+    opened = [IndexReader(directory) for directory in directories]
     first = opened[0].snapshot()
     for _ in range(2):
         for number, reader in enumerate(opened):
@@ -168,8 +168,8 @@ def test_few_indexes_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert first.fetch_window("a", 0) is not None
     for reader in opened:
         reader.close()
-    for folder in folders:
-        generation = folder.current()
+    for directory in directories:
+        generation = directory.current()
         assert generation is not None
         # LMDB rejects a second open environment, so all files are closed.
         IndexWriter(generation).close()

@@ -21,7 +21,7 @@ _FILES += ["data.mdb", "lock.mdb"]
 _FOLLOWING = TailerStatus(None, stores={"store": StoreStatus("following", 1)})
 
 
-def _folder(path: Path) -> None:
+def _directory(path: Path) -> None:
     path.unlink(missing_ok=True)
     path.mkdir()
     (path / "file").write_bytes(b"content")
@@ -46,7 +46,7 @@ _DAMAGES: dict[str, Callable[[Path], None]] = {
     "not-text": _written(b"\xff\xfe\x80" * 20),
     "line": _written(b"closed boot x xxh3:0\n"),
     "long-name": _written(b"x" * 5000),
-    "folder": _folder,
+    "folder": _directory,
 }
 
 
@@ -66,7 +66,7 @@ def test_a_replaced_file_of_an_index_harms_nothing(
     if is_running:
         store.catch_up()
     generation = store.generation()
-    damage_file((store.folder.path if name == "CURRENT" else generation) / name)
+    damage_file((store.directory.path if name == "CURRENT" else generation) / name)
     if is_running:
         # As after a pause without changes, because a process opens an LMDB file only once.
         store.tailer._close_idle()
@@ -74,7 +74,7 @@ def test_a_replaced_file_of_an_index_harms_nothing(
         store.restart()
     ended_in_read(generation, 1)
     store_problem(store.layout, "store", _FOLLOWING)
-    reader = IndexReader(store.folder)
+    reader = IndexReader(store.directory)
     with suppress(StoreNotReady), reader.snapshot() as snapshot:
         assert len(snapshot.keys("", 1000).keys) == len({row["key"] for row in _ROWS})
     reader.close()
@@ -82,4 +82,4 @@ def test_a_replaced_file_of_an_index_harms_nothing(
     store.assert_content(1, *_ROWS)
     assert store_problem(store.layout, "store", _FOLLOWING) is None
     assert damage(store.generation()) is None
-    shutil.rmtree(store.folder.path)
+    shutil.rmtree(store.directory.path)

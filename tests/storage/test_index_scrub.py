@@ -107,10 +107,10 @@ def test_a_look_is_no_damage_where_a_writer_commits(scrubbed: Scrubbed) -> None:
 def test_readers_that_have_a_withdrawn_index_open_stop(scrubbed: Scrubbed) -> None:
     """Readers with an open index stop serving it when the scrub withdraws it."""
     scrubbed.tailer.close()
-    reader = IndexReader(scrubbed.folder)
+    reader = IndexReader(scrubbed.directory)
     with reader.snapshot() as snapshot:
         assert snapshot.latest("key 1") is not None
-    withdraw(scrubbed.folder, scrubbed.generation(), "page 7 is garbled")
+    withdraw(scrubbed.directory, scrubbed.generation(), "page 7 is garbled")
     reader._pointer_seen_at = 0.0
     with pytest.raises(IndexDamaged, match="page 7 is garbled"):
         reader.snapshot()

@@ -44,7 +44,7 @@ class AtRest(Followed):
     def __init__(self, data: Path) -> None:
         super().__init__(data)
         self.layout = DataLayout(data)
-        self.folder = IndexDirectory(self.layout.index("store"))
+        self.directory = IndexDirectory(self.layout.index("store"))
         self.restart()
         self.table.commit(_ROWS)
         self.catch_up()
@@ -54,7 +54,7 @@ class AtRest(Followed):
         """Start a new tailer as a started service does."""
         self.tailer.close()
         require_verifications(self.layout)
-        self.tailer = StoreTailer(DeltaLog(self.table.path), self.folder)
+        self.tailer = StoreTailer(DeltaLog(self.table.path), self.directory)
 
     def kill(self) -> None:
         """Leave the index as a killed writer leaves it."""
@@ -67,7 +67,7 @@ class AtRest(Followed):
     def assert_readers_wait(self) -> None:
         """Check that a reader of the index gets a temporary error."""
         with pytest.raises(StoreNotReady, match=r"'store' is being verified\. Send"):
-            IndexReader(self.folder).snapshot()
+            IndexReader(self.directory).snapshot()
 
 
 @pytest.fixture
@@ -140,12 +140,12 @@ def _damages(path: Path) -> list[Callable[[Path], None]]:
 def test_no_damage_at_rest_is_served(store: AtRest, tmp_path: Path) -> None:
     """After any damage to a closed index, readers wait and the index is rebuilt."""
     whole = tmp_path / "whole"
-    shutil.copytree(store.folder.path, whole)
+    shutil.copytree(store.directory.path, whole)
     data_file = whole / store.generation().name / "data.mdb"
     content = data_file.read_bytes()
     for number, damage_file in enumerate(_damages(data_file)):
-        shutil.rmtree(store.folder.path)
-        shutil.copytree(whole, store.folder.path)
+        shutil.rmtree(store.directory.path)
+        shutil.copytree(whole, store.directory.path)
         damaged = store.generation()
         damage_file(damaged / "data.mdb")
         if (damaged / "data.mdb").read_bytes() == content:
@@ -197,7 +197,7 @@ def test_a_restarted_tailer_makes_no_reader_wait(
     """After a kill of the tailer alone, readers do not wait, because the index stays sound."""
     monkeypatch.setattr(trust, "verify_in_subprocess", _no_look)
     store.kill()
-    store.tailer = StoreTailer(DeltaLog(store.table.path), store.folder)
+    store.tailer = StoreTailer(DeltaLog(store.table.path), store.directory)
     store.catch_up()
     store.assert_content(1, *_ROWS)
 
@@ -214,12 +214,12 @@ def test_an_index_of_before_a_crash_of_the_machine_is_looked_through(store: AtRe
     assert store.generation() == generation
 
 
-def _die_while_reading(folder: IndexDirectory) -> int:
+def _die_while_reading(directory: IndexDirectory) -> int:
     """Crash a subprocess in a read transaction, and return its process id."""
     child = os.fork()
     if child == 0:
         signal.signal(signal.SIGSEGV, signal.SIG_DFL)
-        with IndexReader(folder).snapshot():
+        with IndexReader(directory).snapshot():
             os.kill(os.getpid(), signal.SIGSEGV)
     _, status = os.waitpid(child, 0)
     assert os.WTERMSIG(status) == signal.SIGSEGV
@@ -229,7 +229,7 @@ def _die_while_reading(folder: IndexDirectory) -> int:
 @pytest.mark.parametrize("is_freed", [False, True], ids=["at once", "after the tailer's look"])
 def test_a_crash_is_put_down_to_the_index_that_was_read(store: AtRest, *, is_freed: bool) -> None:
     """LMDB's reader table shows which index a crashed process read, also after a cleanup."""
-    process = _die_while_reading(store.folder)
+    process = _die_while_reading(store.directory)
     generation = store.generation()
     if is_freed:
         writer = IndexWriter(generation)
@@ -281,7 +281,7 @@ def test_an_index_without_its_table_is_verified_too(store: AtRest, *, is_damaged
 def test_the_index_of_another_store_is_not_read(store: AtRest, tmp_path: Path) -> None:
     """If index directories are swapped, a reader names the store that owns the index."""
     other = IndexDirectory(tmp_path / "other")
-    shutil.copytree(store.folder.path, other.path)
+    shutil.copytree(store.directory.path, other.path)
 
     def read() -> Any:
         return IndexReader(other).snapshot()
@@ -293,8 +293,8 @@ def test_the_index_of_another_store_is_not_read(store: AtRest, tmp_path: Path) -
 def test_the_index_of_another_directory_is_rebuilt(store: AtRest, tmp_path: Path) -> None:
     """An index of another data directory is rebuilt, although its files are valid."""
     other = AtRest(tmp_path / "other")
-    shutil.rmtree(store.folder.path)
-    shutil.copytree(other.folder.path, store.folder.path)
+    shutil.rmtree(store.directory.path)
+    shutil.copytree(other.directory.path, store.directory.path)
     foreign = store.generation()
     store.restart()
     store.assert_readers_wait()

@@ -33,9 +33,9 @@ def test_a_folder_is_looked_through_once(tmp_path: Path, monkeypatch: pytest.Mon
     listed: list[Path] = []
     scandir = os.scandir
 
-    def noted(folder: Path) -> "os._ScandirIterator[str]":
-        listed.append(folder)
-        return scandir(folder)
+    def noted(directory: Path) -> "os._ScandirIterator[str]":
+        listed.append(directory)
+        return scandir(directory)
 
     monkeypatch.setattr(os, "scandir", noted)
     for name in ("f", "f", "g"):

@@ -22,9 +22,9 @@ def changes() -> Iterator[LogChanges[str]]:
     made.close()
 
 
-def _log(folder: Path) -> Path:
-    folder.mkdir(exist_ok=True)
-    return folder
+def _log(directory: Path) -> Path:
+    directory.mkdir(exist_ok=True)
+    return directory
 
 
 def test_an_entry_is_reported_for_its_store(changes: LogChanges[str], tmp_path: Path) -> None:

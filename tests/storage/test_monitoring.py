@@ -106,10 +106,10 @@ def test_a_pipeline_without_a_heartbeat_does_not_run(data: Path) -> None:
 def test_a_status_that_cannot_be_read_is_none(tmp_path: Path, content: bytes) -> None:
     """An invalid status file, for example after a power loss, is ignored."""
     layout = DataLayout(tmp_path)
-    folder = layout.checkpoint("flights")
-    folder.mkdir(parents=True)
-    (folder / "status.json").write_bytes(content)
-    assert RunStatusFile(folder).read() is None
+    directory = layout.checkpoint("flights")
+    directory.mkdir(parents=True)
+    (directory / "status.json").write_bytes(content)
+    assert RunStatusFile(directory).read() is None
     assert overview(tmp_path).runs == {}
 
 

@@ -38,17 +38,17 @@ def _fill(sink: pa.NativeFile) -> None:
 
 
 _EFFECTS: dict[str, Callable[[FilesByPath, Path], object]] = {
-    "read": lambda files, folder: files.read(folder / "f"),
-    "open": lambda files, folder: files.open(folder / "f").read(),
-    "map": lambda files, folder: files.map(folder / "f").read(),
-    "names": lambda files, folder: files.names(folder),
-    "is_folder": lambda files, folder: files.is_folder(folder),
-    "create": lambda files, folder: files.create(folder / "new", b"new", sync=True),
-    "replace": lambda files, folder: files.replace(folder / "f", b"new", sync=True),
-    "write": lambda files, folder: files.write(folder / "new", _fill, sync=True).size,
-    "copy": lambda files, folder: files.copy(folder / "f", folder / "new", sync=True),
-    "delete": lambda files, folder: files.delete(folder / "f"),
-    "delete_folder": lambda files, folder: files.delete_folder(folder),
+    "read": lambda files, directory: files.read(directory / "f"),
+    "open": lambda files, directory: files.open(directory / "f").read(),
+    "map": lambda files, directory: files.map(directory / "f").read(),
+    "names": lambda files, directory: files.names(directory),
+    "is_folder": lambda files, directory: files.is_directory(directory),
+    "create": lambda files, directory: files.create(directory / "new", b"new", sync=True),
+    "replace": lambda files, directory: files.replace(directory / "f", b"new", sync=True),
+    "write": lambda files, directory: files.write(directory / "new", _fill, sync=True).size,
+    "copy": lambda files, directory: files.copy(directory / "f", directory / "new", sync=True),
+    "delete": lambda files, directory: files.delete(directory / "f"),
+    "delete_folder": lambda files, directory: files.delete_directory(directory),
 }
 
 
@@ -57,13 +57,13 @@ def test_every_effect_outlives_a_restart_of_the_store(
 ) -> None:
     """Each operation waits until the store responds, and two lines report the outage."""
     files = FilesByPath()
-    folders = {name: object_store.data(f"restart-{name}") for name in _EFFECTS}
-    for folder in folders.values():
-        files.create(folder / "f", b"content", sync=True)
+    directories = {name: object_store.data(f"restart-{name}") for name in _EFFECTS}
+    for directory in directories.values():
+        files.create(directory / "f", b"content", sync=True)
     gate.close()
     with ThreadPoolExecutor(len(_EFFECTS)) as pool:
         doing = {
-            name: pool.submit(effect, FilesByPath(), folders[name])
+            name: pool.submit(effect, FilesByPath(), directories[name])
             for name, effect in _EFFECTS.items()
         }
         wait_until(
@@ -84,10 +84,10 @@ def test_every_effect_outlives_a_restart_of_the_store(
         "is_folder": True,
         "write": 7,
     }
-    names = {name: sorted(files.names(folders[name])) for name in ("create", "write", "copy")}
+    names = {name: sorted(files.names(directories[name])) for name in ("create", "write", "copy")}
     assert names == {name: ["f", "new"] for name in names}
-    assert files.read(folders["replace"] / "f") == b"new"
-    assert [files.names(folders[name]) for name in ("delete", "delete_folder")] == [[], []]
+    assert files.read(directories["replace"] / "f") == b"new"
+    assert [files.names(directories[name]) for name in ("delete", "delete_folder")] == [[], []]
     first, last = capfd.readouterr().err.splitlines()
     assert f"object store {gate.address}: no response to the request to " in first
     assert f"s3://{BUCKET}/restart-" in first

@@ -207,7 +207,7 @@ def test_the_old_index_answers_while_the_new_one_is_built(
     DeltaTable(followed.table.path).delete("key = 'a'")
     append(followed.table, [{**B1, "revision": 0}])
     followed.tailer.close()
-    reader = IndexReader(followed.folder)
+    reader = IndexReader(followed.directory)
 
     def read() -> list[str]:
         reader._pointer_seen_at = 0.0

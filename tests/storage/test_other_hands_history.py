@@ -129,7 +129,7 @@ class History:
         elif event == "restart":
             self.followed.restart()
         else:
-            self.followed.folder.remove()
+            self.followed.directory.remove()
 
 
 def _nothing() -> None:
@@ -147,7 +147,7 @@ def test_a_removal_ahead_of_the_pipeline_stays(tmp_path: Path) -> None:
         history.happen("compact", -1)
         history.happen("batch", [{"key": "b", "start": 1}])
         history.assert_one_rule()
-        history.followed.folder.remove()
+        history.followed.directory.remove()
         history.assert_one_rule()
     history.followed.tailer.close()
 
@@ -170,6 +170,6 @@ def test_any_history_ends_in_the_one_rule(
             if is_followed:
                 followed.catch_up()
         history.assert_one_rule()
-        followed.folder.remove()
+        followed.directory.remove()
         history.assert_one_rule()
     followed.tailer.close()

@@ -44,7 +44,7 @@ def test_rewrites_of_any_size_are_skipped_without_a_look_at_their_files(
     assert followed.generations() == before
     for file in followed.table.path.glob("*.away"):
         file.rename(file.with_suffix(".parquet"))
-    followed.folder.remove()
+    followed.directory.remove()
     followed.catch_up()
     assert followed.assert_content(5, A1, B1).record == make_record(1)
 
@@ -72,7 +72,7 @@ def test_rows_ahead_of_the_pipeline_count_until_it_comes_to_them(followed: Follo
         followed.assert_content(version, *content)
         followed.tailer.step()
     assert followed.generations() == before
-    followed.folder.remove()
+    followed.directory.remove()
     followed.catch_up()
     followed.assert_content(5, *contents[-1])
 
@@ -89,7 +89,7 @@ def test_a_row_of_the_year_9999_that_others_append_hides_nothing(tmp_path: Path)
             followed.catch_up()
             _, windows = followed.content()
             assert len(windows) == visible
-            followed.folder.remove()
+            followed.directory.remove()
         followed.tailer.close()
 
 
@@ -134,7 +134,7 @@ def test_a_restored_version_has_the_position_of_then(followed: Followed) -> None
     DeltaTable(followed.table.path).restore(1)
     followed.catch_up()
     assert followed.assert_content(3, A1).record == make_record(0)
-    followed.folder.remove()
+    followed.directory.remove()
     followed.catch_up()
     assert followed.assert_content(3, A1).record == make_record(0)
     followed.table.commit([A2])

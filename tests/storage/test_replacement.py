@@ -24,20 +24,22 @@ from tests.storage.test_table_commits import commit, opened, revisions
 WIDER = {"n": pa.int64(), "mean": pa.float64()}
 
 
-def content(folder: Path) -> TableContent:
+def content(directory: Path) -> TableContent:
     """Return content of one row of revision 1, with an additional column."""
     changes = pa.table({
         "key": ["b"], "window_start_ms": [0], "window_end_ms": [10], "n": [7], "mean": [0.5],
         "timestamp_ms": [3], "final": [True],
     })  # fmt: skip
     # The name is encoded in the log.
-    file = write_file(folder, table_rows(changes, WIDER, 1), "part 100%", sync=False)
+    file = write_file(directory, table_rows(changes, WIDER, 1), "part 100%", sync=False)
     return TableContent([file], store_schema(WIDER), {"oriel.store": "new"})
 
 
-def replaced(folder: Path) -> int:
+def replaced(directory: Path) -> int:
     """Replace the rows as batch 1 of ``app``, which the table already has."""
-    return replace_rows(folder, content(folder), "app", 1, {"oriel": '{"batch": 1}'}, sync=True)
+    return replace_rows(
+        directory, content(directory), "app", 1, {"oriel": '{"batch": 1}'}, sync=True
+    )
 
 
 def test_the_rows_the_columns_and_the_properties_are_others(tmp_path: Path) -> None:
@@ -98,6 +100,6 @@ def test_what_another_adds_meanwhile_is_replaced_too(
     assert DeltaTable(tmp_path).to_pyarrow_table()["key"].to_pylist() == ["b"]
 
 
-def _commit_of_another(folder: Path) -> None:
-    other: Table = opened(folder)
-    commit(other, folder, 0, "another")
+def _commit_of_another(directory: Path) -> None:
+    other: Table = opened(directory)
+    commit(other, directory, 0, "another")

@@ -82,9 +82,9 @@ def test_index_and_model_agree(
     model = ModelSessionStore(puts, retention_ms)
     key, earliest_ms, latest_ms, limit, _, _, bytes_max, records_max = session_range
     with TemporaryDirectory() as name:
-        folder = IndexDirectory(Path(name) / "store")
-        write_index(folder, puts, retention_ms, SESSION)
-        reader = IndexReader(folder)
+        directory = IndexDirectory(Path(name) / "store")
+        write_index(directory, puts, retention_ms, SESSION)
+        reader = IndexReader(directory)
         with reader.snapshot() as index:
             assert isinstance(index, SessionSnapshot)
             for read in ("find_sessions", "backward_find_sessions"):

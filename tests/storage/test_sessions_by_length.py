@@ -46,8 +46,8 @@ class Reads:
         checksums.check_values(values)
 
 
-def _found(folder: IndexDirectory, session_range: SessionRange) -> list[list[bytes]]:
-    reader = IndexReader(folder)
+def _found(directory: IndexDirectory, session_range: SessionRange) -> list[list[bytes]]:
+    reader = IndexReader(directory)
     with reader.snapshot() as snapshot:
         assert isinstance(snapshot, SessionSnapshot)
         both = [
@@ -67,9 +67,9 @@ def test_a_giant_session_makes_no_search_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, giants: list[Put]
 ) -> None:
     """A search reads few records although another session is very long, in either direction."""
-    folder = IndexDirectory(tmp_path / "store")
+    directory = IndexDirectory(tmp_path / "store")
     puts = [*_short("a"), *giants]
-    write_index(folder, puts, None, SESSION)
+    write_index(directory, puts, None, SESSION)
     middle = 10 * (_SESSIONS // 2)
     session_range = SessionRange("a", middle, middle + 40)
     expected = [
@@ -78,7 +78,7 @@ def test_a_giant_session_makes_no_search_long(
         if p.key == "a" and p.end_ms >= middle and p.start_ms <= middle + 40
     ]
     reads = Reads(monkeypatch)
-    assert _found(folder, session_range) == [expected, expected]
+    assert _found(directory, session_range) == [expected, expected]
     assert reads.records < 120
 
 
@@ -112,9 +112,9 @@ def test_removed_sessions_leave_the_classes(
     for _ in ("followed", "built anew"):
         followed.tailer.close()
         reads = Reads(monkeypatch)
-        found, backward = _found(followed.folder, SessionRange("a", 390, 1000))
+        found, backward = _found(followed.directory, SessionRange("a", 390, 1000))
         assert (len(found), found) == (1, backward)
         assert reads.records < 20
-        followed.folder.remove()
+        followed.directory.remove()
         followed.catch_up()
     followed.tailer.close()

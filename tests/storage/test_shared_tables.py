@@ -17,16 +17,16 @@ def test_each_machine_follows_linked_tables_into_an_index_of_its_own(tmp_path: P
     table = StoreTable(mount, make_definition())
     table.commit([{"key": "a", "start": 1}])
     before = set(mount.rglob("*"))
-    folders = [tmp_path / "first", tmp_path / "second"]
-    for folder in folders:
-        folder.mkdir()
-        (folder / "tables").symlink_to(mount / "tables")
-        assert acquire_lock(folder, wait=False) is not None, "another tailer serves the folder"
-    tailers = [Tailer(folder) for folder in folders]
+    directories = [tmp_path / "first", tmp_path / "second"]
+    for directory in directories:
+        directory.mkdir()
+        (directory / "tables").symlink_to(mount / "tables")
+        assert acquire_lock(directory, wait=False) is not None, "another tailer serves the folder"
+    tailers = [Tailer(directory) for directory in directories]
     try:
-        for tailer, folder in zip(tailers, folders, strict=True):
+        for tailer, directory in zip(tailers, directories, strict=True):
             tailer.round()
-            wait_for(1, partial(_version, folder), "the version of the index")
+            wait_for(1, partial(_version, directory), "the version of the index")
     finally:
         for tailer in tailers:
             tailer.end()

@@ -24,30 +24,30 @@ from oriel.storage.errors import CorruptLog, ForeignCheckpoint
 AGGREGATES = {"n": pa.int64()}
 
 
-def opened(folder: Path) -> Table:
+def opened(directory: Path) -> Table:
     """Open or create the table."""
-    return open_table(folder, store_schema(AGGREGATES), {"oriel.store": "{}"}, sync=False)
+    return open_table(directory, store_schema(AGGREGATES), {"oriel.store": "{}"}, sync=False)
 
 
-def commit(table: Table, folder: Path, batch: int, application: str = "app") -> int:
+def commit(table: Table, directory: Path, batch: int, application: str = "app") -> int:
     """Commit a batch of one row."""
     changes = pa.table({
         "key": ["a"], "window_start_ms": [batch], "window_end_ms": [batch + 10], "n": [batch],
         "timestamp_ms": [batch], "final": [False],
     })  # fmt: skip
     rows = table_rows(changes, AGGREGATES, batch)
-    file = write_file(folder, rows, "part 100%", sync=False)
+    file = write_file(directory, rows, "part 100%", sync=False)
     return table.commit([file], application, batch, {"oriel": f'{{"batch": {batch}}}'})
 
 
-def entry(folder: Path, version: int) -> Path:
+def entry(directory: Path, version: int) -> Path:
     """Return the path of a version's log entry."""
-    return folder / "_delta_log" / f"{version:020d}.json"
+    return directory / "_delta_log" / f"{version:020d}.json"
 
 
-def revisions(folder: Path) -> list[int]:
+def revisions(directory: Path) -> list[int]:
     """Return the batches of the table's rows, as delta-rs reads them."""
-    batches: list[int] = DeltaTable(folder).to_pyarrow_table()["revision"].to_pylist()
+    batches: list[int] = DeltaTable(directory).to_pyarrow_table()["revision"].to_pylist()
     return sorted(batches)
 
 

@@ -25,9 +25,9 @@ AGGREGATES = {"n": pa.int64()}
 END_OF_TIME_MS = 253_402_300_799_999
 
 
-def opened(folder: Path) -> Table:
+def opened(directory: Path) -> Table:
     """Open or create the table."""
-    return open_table(folder, store_schema(AGGREGATES), {"oriel.store": "{}"}, sync=True)
+    return open_table(directory, store_schema(AGGREGATES), {"oriel.store": "{}"}, sync=True)
 
 
 def rows(batch: int, *windows: tuple[str, int, int]) -> pa.Table:
@@ -46,21 +46,21 @@ def rows(batch: int, *windows: tuple[str, int, int]) -> pa.Table:
     return table_rows(changes, AGGREGATES, batch)
 
 
-def commit(table: Table, folder: Path, batch: int, *, letters: bool = False) -> int:
+def commit(table: Table, directory: Path, batch: int, *, letters: bool = False) -> int:
     """Commit a batch of one row with commit info, or like dead letters without it."""
-    file = write_file(folder, rows(batch, ("a", batch, batch + 10)), "part", sync=True)
+    file = write_file(directory, rows(batch, ("a", batch, batch + 10)), "part", sync=True)
     info = {} if letters else {"oriel": f'{{"batch": {batch}}}'}
     return table.commit([file], "app", batch, info)
 
 
-def entry(folder: Path, version: int) -> Path:
+def entry(directory: Path, version: int) -> Path:
     """Return the path of a version's log entry."""
-    return folder / "_delta_log" / f"{version:020d}.json"
+    return directory / "_delta_log" / f"{version:020d}.json"
 
 
-def revisions(folder: Path) -> list[int]:
+def revisions(directory: Path) -> list[int]:
     """Return the batches of the table's rows."""
-    batches: list[int] = DeltaTable(folder).to_pyarrow_table()["revision"].to_pylist()
+    batches: list[int] = DeltaTable(directory).to_pyarrow_table()["revision"].to_pylist()
     return sorted(batches)
 
 

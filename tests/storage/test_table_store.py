@@ -112,7 +112,7 @@ def test_each_version_reads_as_its_index_did(
                 followed.table.commit(_of_kind(random_rows(chance, 15), window))
             followed.catch_up()
             followed.tailer.close()
-            reader = IndexReader(followed.folder)
+            reader = IndexReader(followed.directory)
             with reader.snapshot() as snapshot:
                 then.append(every_answer(snapshot))
             reader.close()

@@ -56,12 +56,12 @@ def grown(tmp_path: Path, batches: int) -> CompactedTable:
 
 def entries(table: CompactedTable) -> list[int]:
     """Return the versions that have an entry."""
-    return DeltaLog(table.folder).versions()
+    return DeltaLog(table.directory).versions()
 
 
 def checkpoints(table: CompactedTable) -> list[int]:
     """Return the versions that have a Delta checkpoint."""
-    log = table.folder / "_delta_log"
+    log = table.directory / "_delta_log"
     return sorted(int(path.name[:20]) for path in log.glob("*.checkpoint.parquet"))
 
 
@@ -82,7 +82,7 @@ def test_log_checkpoints_and_files_stay_few(tmp_path: Path) -> None:
     for batch in range(90):
         table.commit([{"key": "a", "start": batch % 5, "n": batch}])
         finish(upkeep, batch)
-        log = len(os.listdir(table.folder / "_delta_log"))  # noqa: PTH208
+        log = len(os.listdir(table.directory / "_delta_log"))  # noqa: PTH208
         counts.append((len(entries(table)), len(checkpoints(table)), len(table.names()), log))
     assert max(count[0] for count in counts) <= 22
     assert max(count[1] for count in counts) <= 2
@@ -92,7 +92,7 @@ def test_log_checkpoints_and_files_stay_few(tmp_path: Path) -> None:
     assert versions == list(range(versions[0], versions[-1] + 1))
     table.assert_unchanged()
     # A table that is opened again has the last batch.
-    again = open_table(table.folder, table.schema, table.properties, sync=False)
+    again = open_table(table.directory, table.schema, table.properties, sync=False)
     assert again.recorded_batch(APPLICATION) == table.batch
 
 
@@ -130,9 +130,9 @@ def test_the_position_that_counts_stays_in_the_log(tmp_path: Path, *, is_restore
     table = grown(tmp_path, 12)
     upkeep = upkeep_of(table, 1)
     if is_restored:
-        older = DeltaLog(table.folder).versions()[-4]
+        older = DeltaLog(table.directory).versions()[-4]
         counts = _batch_of(table, older)
-        DeltaTable(table.folder).restore(older)
+        DeltaTable(table.directory).restore(older)
     else:
         counts = _batch_of(table)
         late = {COMMIT_INFO_KEY: make_record(8).to_json()}
@@ -146,13 +146,13 @@ def test_the_position_that_counts_stays_in_the_log(tmp_path: Path, *, is_restore
 
 
 def _batch_of(table: CompactedTable, version: int | None = None) -> int:
-    record = DeltaLog(table.folder).snapshot(version).record
+    record = DeltaLog(table.directory).snapshot(version).record
     assert record is not None
     return record.batch
 
 
 def _has_position(table: CompactedTable, version: int) -> bool:
-    entry = DeltaLog(table.folder).read(version)
+    entry = DeltaLog(table.directory).read(version)
     return entry is not None and entry.record is not None
 
 
@@ -160,7 +160,7 @@ def _has_position(table: CompactedTable, version: int) -> bool:
 def test_entries_stay_until_a_checkpoint_is_known_to_be_on_disk(tmp_path: Path) -> None:
     """Entries before a checkpoint of another process stay, because it can be torn."""
     table = grown(tmp_path, 15)
-    DeltaTable(table.folder).create_checkpoint()
+    DeltaTable(table.directory).create_checkpoint()
     finish(upkeep_of(table, 1), 14)
     assert entries(table)[0] == 0
 
@@ -189,7 +189,7 @@ def test_removed_files_of_an_earlier_run_go_with_their_time(tmp_path: Path) -> N
     finish(upkeep_of(table, 3_600_000), 11)
     assert before <= table.names()
     for name in table.names():
-        os.utime(table.folder / name, (1, 1))
+        os.utime(table.directory / name, (1, 1))
     finish(upkeep_of(table, 1), 12)
     assert table.names() == table.live()
 
@@ -201,14 +201,14 @@ def test_files_that_a_batch_may_still_commit_stay(tmp_path: Path) -> None:
     rows = table.rows([{"key": "z", "start": 1}])
 
     def left(name: str) -> str:
-        path = table.folder / write_file(table.folder, rows, name, sync=False).path
+        path = table.directory / write_file(table.directory, rows, name, sync=False).path
         os.utime(path, (1, 1))
         return path.name
 
     orphans = {left(table.part(batch=2)), left("compact-000000000000-000000000002-0000")}
     waiting = {left(table.part(batch=4)), left(table.part(batch=5))}
     foreign = {left("part-00000"), left("mine")}
-    young = write_file(table.folder, rows, table.part(batch=1), sync=False).path
+    young = write_file(table.directory, rows, table.part(batch=1), sync=False).path
     finish(upkeep_of(table, 1), 4)
     assert not orphans & table.names()
     assert waiting | foreign | {young} <= table.names()
@@ -287,7 +287,7 @@ def test_off_leaves_all_files_and_still_writes_checkpoints(tmp_path: Path) -> No
 def test_a_damaged_pointer_does_not_stop_checkpoints(tmp_path: Path) -> None:
     """A pointer to a checkpoint of a nonexistent version does not prevent new checkpoints."""
     table = grown(tmp_path, 101)
-    pointer = table.folder / "_delta_log" / "_last_checkpoint"
+    pointer = table.directory / "_delta_log" / "_last_checkpoint"
     pointer.write_bytes(b'{"version":900000,"size":1}')
     finish(table.upkeep(compacts=False), 100)
     assert checkpoints(table) == [entries(table)[-1]]
@@ -312,8 +312,8 @@ def test_a_writer_that_may_not_write_any_more_removes_nothing(tmp_path: Path) ->
 def test_a_writer_that_may_not_write_any_more_removes_no_entry(tmp_path: Path) -> None:
     """A clean-up checks once, before it deletes its first entry, that it is allowed to write."""
     table = grown(tmp_path, 12)
-    DeltaTable(table.folder).alter.set_table_properties({LOG_RETENTION: interval(1)})
-    clean = cleanup.Cleanup(TableFiles(table.folder), sync=False)
+    DeltaTable(table.directory).alter.set_table_properties({LOG_RETENTION: interval(1)})
+    clean = cleanup.Cleanup(TableFiles(table.directory), sync=False)
     assert clean.checkpoint(lambda: None, at_once=True)
     before = entries(table)
 
@@ -335,11 +335,11 @@ def test_a_writer_that_may_not_write_any_more_removes_no_entry(tmp_path: Path) -
 def test_each_time_can_be_set_alone(tmp_path: Path, name: str) -> None:
     """The table gets the property that is set, and keeps the other one."""
     table = grown(tmp_path, 1)
-    before = DeltaTable(table.folder).metadata().configuration
+    before = DeltaTable(table.directory).metadata().configuration
     times = {"log_retention_ms": LOG_RETENTION, "deleted_file_retention_ms": DELETED_FILE_RETENTION}
     settings: dict[str, Any] = {each: 7_000 for each, of in times.items() if of == name}
     finish(table.upkeep(**settings), 0)
-    after = DeltaTable(table.folder).metadata().configuration
+    after = DeltaTable(table.directory).metadata().configuration
     assert after == {**before, name: interval(7_000)}
 
 
@@ -398,9 +398,9 @@ def test_durations_are_written_as_they_are_read(time_ms: int) -> None:
 def test_new_tables_say_how_long_things_are_kept(tmp_path: Path) -> None:
     """New tables have Delta's retention properties, so other programs also respect them."""
     table = CompactedTable(tmp_path, SLIDING)
-    configuration = DeltaTable(table.folder).metadata().configuration
+    configuration = DeltaTable(table.directory).metadata().configuration
     assert configuration["delta.logRetentionDuration"] == "interval 1 days"
     assert configuration["delta.deletedFileRetentionDuration"] == "interval 1 hours"
-    entry = (table.folder / "_delta_log" / f"{0:020d}.json").read_bytes()
+    entry = (table.directory / "_delta_log" / f"{0:020d}.json").read_bytes()
     assert entry
     assert [line for line in entry.splitlines() if not orjson.loads(line)] == []

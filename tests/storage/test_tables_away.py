@@ -78,14 +78,14 @@ def rounds(tmp_path: Path, tables: dict[str, StoreTable]) -> Iterator[Rounds]:
 
 def test_all_tables_away_and_back(rounds: Rounds, tables: dict[str, StoreTable]) -> None:
     """While the tables directory is unavailable, no index is deleted, and later all continue."""
-    folder = rounds.layout.tables
+    directory = rounds.layout.tables
     generations = {IndexDirectory(rounds.layout.index(name)).current() for name in tables}
-    away = folder.rename(folder.with_name("elsewhere"))
+    away = directory.rename(directory.with_name("elsewhere"))
     for _ in range(3):
         status = rounds.round(DELETE_AFTER_SECONDS)
         assert "cannot be read" in (status.problem or "")
         assert {one.state for one in status.stores.values()} == {"away"}
-    away.rename(folder)
+    away.rename(directory)
     tables["one"].commit([{"key": "a", "start": 2}])
     rounds.wait_for("one", "following")
     assert rounds.round().problem is None
@@ -98,9 +98,9 @@ def test_all_tables_away_and_back(rounds: Rounds, tables: dict[str, StoreTable])
 def test_an_empty_folder_in_the_place_of_the_tables(rounds: Rounds, *, restart: bool) -> None:
     """An empty directory in place of the tables, as without a mount, deletes no index."""
     rounds.round()
-    folder = rounds.layout.tables
-    folder.rename(folder.with_name("elsewhere"))
-    folder.mkdir()
+    directory = rounds.layout.tables
+    directory.rename(directory.with_name("elsewhere"))
+    directory.mkdir()
     if restart:
         rounds.restart()
     for _ in range(3):

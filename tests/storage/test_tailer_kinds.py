@@ -15,7 +15,7 @@ from tests.storage.store_tables import HOPPING, NONE, SESSION, TUMBLING, Row, ma
 
 def _rebuild(followed: Followed) -> None:
     """Delete the index and build it from the table."""
-    followed.folder.remove()
+    followed.directory.remove()
     followed.catch_up()
 
 
@@ -114,7 +114,7 @@ def test_a_store_without_windows_has_one_row_a_key(tmp_path: Path) -> None:
     _rebuild(followed)
     state = followed.assert_content(3, newer, {"key": "b", "n": 9})
     assert state.earliest_ms == 0
-    reader = IndexReader(followed.folder)
+    reader = IndexReader(followed.directory)
     followed.tailer.close()
     with reader.snapshot() as snapshot:
         assert isinstance(snapshot, KeyValueSnapshot)
@@ -152,7 +152,7 @@ def test_any_history_of_sessions_ends_in_the_same_index(
             if event == "restart":
                 followed.restart()
             elif event == "rebuild":
-                followed.folder.remove()
+                followed.directory.remove()
             elif event == "compact":
                 DeltaTable(followed.table.path).optimize.compact()
             followed.catch_up()

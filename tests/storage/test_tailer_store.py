@@ -10,12 +10,12 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
+from oriel.storage.index.directory import mark_damaged
 
 from oriel.storage import StoreNotReady
 from oriel.storage.delta import DeltaLog
 from oriel.storage.errors import CorruptLog
 from oriel.storage.index import IndexDirectory, request_verification
-from oriel.storage.index.folder import mark_damaged
 from oriel.storage.tailer.store import StoreTailer
 from tests.storage.followed import Followed, check_in_this_process
 from tests.storage.store_tables import Row, StoreTable, make_definition, make_record
@@ -49,7 +49,7 @@ def test_an_index_is_opened_again_without_building_it(followed: Followed) -> Non
     generation = followed.generation()
     followed.tailer.close()
     followed.table.commit([A2])
-    followed.tailer = StoreTailer(DeltaLog(followed.table.path), followed.folder)
+    followed.tailer = StoreTailer(DeltaLog(followed.table.path), followed.directory)
     followed.catch_up()
     assert followed.generation() == generation
     followed.assert_content(2, A1, A2)
@@ -62,7 +62,7 @@ def test_deleted_rows_leave_the_index(followed: Followed) -> None:
     followed.table.commit([{**A1, "deleted": True}, B1])
     followed.catch_up()
     followed.assert_content(2, A2, B1)
-    followed.folder.remove()
+    followed.directory.remove()
     followed.catch_up()
     followed.assert_content(2, A2, B1)
 
@@ -76,7 +76,7 @@ def test_the_highest_revision_wins_within_one_batch_and_when_building(followed: 
     followed.assert_content(1, newer)
     followed.table.commit([{**A2, "revision": 5}], make_record(1))
     followed.table.commit([{**A2, "n": 8, "revision": 4}], make_record(2))
-    followed.folder.remove()
+    followed.directory.remove()
     followed.catch_up()
     followed.assert_content(3, newer, A2)
 
@@ -93,7 +93,7 @@ def test_compaction_changes_nothing_but_the_version(followed: Followed) -> None:
     assert state.record == make_record(1)
     assert followed.generation() == generation
     DeltaTable(followed.table.path).vacuum(0, dry_run=False, enforce_retention_duration=False)
-    followed.folder.remove()
+    followed.directory.remove()
     followed.catch_up()
     version = DeltaTable(followed.table.path).version()
     assert followed.assert_content(version, {**A1, "n": 5}, B1).record == make_record(1)
@@ -230,7 +230,7 @@ def test_a_deleted_index_is_built_anew(followed: Followed) -> None:
     """A deleted index is rebuilt while the tailer follows, without a restart."""
     followed.table.commit([A1])
     followed.catch_up()
-    shutil.rmtree(followed.folder.path)
+    shutil.rmtree(followed.directory.path)
     followed.catch_up()
     followed.assert_content(1, A1)
 
@@ -251,7 +251,7 @@ def test_a_damaged_index_is_built_anew(followed: Followed, mishap: str) -> None:
     elif mishap == "garbled":
         followed.tailer.close()
         data_file.write_bytes(data_file.read_bytes()[:8192] + b"\x17" * 40_000)
-        followed.tailer = StoreTailer(DeltaLog(followed.table.path), followed.folder)
+        followed.tailer = StoreTailer(DeltaLog(followed.table.path), followed.directory)
     else:
         content = data_file.read_bytes()
         data_file.write_bytes(content.replace(b'{"key"', b'?"key"'))
@@ -279,8 +279,8 @@ def test_what_a_dead_tailer_left_unfinished_is_removed(followed: Followed) -> No
     followed.table.commit([A1])
     followed.catch_up()
     followed.tailer.close()
-    unfinished = followed.folder.new_generation()
-    followed.tailer = StoreTailer(DeltaLog(followed.table.path), followed.folder)
+    unfinished = followed.directory.new_generation()
+    followed.tailer = StoreTailer(DeltaLog(followed.table.path), followed.directory)
     followed.catch_up()
     assert not unfinished.exists()
     followed.assert_content(1, A1)
@@ -296,7 +296,7 @@ def test_expired_windows_are_deleted_in_the_background(tmp_path: Path) -> None:
     visible: list[Row] = [{"key": k, "start": s} for k, s in [("a", 50), ("b", 50), ("b", 140)]]
     followed.assert_content(2, *visible)
     assert followed.records() == 3
-    followed.folder.remove()
+    followed.directory.remove()
     followed.catch_up()
     followed.assert_content(2, *visible)
     assert followed.records() == 3
@@ -344,7 +344,7 @@ def _happen(followed: Followed, event: str) -> None:
     if event == "restart":
         followed.restart()
     elif event == "delete":
-        followed.folder.remove()
+        followed.directory.remove()
     elif event == "compact":
         DeltaTable(followed.table.path).optimize.compact()
     followed.catch_up()

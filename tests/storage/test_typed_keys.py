@@ -169,9 +169,9 @@ def test_index_and_model_agree_on_sessions_of_typed_keys(
     key_type, puts, key, scan_range = reads
     model = ModelSessionStore(puts, retention_ms, key_type=key_type)
     with TemporaryDirectory() as name:
-        folder = IndexDirectory(Path(name) / "store")
-        write_index(folder, puts, retention_ms, SESSION, key_type)
-        reader = IndexReader(folder)
+        directory = IndexDirectory(Path(name) / "store")
+        write_index(directory, puts, retention_ms, SESSION, key_type)
+        reader = IndexReader(directory)
         with reader.snapshot() as index:
             for of_keys in ("scan", "backward_scan", "latest_all", "current_all"):
                 assert_same_pages(index, model, of_keys, scan_range)

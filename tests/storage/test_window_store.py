@@ -84,9 +84,9 @@ def test_index_and_model_agree(
     """Every read of a random store returns the pages of the model."""
     model = ModelWindowStore(puts, retention_ms)
     with TemporaryDirectory() as name:
-        folder = IndexDirectory(Path(name) / "store")
-        write_index(folder, puts, retention_ms, SLIDING)
-        reader = IndexReader(folder)
+        directory = IndexDirectory(Path(name) / "store")
+        write_index(directory, puts, retention_ms, SLIDING)
+        reader = IndexReader(directory)
         with reader.snapshot() as index:
             for of_key in ("fetch", "backward_fetch"):
                 assert_same_pages(index, model, of_key, window_range)
@@ -114,9 +114,9 @@ def test_current_ends_at_the_newest_record_of_windows_that_records_made(
         puts = windows_of(records, window)
         model = ModelWindowStore(puts, retention_ms, window)
         with TemporaryDirectory() as name:
-            folder = IndexDirectory(Path(name) / "store")
-            write_index(folder, puts, retention_ms, window)
-            reader = IndexReader(folder)
+            directory = IndexDirectory(Path(name) / "store")
+            write_index(directory, puts, retention_ms, window)
+            reader = IndexReader(directory)
             with reader.snapshot() as index:
                 for key in ("a", "b", "c"):
                     assert index.current(key) == model.current(key)

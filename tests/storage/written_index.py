@@ -17,7 +17,7 @@ from tests.storage.store_tables import make_definition
 
 
 def write_index(
-    folder: IndexDirectory,
+    directory: IndexDirectory,
     puts: Iterable[Put],
     retention_ms: int | None,
     window: WindowSpec,
@@ -32,11 +32,11 @@ def write_index(
         list(windows), values, np.zeros(count, np.bool_), np.zeros(count, np.int64), extent
     )
     definition = make_definition(retention_ms=retention_ms, window=window, key_type=keys)
-    generation = folder.new_generation()
+    generation = directory.new_generation()
     writer = IndexWriter(generation, sync=False)
     writer.apply([rows], IndexState("table", 1, "", definition, None, extent))
     writer.close()
-    folder.publish(generation)
+    directory.publish(generation)
 
 
 @contextmanager
@@ -47,9 +47,9 @@ def written_stores(data: Path, window: WindowSpec) -> Iterator[Callable[..., Any
     def make(
         puts: Iterable[Put], retention_ms: int | None = None, *, key_type: str = "text"
     ) -> Any:
-        folder = IndexDirectory(data / "index" / "store")
-        write_index(folder, list(puts), retention_ms, window, key_type)
-        opened.append(IndexReader(folder))
+        directory = IndexDirectory(data / "index" / "store")
+        write_index(directory, list(puts), retention_ms, window, key_type)
+        opened.append(IndexReader(directory))
         return opened[-1].snapshot()
 
     yield make

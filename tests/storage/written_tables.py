@@ -99,8 +99,8 @@ def table_stores(data: Path, window: WindowSpec) -> Callable[..., Any]:
         every: Sequence[Put], retention_ms: int | None, key_type: str
     ) -> tuple[TableVersions, bool]:
         has_text = not all(map(_is_plain, every))
-        folder = data / f"{len(written)}"
-        table = table_of(folder, window, retention_ms, has_text=has_text, key_type=key_type)
+        directory = data / f"{len(written)}"
+        table = table_of(directory, window, retention_ms, has_text=has_text, key_type=key_type)
         half = len(every) // 2
         for rows in (every[:half], every[half:]):
             newest = {(p.key, p.start_ms, p.end_ms): p for p in rows}

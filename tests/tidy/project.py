@@ -90,9 +90,13 @@ def modules() -> tuple[Module, ...]:
     return tuple(found)
 
 
-def modules_of(*folders: str) -> list[Module]:
-    """Return the modules below ``folders`` (paths from the root)."""
-    return [m for m in modules() if m.name.startswith(tuple(f"{folder}/" for folder in folders))]
+def modules_of(*directories: str) -> list[Module]:
+    """Return the modules below ``directories`` (paths from the root)."""
+    return [
+        m
+        for m in modules()
+        if m.name.startswith(tuple(f"{directory}/" for directory in directories))
+    ]
 
 
 def texts() -> Iterator[tuple[str, str]]:
@@ -118,8 +122,8 @@ def offenders(found: list[str]) -> str:
     return "\n  " + "\n  ".join(found)
 
 
-def _walk(folder: Path) -> Iterator[Path]:
-    for path in folder.iterdir():
+def _walk(directory: Path) -> Iterator[Path]:
+    for path in directory.iterdir():
         if path.name in _NOT_OURS or path.suffix == ".pyc" or path.is_symlink():
             continue
         if path.is_dir():

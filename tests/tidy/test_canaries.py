@@ -15,15 +15,15 @@ from tests.tidy import (
 )
 
 
-def _plant(monkeypatch: pytest.MonkeyPatch, folder: str, code: str) -> None:
+def _plant(monkeypatch: pytest.MonkeyPatch, directory: str, code: str) -> None:
     module = project.Module(
-        project.ROOT / folder / "planted.py", ast.parse(code), len(code.splitlines())
+        project.ROOT / directory / "planted.py", ast.parse(code), len(code.splitlines())
     )
     # The rules' own tests check the other modules.
     for place in (test_assertions, test_forbidden_calls):
         monkeypatch.setattr(place, "modules", lambda: [module])
     for place in (test_forbidden_calls, test_waits):
-        monkeypatch.setattr(place, "modules_of", lambda _folder: [module])
+        monkeypatch.setattr(place, "modules_of", lambda _directory: [module])
 
 
 @pytest.mark.parametrize(

@@ -97,11 +97,11 @@ def test_every_environment_variable_is_documented() -> None:
     """docs/reference/commands.md has each environment variable that the product reads."""
     page = (ROOT / "docs" / "reference" / "commands.md").read_text()
     pattern = re.compile(r"\bORIEL_[A-Z_]+\b")
-    folders = ("app/", "client/", "pipeline/", "storage/", "demo/")
+    directories = ("app/", "client/", "pipeline/", "storage/", "demo/")
     unknown = [
         f"{name}: {variable}"
         for name, text in texts()
-        if name.endswith(".py") and name.startswith(folders)
+        if name.endswith(".py") and name.startswith(directories)
         for variable in sorted(set(pattern.findall(text)))
         if variable not in page
     ]

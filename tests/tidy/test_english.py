@@ -7,8 +7,9 @@ import pytest
 
 from tests.tidy.project import offenders
 from tools.english import texts
-from tools.english.__main__ import CEILINGS, lowered
+from tools.english.__main__ import CEILINGS, IDENTIFIER_CEILINGS, lowered
 from tools.english.counting import count, totals
+from tools.english.identifiers import identifier_totals, odd_identifiers
 
 
 def test_no_file_has_more_odd_words_than_its_ceiling() -> None:
@@ -20,6 +21,33 @@ def test_no_file_has_more_odd_words_than_its_ceiling() -> None:
         if total > ceilings.get(name, 0)
     ]
     assert not found, f"use the words of CONTRIBUTING.md, never raise a ceiling:{offenders(found)}"
+
+
+def test_no_module_has_more_odd_identifiers_than_its_ceiling() -> None:
+    """The identifiers that a module defines have no words of the old vocabulary."""
+    ceilings = orjson.loads(IDENTIFIER_CEILINGS.read_bytes())
+    found = [
+        f"{name}: {total} odd identifiers, the ceiling is {ceilings.get(name, 0)}"
+        for name, total in identifier_totals().items()
+        if total > ceilings.get(name, 0)
+    ]
+    assert not found, f"use the words of CONTRIBUTING.md, never raise a ceiling:{offenders(found)}"
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("def told(answer, directory): clocks = 1", ["answer", "clocks", "told"]),
+        ("class LetterPage: ...", []),
+        ("class LettersPage: self.asks = 1", ["LettersPage", "asks"]),
+        ("dead_letters = wall_clocks = DeadLetters = 1", []),
+        ("def test_what_a_reader_is_told(): print(folder)", []),
+        ("effective = understamped = tellers = 1", []),
+    ],
+)
+def test_odd_identifiers_are_found(source: str, found: list[str]) -> None:
+    """A banned word is a whole word of an identifier that the module defines."""
+    assert odd_identifiers(source) == found
 
 
 def test_a_ceiling_only_falls() -> None:

@@ -151,11 +151,11 @@ def test_houses_know_only_what_is_below_them(house: str) -> None:
     assert not found, f"move what is shared down into storage:{offenders(found)}"
 
 
-@pytest.mark.parametrize("folder", FLOORS)
-def test_imports_go_down_the_floors(folder: str) -> None:
+@pytest.mark.parametrize("directory", FLOORS)
+def test_imports_go_down_the_floors(directory: str) -> None:
     """Each package imports only packages of lower layers, so there is also no cycle."""
-    floor_of = {room: at for at, rooms in enumerate(FLOORS[folder]) for room in rooms.split()}
-    prefix = folder.replace("/", ".") + "."
+    floor_of = {room: at for at, rooms in enumerate(FLOORS[directory]) for room in rooms.split()}
+    prefix = directory.replace("/", ".") + "."
     found = []
     for one in _imports(*HOUSES):
         if not (one.importer.startswith(prefix) and one.imported.startswith(prefix)):
@@ -165,18 +165,18 @@ def test_imports_go_down_the_floors(folder: str) -> None:
         above, below = (name.removeprefix(prefix).split(".")[0] for name in one[:2])
         if above not in {below, "__init__"} and floor_of[above] >= floor_of[below]:
             found.append(f"{one.place}: {above} imports {below}")
-    assert not found, f"imports of {folder} go down its floors:{offenders(found)}"
+    assert not found, f"imports of {directory} go down its floors:{offenders(found)}"
 
 
-@pytest.mark.parametrize("folder", FLOORS)
-def test_every_room_has_a_floor(folder: str) -> None:
+@pytest.mark.parametrize("directory", FLOORS)
+def test_every_room_has_a_floor(directory: str) -> None:
     """The table of layers names all packages, and no others."""
     rooms = {
         path.name.removesuffix(".py")
-        for path in (ROOT / folder).iterdir()
+        for path in (ROOT / directory).iterdir()
         if path.suffix == ".py" or (path / "__init__.py").exists()
     }
-    assert {room for floor in FLOORS[folder] for room in floor.split()} == rooms - {"__init__"}
+    assert {room for floor in FLOORS[directory] for room in floor.split()} == rooms - {"__init__"}
 
 
 def test_modules_of_a_room_have_no_cycle() -> None:
@@ -315,12 +315,12 @@ def _dotted(module: Module) -> str:
 
 
 @cache
-def _imports(*folders: str) -> tuple[Import, ...]:
+def _imports(*directories: str) -> tuple[Import, ...]:
     """Return every import of the project, with names resolved to modules."""
-    return tuple(_found_imports(folders))
+    return tuple(_found_imports(directories))
 
 
-def _found_imports(folders: Sequence[str]) -> Iterator[Import]:
+def _found_imports(directories: Sequence[str]) -> Iterator[Import]:
     ours = modules_of(*HOUSES, "demo")
     inside = {_dotted(module) for module in ours}
     # A name in the public API of a package belongs to the package, also if a module has this name.
@@ -330,7 +330,7 @@ def _found_imports(folders: Sequence[str]) -> Iterator[Import]:
         if module.path.name == "__init__.py"
         for name in _listed(module)
     }
-    for module in modules_of(*folders):
+    for module in modules_of(*directories):
         importer = _dotted(module)
         if module.path.name == "__init__.py":
             importer += ".__init__"

@@ -38,10 +38,10 @@ _DEVELOPMENT = "requirements.lock"
 class House:
     """A copy of the script and its locks in a directory with a space, and a PATH of few tools."""
 
-    def __init__(self, folder: Path) -> None:
-        self.root = folder / "my project"
-        self.bin = folder / "bin"
-        self.notes = folder / "notes"
+    def __init__(self, directory: Path) -> None:
+        self.root = directory / "my project"
+        self.bin = directory / "bin"
+        self.notes = directory / "notes"
         for made in (self.root, self.bin):
             made.mkdir()
         shutil.copy(ROOT / "oriel", self.root)

@@ -170,12 +170,12 @@ class KafkaPeer:
 def running_peer(target: Path) -> Iterator[KafkaPeer]:
     """Yield the peer, compiled into ``target``, in a JVM with a state folder of its own."""
     command = ["java", *QUICK.split(), "-Xmx512m", "-cp", class_path(target), "oriel.Peer"]
-    with tempfile.TemporaryDirectory(prefix="kafka-peer-") as folder:
-        complaints = Path(folder) / "errors.txt"
+    with tempfile.TemporaryDirectory(prefix="kafka-peer-") as directory:
+        complaints = Path(directory) / "errors.txt"
         with (
             complaints.open("w") as errors,
             subprocess.Popen(
-                [*command, str(Path(folder) / "state")],
+                [*command, str(Path(directory) / "state")],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -198,11 +198,11 @@ def buffered(records: Iterable[Arrived], grace: int) -> list[Arrived]:
 
 
 def run_buffer(
-    case: Case, cuts: Sequence[Cut], folder: Path | None = None, *, model: Case | None = None
+    case: Case, cuts: Sequence[Cut], directory: Path | None = None, *, model: Case | None = None
 ) -> None:
     """After each batch what has gone on is what Kafka's buffer gave, in its order.
 
-    With ``folder`` the state is in files, and the engine sees only what it asks for.
+    With ``directory`` the state is in files, and the engine sees only what it asks for.
     """
     engine = GraceBufferEngine(LEFT_VALUES, CARRIED, grace_ms=case.grace)
     state, files, gone = engine.empty_state(), {0: list[str]()}, []
@@ -210,11 +210,11 @@ def run_buffer(
     for number, batch in enumerate(batches(case.sides, cuts)):
         records = to_table(engine.record_schema, batch.new[LEFT], "l", side=LEFT)
         clocks = clocks_of(case.sides[LEFT], batch.so_far[LEFT])
-        if folder is None:
+        if directory is None:
             result = engine.apply(state, records, Times.at(clocks))
             state = saved_and_loaded(result.state)
         else:
-            kept = OpenRecords.of_task(folder, files, (0, 1), engine.record_schema, marks=False)
+            kept = OpenRecords.of_task(directory, files, (0, 1), engine.record_schema, marks=False)
             concerned = engine.concerned(kept.records, kept.matched, records, (before, clocks))
             rows = np.flatnonzero(concerned)
             result = engine.apply(kept.state(rows), records, Times.at(clocks))
@@ -276,12 +276,12 @@ def test_engines_equal_the_models_on_random_logs_under_any_cut_and_restart(numbe
 def test_a_buffer_sees_only_what_leaves_with_a_batch(number: int, tmp_path: Path) -> None:
     """The state in files, of which records leave by the clocks."""
     for seed in range(number):
-        case, folder = random_case(seed), tmp_path / str(seed)
-        folder.mkdir()
-        run_buffer(case, cuts_of(case.sides, Random(seed)), folder)
+        case, directory = random_case(seed), tmp_path / str(seed)
+        directory.mkdir()
+        run_buffer(case, cuts_of(case.sides, Random(seed)), directory)
 
 
-def run_in_files(case: Case, cuts: Sequence[Cut], folder: Path) -> int:
+def run_in_files(case: Case, cuts: Sequence[Cut], directory: Path) -> int:
     """With the state in files, of which the engine sees the units that it asks for, all is alike.
 
     Returns how many rows of the state no batch looked at.
@@ -300,14 +300,14 @@ def run_in_files(case: Case, cuts: Sequence[Cut], folder: Path) -> int:
         records = pa.concat_tables(sides)
         clocks = clocks_of(case.sides[RIGHT], batch.so_far[RIGHT])
         expected = engine.apply(whole, records, Times.at(clocks))
-        state = KeyedState.of_task(folder, files, (0, 1), layout)
+        state = KeyedState.of_task(directory, files, (0, 1), layout)
         touched = engine.needed_state(state, records, Times(before, clocks))
         result = engine.apply(touched.rows, records, Times.at(clocks))
         assert result.results.equals(expected.results)
         assert (result.late, result.filtered) == (expected.late, expected.filtered)
         version = state.replaced(touched, result.state, f"{number}", sync=False)
         files, whole, before = {0: version.names}, expected.state, clocks
-        kept = KeyedState.of_task(folder, files, (0, 1), layout).all_rows()
+        kept = KeyedState.of_task(directory, files, (0, 1), layout).all_rows()
         assert _rows(kept) == _rows(whole)
         assert version.rows == len(whole)
         unseen += len(whole) - len(touched.rows)
@@ -324,10 +324,10 @@ def test_a_lookup_sees_only_the_versions_that_it_may_find(number: int, tmp_path:
     """The state in files: newest versions, and units of time of the others."""
     unseen = 0
     for seed in range(number):
-        case, folder = random_case(seed), tmp_path / str(seed)
-        folder.mkdir()
+        case, directory = random_case(seed), tmp_path / str(seed)
+        directory.mkdir()
         try:
-            unseen += run_in_files(case, cuts_of(case.sides, Random(seed)), folder)
+            unseen += run_in_files(case, cuts_of(case.sides, Random(seed)), directory)
         except AssertionError as error:
             pytest.fail(f"seed {seed}: {error}")
     assert unseen > 10 * number

@@ -6,8 +6,10 @@ import orjson
 
 from tools.english import texts
 from tools.english.counting import ROOT, count, totals
+from tools.english.identifiers import identifier_totals, odd_identifiers
 
 CEILINGS = ROOT / "tools" / "english" / "ceilings.json"
+IDENTIFIER_CEILINGS = CEILINGS.with_name("identifier_ceilings.json")
 
 
 def lowered(ceilings: dict[str, int], found: dict[str, int]) -> dict[str, int]:
@@ -21,10 +23,12 @@ def main(names: list[str]) -> int:
         for paragraph in texts.of_file(ROOT, name):
             if found := count(iter([paragraph])):
                 print(f"{name}: {dict(found)}\n    {paragraph}")
-    if not names:
-        ceilings = orjson.loads(CEILINGS.read_bytes())
-        content = orjson.dumps(lowered(ceilings, totals()), option=orjson.OPT_INDENT_2)
-        CEILINGS.write_bytes(content + b"\n")
+        if name.endswith(".py") and (odd := odd_identifiers((ROOT / name).read_text())):
+            print(f"{name}: {', '.join(odd)}")
+    found_in = {} if names else {CEILINGS: totals(), IDENTIFIER_CEILINGS: identifier_totals()}
+    for path, of_files in found_in.items():
+        ceilings = lowered(orjson.loads(path.read_bytes()), of_files)
+        path.write_bytes(orjson.dumps(ceilings, option=orjson.OPT_INDENT_2) + b"\n")
     return 0
 
 

@@ -65,8 +65,8 @@ def names() -> list[str]:
     return sorted(name for name in texts_of if not name.startswith(own))
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    for path in folder.iterdir():
+def _files(directory: Path) -> Iterator[Path]:
+    for path in directory.iterdir():
         # Links lead to files with names of their own. Tools write into hidden directories.
         if path.is_symlink() or path.name.startswith(".") or path.name in {"build", "dist"}:
             continue

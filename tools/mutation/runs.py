@@ -87,10 +87,10 @@ def run(
     Raises:
         BaselineFails: the tests fail without a mutant.
     """
-    with tempfile.TemporaryDirectory(prefix="oriel-mutants-") as folder:
+    with tempfile.TemporaryDirectory(prefix="oriel-mutants-") as directory:
         copies = _CONTEXT.SimpleQueue()
         for number in range(processes):
-            copy = Path(folder) / str(number)
+            copy = Path(directory) / str(number)
             shutil.copytree(root, copy, symlinks=True, ignore=_NOT_COPIED)
             copies.put(copy)
         worker = Worker(copies.get(), tests, 3600)

@@ -74,8 +74,8 @@ def _is_in_topology(state: Path) -> bool:
 
     The state of a store that was removed from the topology stays at an older batch.
     """
-    folder = state.parent
-    batches = [prepared_batches(folder / name)[-1:] for name in current_files().names(folder)]
+    directory = state.parent
+    batches = [prepared_batches(directory / name)[-1:] for name in current_files().names(directory)]
     newest = max((batch for found in batches for batch in found), default=-1)
     return prepared_batches(state)[-1] >= newest - 1
 
@@ -87,7 +87,7 @@ def _differences(
     if application is not None and definition.application != application:
         problem = f"the table belongs to application {definition.application}"
         problem += f", but the checkpoint belongs to {application}"
-        yield Finding(view.folder, problem, RESTORE)
+        yield Finding(view.directory, problem, RESTORE)
         return
     action = rebuild(definition.name)
     prepared_record, recorded = prepared.record, view.transactions.get(definition.application, -1)
@@ -99,7 +99,7 @@ def _differences(
     elif recorded not in {prepared_record.batch - 1, prepared_record.batch}:
         problem = f"the table is at batch {recorded}"
         problem += f", but the state in {state} is at batch {prepared_record.batch}"
-        yield Finding(view.folder, problem, action)
+        yield Finding(view.directory, problem, action)
     record = view.record
     if record is not None and record.batch == recorded == prepared_record.batch:
         for name in ("offsets", "counters"):
@@ -107,9 +107,9 @@ def _differences(
             if of_table != of_state:
                 problem = f"the {name} of batch {recorded} are {_text(of_table)} in the table"
                 problem += f", but {_text(of_state)} in the state in {state}"
-                yield Finding(view.folder, problem, action)
+                yield Finding(view.directory, problem, action)
     decision = state / f"{prepared_record.batch:012d}.json"
-    for place, one in ((decision, prepared_record), (view.folder, record)):
+    for place, one in ((decision, prepared_record), (view.directory, record)):
         if one is not None and not _is_balanced(one):
             counters = _text(one.counters)
             problem = f"the counters of batch {one.batch} do not add up to the input: {counters}"

@@ -61,11 +61,11 @@ class Site:
     _tables: dict[Path, TableView] = field(default_factory=dict)
     _topics: "dict[str, TopicLog | None]" = field(default_factory=dict)
 
-    def table(self, folder: Path) -> TableView:
+    def table(self, directory: Path) -> TableView:
         """Return a table as its log describes it. The result is cached until ``forget``."""
-        if folder not in self._tables:
-            self._tables[folder] = read_view(folder)
-        return self._tables[folder]
+        if directory not in self._tables:
+            self._tables[directory] = read_view(directory)
+        return self._tables[directory]
 
     def topic(self, name: str) -> "TopicLog | None":
         """Return a topic of Kafka, None if it is missing. The result is cached until ``forget``."""
@@ -106,9 +106,11 @@ class Site:
     @property
     def states(self) -> list[Path]:
         """The state directories of stores and sinks, of all generations."""
-        folders = [checkpoint / "state" for checkpoint in self.checkpoints]
+        directories = [checkpoint / "state" for checkpoint in self.checkpoints]
         return [
-            folder / name for folder in folders for name in sorted(current_files().names(folder))
+            directory / name
+            for directory in directories
+            for name in sorted(current_files().names(directory))
         ]
 
 

@@ -79,22 +79,22 @@ class CheckpointFiles(Check):
     def find(self, site: Site, subject: Path, _only: Collection[Path] | None) -> Iterator[Finding]:
         files = current_files()
         states = [subject / "state" / name for name in files.names(subject / "state")]
-        for folder in (subject, subject / "epochs", *states):
-            for name in sorted(files.names(folder)):
+        for directory in (subject, subject / "epochs", *states):
+            for name in sorted(files.names(directory)):
                 if not name.endswith(".json") or name.startswith(".") or name == STATUS_FILE:
                     continue
-                if folder.parent.name == "state" and _STATE_VERSION.fullmatch(name):
+                if directory.parent.name == "state" and _STATE_VERSION.fullmatch(name):
                     continue
                 try:
-                    content = files.read(folder / name)
+                    content = files.read(directory / name)
                     site.count(len(content))
-                    _parse(subject, folder, name, content)
+                    _parse(subject, directory, name, content)
                 except FileNotFoundError:
                     continue
                 except _JSON_ERRORS as error:
                     problem = f"the file is damaged ({first_line(error)})"
-                    yield Finding(folder / name, problem, RESTORE)
-        if files.is_folder(subject / "lock"):
+                    yield Finding(directory / name, problem, RESTORE)
+        if files.is_directory(subject / "lock"):
             yield Finding(subject / "lock", "the file is a directory", "Delete the directory")
         application = subject / "application.json"
         if states and not files.exists(application):
@@ -117,15 +117,15 @@ def _other_application(checkpoint: Path, states: Iterable[Path]) -> str | None:
     return f"the file is of application {own}, the states are of {', '.join(sorted(owners))}"
 
 
-def _parse(checkpoint: Path, folder: Path, name: str, content: bytes) -> None:
+def _parse(checkpoint: Path, directory: Path, name: str, content: bytes) -> None:
     """Read a JSON file of a checkpoint as the pipeline does."""
     fields = orjson.loads(_checked_content(content))
-    if folder == checkpoint and name == "application.json":
+    if directory == checkpoint and name == "application.json":
         str(fields["application"])
     elif name.startswith("published-"):
         CommitRecord(**fields)
     elif name == "sink.json":
-        SinkDefinition.recorded(checkpoint, store_of(folder))
+        SinkDefinition.recorded(checkpoint, store_of(directory))
 
 
 def _checked_content(content: bytes) -> bytes:
@@ -148,7 +148,7 @@ class States(Check):
         return site.states
 
     def find(self, site: Site, subject: Path, only: Collection[Path] | None) -> Iterator[Finding]:
-        if not current_files().is_folder(subject):
+        if not current_files().is_directory(subject):
             return
         versions = versions_of(subject)
         loaded: list[PreparedBatch] = []

@@ -55,7 +55,7 @@ class TableView:
     """The newest version of a table.
 
     Attributes:
-        folder: The directory of the table.
+        directory: The directory of the table.
         version: The number of the version, or -1 without entries.
         live: The data files of the version, by name.
         removed: The data files that only earlier versions have, if the log still has their entries.
@@ -67,7 +67,7 @@ class TableView:
         problems: Each damaged file of the log, its problem, and whether other files replace it.
     """
 
-    folder: Path
+    directory: Path
     version: int = -1
     live: dict[str, Expected] = field(default_factory=dict)
     removed: dict[str, Expected] = field(default_factory=dict)
@@ -125,15 +125,15 @@ class TableView:
 _INVALID_ENTRY = (StorageError, InvalidDefinition, KeyError, TypeError, ValueError, AttributeError)
 
 
-def read_view(folder: Path) -> TableView:
+def read_view(directory: Path) -> TableView:
     """Return a table as all entries of its log describe it, with the problems of the log."""
-    view = TableView(folder)
-    log, path = DeltaLog(folder), folder / LOG_DIRECTORY
+    view = TableView(directory)
+    log, path = DeltaLog(directory), directory / LOG_DIRECTORY
     versions = log.versions()
     checkpoints = _checkpoints(path)
     first = versions[0] if versions else max(checkpoints, default=0)
     if first > 0 and _start_at_checkpoint(view, checkpoints, first):
-        earlier = TableView(folder)
+        earlier = TableView(directory)
         for version in range(first, view.version + 1 if versions else first):
             _apply_entry(earlier, log, version, is_newest=version == versions[-1])
         view.add_removed(earlier)
@@ -151,7 +151,7 @@ def read_view(folder: Path) -> TableView:
 
 
 def _apply_entry(view: TableView, log: DeltaLog, version: int, *, is_newest: bool) -> None:
-    path = view.folder / LOG_DIRECTORY / entry_name(version)
+    path = view.directory / LOG_DIRECTORY / entry_name(version)
     try:
         content = current_files().read(path)
         entry = log.read(version)
@@ -211,19 +211,19 @@ def _start_at_checkpoint(view: TableView, checkpoints: dict[int, list[str]], fir
     for version in sorted(checkpoints):
         if version < first - 1:
             continue
-        started = TableView(view.folder)
+        started = TableView(view.directory)
         try:
-            verify_checkpoint(view.folder / LOG_DIRECTORY, version)
-            for actions in _actions(view.folder / LOG_DIRECTORY, checkpoints[version]):
+            verify_checkpoint(view.directory / LOG_DIRECTORY, version)
+            for actions in _actions(view.directory / LOG_DIRECTORY, checkpoints[version]):
                 started.apply(version, actions)
         except FileNotFoundError:
             continue
         except (*_INVALID_ENTRY, OSError, pa.ArrowException) as error:
-            path = view.folder / LOG_DIRECTORY / checkpoints[version][0]
+            path = view.directory / LOG_DIRECTORY / checkpoints[version][0]
             view.problems.append((path, _damaged_checkpoint(error), False))
             continue
         started.problems = view.problems
-        started.record = DeltaLog(view.folder).newest_record()
+        started.record = DeltaLog(view.directory).newest_record()
         vars(view).update(vars(started))
         return True
     return False
@@ -232,7 +232,7 @@ def _start_at_checkpoint(view: TableView, checkpoints: dict[int, list[str]], fir
 def _compare(view: TableView, log: Path, names: list[str]) -> None:
     """Compare a Delta checkpoint with the entries up to its version."""
     path = log / names[0]
-    found = TableView(view.folder)
+    found = TableView(view.directory)
     try:
         verify_checkpoint(log, view.version)
         for actions in _actions(log, names):

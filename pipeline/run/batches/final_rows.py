@@ -69,7 +69,7 @@ class FinalRows:
 
     def _records(self, source: StoreSource, prepared: PreparedBatch, first: int) -> pa.Table:
         tables = self._tables[source.store]
-        rows = rows_of_batch(tables.table_folder, tables.definition, prepared)
+        rows = rows_of_batch(tables.table_directory, tables.definition, prepared)
         return _as_records(rows, tables.definition, first)
 
     def _first_offset(self, source: StoreSource, batch: int) -> int:
@@ -146,7 +146,7 @@ def _definition(
 ) -> StoreDefinition | SinkDefinition | None:
     """Return the recorded definition of a store or a sink, None if it does not exist."""
     if is_sink_name(name):
-        return SinkDefinition.recorded(checkpoint.folder, name)
+        return SinkDefinition.recorded(checkpoint.directory, name)
     table = layout.table(name)
     return DeltaLog(table).snapshot().definition if has_table(table) else None
 

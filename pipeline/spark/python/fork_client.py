@@ -36,9 +36,9 @@ def main() -> int:
 
 def _forked(server: socket.socket, address: str, message: bytes) -> bool:
     try:
-        folder, path = short_address(address)
+        directory, path = short_address(address)
         server.connect(path)
-        os.close(folder)
+        os.close(directory)
         socket.send_fds(server, [message], [0, 1, 2])
         return server.recv(16) == FORKED
     except OSError:
@@ -50,8 +50,8 @@ def short_address(address: str) -> tuple[int, str]:
 
     The path is valid until the caller closes the descriptor, which is the first result.
     """
-    folder, name = os.path.split(address)
-    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    directory, name = os.path.split(address)
+    descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY)
     return descriptor, f"/proc/self/fd/{descriptor}/{name}"
 
 

@@ -49,22 +49,22 @@ _WITH_THREADS = "obstore"
 _lifelines: list[int] = []
 
 
-def start_fork_server(folder: Path) -> None:
-    """Start the server, for the command that ``local_python`` has written into ``folder``.
+def start_fork_server(directory: Path) -> None:
+    """Start the server, for the command that ``local_python`` has written into ``directory``.
 
     Only a process with one thread can fork safely. Call it before the first request to an object
     store. If the process has more threads, or the system has no descriptors of processes, the
     command starts Python as usual. A second call has no effect.
 
     Args:
-        folder: A directory of this user alone, because all who can use the socket can start
+        directory: A directory of this user alone, because all who can use the socket can start
             processes.
     """
     has_threads = threading.active_count() > 1 or _WITH_THREADS in sys.modules
     if _lifelines or has_threads or not _has_process_descriptors():
         return
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    descriptor, address = short_address(os.fspath(fork_address(folder)))
+    descriptor, address = short_address(os.fspath(fork_address(directory)))
     listening.bind(address)
     os.close(descriptor)
     listening.listen()

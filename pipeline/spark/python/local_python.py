@@ -21,18 +21,18 @@ exec {python} "$@"
 _CLIENT = Path(__file__).with_name("fork_client.py")
 
 
-def local_python(folder: Path) -> str:
-    """Write a command into ``folder`` that becomes this Python, and return its path.
+def local_python(directory: Path) -> str:
+    """Write a command into ``directory`` that becomes this Python, and return its path.
 
     Return the path of this Python itself if pyspark is not among its packages, or if commands in
-    ``folder`` cannot be executed.
+    ``directory`` cannot be executed.
     """
-    folders = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    folders.update(filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
-    if PathFinder.find_spec("pyspark", list(folders)) is None:
+    directories = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    directories.update(filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
+    if PathFinder.find_spec("pyspark", list(directories)) is None:
         return sys.executable
-    command = folder / "python"
-    words = {"python": sys.executable, "client": _CLIENT, "address": fork_address(folder)}
+    command = directory / "python"
+    words = {"python": sys.executable, "client": _CLIENT, "address": fork_address(directory)}
     quoted = {name: shlex.quote(str(word)) for name, word in words.items()}
     command.write_text(_SCRIPT.format(**quoted))
     command.chmod(0o700)
@@ -40,6 +40,6 @@ def local_python(folder: Path) -> str:
     return str(command) if os.access(command, os.X_OK) else sys.executable
 
 
-def fork_address(folder: Path) -> Path:
-    """Return the address of the fork server, a socket in ``folder``."""
-    return folder / "fork.socket"
+def fork_address(directory: Path) -> Path:
+    """Return the address of the fork server, a socket in ``directory``."""
+    return directory / "fork.socket"

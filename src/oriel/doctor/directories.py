@@ -35,10 +35,10 @@ class Rights(Check):
                 action = f"Create it, and change its owner: chown {os.geteuid()} {data}"
                 yield problem(f"{data} does not exist, and {user} cannot create it", action)
             return
-        for folder in (data, *_below(data, _LEVELS)):
-            if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-                owner = folder.stat().st_uid
-                found = f"{folder} belongs to user {owner}, and {user} cannot write into it"
+        for directory in (data, *_below(data, _LEVELS)):
+            if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
+                owner = directory.stat().st_uid
+                found = f"{directory} belongs to user {owner}, and {user} cannot write into it"
                 yield problem(
                     found,
                     f"Run Oriel as its owner, or change the owner: chown -R {os.geteuid()} {data}",
@@ -55,10 +55,12 @@ class Rights(Check):
             yield ok(f"{user} can read and write {data}")
 
 
-def _below(folder: Path, levels: int) -> Iterator[Path]:
+def _below(directory: Path, levels: int) -> Iterator[Path]:
     """Yield the directories below one, down to a level."""
     try:
-        children = sorted(one for one in folder.iterdir() if one.is_dir() and not one.is_symlink())
+        children = sorted(
+            one for one in directory.iterdir() if one.is_dir() and not one.is_symlink()
+        )
     except OSError:
         # The parent is reported.
         return
@@ -78,15 +80,15 @@ class Disk(Check):
         for named in (subject.data, subject.index):
             if named is None or _is_remote(named):
                 continue
-            folder = next(one for one in (named, *named.absolute().parents) if one.exists())
-            device = folder.stat().st_dev
+            directory = next(one for one in (named, *named.absolute().parents) if one.exists())
+            device = directory.stat().st_dev
             if device not in seen:
                 seen.add(device)
-                yield _space(named, folder)
+                yield _space(named, directory)
 
 
-def _space(named: Path, folder: Path) -> Result:
-    usage, system = shutil.disk_usage(folder), os.statvfs(folder)
+def _space(named: Path, directory: Path) -> Result:
+    usage, system = shutil.disk_usage(directory), os.statvfs(directory)
     found = f"{usage.free / 1e9:,.1f} of {usage.total / 1e9:,.1f} GB are free for {named}"
     action = "Free space on its file system, or shorten retention (`oriel run --log-retention`)"
     if usage.free < _LEAST_BYTES:

@@ -49,18 +49,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="name of the directory, which the command creates in the current directory",
     )
     name = parser.parse_args(arguments).name
-    folder = Path(name)
-    if folder.exists():
+    directory = Path(name)
+    if directory.exists():
         sys.stderr.write(f"oriel new: {name} already exists. Choose another name\n")
         return 1
     for path, text in _filled(name):
-        target = folder / path
+        target = directory / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
-    command, test = _commands(folder.resolve())
+    command, test = _commands(directory.resolve())
     sys.stdout.write(
         _NEXT.format(
-            name=name, folder=folder, test=test, oriel=command, readme=folder / "README.md"
+            name=name, directory=directory, test=test, oriel=command, readme=directory / "README.md"
         )
     )
     return 0
@@ -81,21 +81,21 @@ def _filled(name: str) -> Iterator[tuple[PurePosixPath, str]]:
 
 
 def _templates(
-    folder: Traversable, path: PurePosixPath
+    directory: Traversable, path: PurePosixPath
 ) -> Iterator[tuple[PurePosixPath, Traversable]]:
-    for entry in folder.iterdir():
+    for entry in directory.iterdir():
         if entry.is_dir():
             yield from _templates(entry, path / entry.name)
         elif entry.name.endswith(_SUFFIX):
             yield path / entry.name.removesuffix(_SUFFIX), entry
 
 
-def _commands(folder: Path) -> tuple[str, str]:
+def _commands(directory: Path) -> tuple[str, str]:
     """Return the commands that call this ``oriel`` and that run the project's test."""
     checkout = Path(oriel.__file__).resolve().parents[2]
     script = checkout / "oriel"
     if (checkout / "pyproject.toml").is_file() and script.is_file():
         # The script runs tests with the packages of the clone, in the directory of the clone.
         called = quote(str(script))
-        return called, f"{called} test {quote(str(folder))}"
+        return called, f"{called} test {quote(str(directory))}"
     return "oriel", "python -m pytest"

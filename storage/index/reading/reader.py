@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from functools import cache
 from operator import attrgetter
 
+from oriel.storage.index.directory import IndexDirectory, PointerIdentity
+
 from oriel.storage.definition import StoreKind
 from oriel.storage.errors import StoreNotReady
-from oriel.storage.index.folder import IndexDirectory, PointerIdentity
 from oriel.storage.index.generation import OpenGeneration, not_usable
 from oriel.storage.index.reading.sessions import SessionSnapshot
 from oriel.storage.index.reading.snapshot import IndexSnapshot, KeyValueSnapshot
@@ -41,9 +42,9 @@ class IndexReader:
     one thread only: the API reads on its event loop.
     """
 
-    def __init__(self, folder: IndexDirectory) -> None:
-        """Read the index in ``folder``. Nothing is opened before the first snapshot."""
-        self.folder = folder
+    def __init__(self, directory: IndexDirectory) -> None:
+        """Read the index in ``directory``. Nothing is opened before the first snapshot."""
+        self.directory = directory
         self._generation: OpenGeneration | None = None
         self._pointer: PointerIdentity | None = None
         self._pointer_seen_at = 0.0
@@ -63,10 +64,10 @@ class IndexReader:
                 # The process has no descriptors or no permission, or a device fails. Then the open
                 # generation is used.
                 if self._generation is None:
-                    raise not_usable(error, self.folder.path / "CURRENT") from error
+                    raise not_usable(error, self.directory.path / "CURRENT") from error
             self._pointer_seen_at = now
         if self._generation is None:
-            name = self.folder.path.name
+            name = self.directory.path.name
             message = f"the index of store {name!r} is being built. Send the request again"
             raise StoreNotReady(message)
         return _begin(self._generation)
@@ -78,7 +79,7 @@ class IndexReader:
     def exists(self) -> bool:
         """Return True if an index was built, damaged or not. It opens nothing."""
         try:
-            return self.folder.pointer_identity() is not None
+            return self.directory.pointer_identity() is not None
         except OSError:
             return self._generation is not None
 
@@ -93,13 +94,13 @@ class IndexReader:
         self._pointer_seen_at = 0.0
 
     def _follow_pointer(self) -> None:
-        identity = self.folder.pointer_identity()
+        identity = self.directory.pointer_identity()
         # If the index is deleted, the mapped generation is used until a new one exists. The
         # identity of the pointer is read before its content. If the pointer changes in between, the
         # new generation is opened under the old identity, and the next read finds the new identity.
         if identity is None or identity == self._pointer:
             return
-        current = self.folder.current()
+        current = self.directory.current()
         if current is None:
             return
         self.close()

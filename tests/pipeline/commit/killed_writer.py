@@ -23,14 +23,14 @@ def _kill(delay_ms: int) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _main(folder: Path, delay_ms: int) -> None:
+def _main(directory: Path, delay_ms: int) -> None:
     maintenance._BATCHES_BETWEEN_CHECKS = 1
     # The module imports this constant from another module and does not export it.
     vars(cleanup)["CHECKPOINT_INTERVAL"] = 3
     if delay_ms >= 0:
         threading.Thread(target=_kill, args=(delay_ms,), daemon=True).start()
-    tables = folder / "data" / "tables"
-    with Writer(folder) as writer:
+    tables = directory / "data" / "tables"
+    with Writer(directory) as writer:
         kept = Maintenance(
             {name: TableMaintenance(tables / name, SETTINGS) for name in writer.stores},
             TableMaintenance(tables / "_dead_letters", SETTINGS),

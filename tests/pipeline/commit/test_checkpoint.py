@@ -45,13 +45,13 @@ def test_a_prepared_batch_comes_back_as_it_was(tmp_path: Path) -> None:
 def test_the_state_of_joins_belongs_to_a_version(tmp_path: Path) -> None:
     """A join's segments are loaded by join and task, and are kept as long as the version is."""
     versions = StateVersions(tmp_path / "s", sync=False)
-    names = [write_segment(versions.folder, RECORDS, "x", sync=False) for _ in range(3)]
+    names = [write_segment(versions.directory, RECORDS, "x", sync=False) for _ in range(3)]
     joined = replace(prepared(3, names[0]), join_segments={1: {0: [names[1]], 1: []}})
     versions.decide(3, joined, [])
     assert versions.load(3) == joined
     assert joined.state_files == {names[0], names[1]}
     versions.remove_before(2, [joined])
-    assert {path.name for path in versions.folder.glob("*.arrow")} == {names[0], names[1]}
+    assert {path.name for path in versions.directory.glob("*.arrow")} == {names[0], names[1]}
 
 
 def test_a_damaged_version_is_an_error(tmp_path: Path) -> None:
@@ -69,21 +69,21 @@ def test_what_no_replay_needs_is_removed(tmp_path: Path) -> None:
     versions = StateVersions(tmp_path / "s", sync=False)
     for batch in (1, 2, 3):
         versions.decide(batch, prepared(batch), [])
-    names = [write_segment(versions.folder, RECORDS, "x", sync=False) for _ in range(3)]
+    names = [write_segment(versions.directory, RECORDS, "x", sync=False) for _ in range(3)]
     versions.remove_before(2, [prepared(2, names[0]), prepared(3, names[0], names[1])])
-    left = {path.name for path in versions.folder.iterdir()}
+    left = {path.name for path in versions.directory.iterdir()}
     assert left == {"000000000002.json", "000000000003.json", names[0], names[1]}
 
 
 def test_a_batch_removes_what_the_one_before_left(tmp_path: Path) -> None:
     """The directory is listed once, and each batch removes files that no replay needs."""
     versions = StateVersions(tmp_path / "s", sync=False)
-    (versions.folder / "notes.txt").touch()
-    left = write_segment(versions.folder, RECORDS, "killed", sync=False)
+    (versions.directory / "notes.txt").touch()
+    left = write_segment(versions.directory, RECORDS, "killed", sync=False)
     before: PreparedBatch | None = None
     with use_files(CountingFiles()) as files:
         for batch in range(4):
-            name = write_segment(versions.folder, RECORDS, "x", sync=False)
+            name = write_segment(versions.directory, RECORDS, "x", sync=False)
             made = prepared(batch, name)
             versions.decide(batch, made, [])
             versions.remove_before(batch - 1, [made] if before is None else [before, made])
@@ -92,7 +92,7 @@ def test_a_batch_removes_what_the_one_before_left(tmp_path: Path) -> None:
     assert files.counts["names"] == 1
     assert before is not None
     assert last is not None
-    there = {entry.name for entry in os.scandir(versions.folder)}
+    there = {entry.name for entry in os.scandir(versions.directory)}
     assert left not in there
     assert there == {
         "notes.txt", "000000000002.json", "000000000003.json",
@@ -107,7 +107,7 @@ def test_a_batch_is_decided_when_its_files_can_be_found(
     table = tmp_path / "table"
     table.mkdir()
     versions = StateVersions(tmp_path / "s", sync=True)
-    path = versions.folder / "000000000003.json"
+    path = versions.directory / "000000000003.json"
     effects: list[tuple[str, bool]] = []
     fsync = os.fsync
 
@@ -134,13 +134,13 @@ def test_a_version_of_a_killed_process_is_on_disk_before_it_is_used(
 
     monkeypatch.setattr(os, "fsync", noted)
     versions = StateVersions(tmp_path / "s", sync=True)
-    assert synced[-1] == versions.folder.stat().st_ino
+    assert synced[-1] == versions.directory.stat().st_ino
     # The name of the directory is also synced, before anything is in it.
     assert tmp_path.stat().st_ino in synced
 
 
 @contextmanager
-def held_by_another(folder: Path) -> "Iterator[subprocess.Popen[bytes]]":
+def held_by_another(directory: Path) -> "Iterator[subprocess.Popen[bytes]]":
     """Run another process that holds a checkpoint until its input ends."""
     code = (
         "import sys; from pathlib import Path; "
@@ -148,7 +148,7 @@ def held_by_another(folder: Path) -> "Iterator[subprocess.Popen[bytes]]":
         "held = Checkpoint(Path(sys.argv[1]), sync=False); "
         "print('open', flush=True); sys.stdin.read()"
     )
-    command = [sys.executable, "-c", code, str(folder)]
+    command = [sys.executable, "-c", code, str(directory)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"open\n"
@@ -229,9 +229,9 @@ def test_state_that_cannot_be_trusted_is_refused(tmp_path: Path) -> None:
     """A missing, torn or foreign segment is an error that names the file and the solutions."""
     name = write_segment(tmp_path, RECORDS, "x", sync=False)
     path = tmp_path / name
-    for folder, store in (("s@3", "s"), ("to(t)", r"'to\(t\)'")):
+    for directory, store in (("s@3", "s"), ("to(t)", r"'to\(t\)'")):
         with pytest.raises(CheckpointError, match=f"cannot be read.*with `oriel rebuild {store}`"):
-            read_segment(tmp_path / folder, "missing.arrow", RECORDS.schema)
+            read_segment(tmp_path / directory, "missing.arrow", RECORDS.schema)
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(CheckpointError, match="is not what the pipeline wrote"):
         read_segment(tmp_path, name, RECORDS.schema)

@@ -44,9 +44,9 @@ def _decide_with_clock(checkpoint: Path) -> None:
 
 
 def _sink(checkpoint: Path) -> None:
-    folder = checkpoint / "state" / SINK.name
-    folder.mkdir(parents=True)
-    SINK.write(folder, sync=False)
+    directory = checkpoint / "state" / SINK.name
+    directory.mkdir(parents=True)
+    SINK.write(directory, sync=False)
 
 
 def _log(checkpoint: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_damaged_file_is_named_or_reads_the_same(name: str, tmp_path: Path, nu
 
 
 @pytest.mark.parametrize(
-    ("folder", "application", "batch", "told"),
+    ("directory", "application", "batch", "told"),
     [
         ("other", ID, 3, "it belongs to store 's' of application"),
         ("s", "another", 3, f"it belongs to store 's' of application {ID}"),
@@ -120,18 +120,18 @@ def test_a_damaged_file_is_named_or_reads_the_same(name: str, tmp_path: Path, nu
     ],
 )
 def test_a_version_of_another_owner_is_named(
-    tmp_path: Path, folder: str, application: str, batch: int, told: str
+    tmp_path: Path, directory: str, application: str, batch: int, told: str
 ) -> None:
     """The error names the store, the application or the batch of the file."""
     _decide(tmp_path)
-    target = tmp_path / "copied" / folder
+    target = tmp_path / "copied" / directory
     target.mkdir(parents=True)
     shutil.copy(tmp_path / "state/s/000000000003.json", target / f"{batch:012d}.json")
     versions = StateVersions(target, sync=False, application=application)
     with pytest.raises(CheckpointError, match=told) as raised:
         versions.load(batch)
     assert str(target / f"{batch:012d}.json") in str(raised.value)
-    assert f"`oriel rebuild {folder}`" in str(raised.value)
+    assert f"`oriel rebuild {directory}`" in str(raised.value)
 
 
 def test_a_version_without_owner_and_digest_is_read(tmp_path: Path) -> None:

@@ -19,10 +19,10 @@ LIMITS = Limits(small_files=4)
 
 def dead_letters(data: Path) -> TableMaintenance:
     """Return maintenance of an empty table of dead letters."""
-    folder = data / "tables" / "_dead_letters"
+    directory = data / "tables" / "_dead_letters"
     schema = pa.schema([pa.field("topic", pa.string(), nullable=False)])
-    open_table(folder, schema, {}, sync=False)
-    return TableMaintenance(folder, MaintenanceSettings(sync=False, limits=LIMITS))
+    open_table(directory, schema, {}, sync=False)
+    return TableMaintenance(directory, MaintenanceSettings(sync=False, limits=LIMITS))
 
 
 def maintained(

@@ -20,8 +20,8 @@ def test_where_sources_began_is_known_to_the_next_start(
     object_store: ObjectStore, tmp_path: Path
 ) -> None:
     """A later start, also on another machine, begins a topic where the first start began it."""
-    folder = object_store.data("first-offsets")
-    first = Checkpoint(folder, sync=True, scratch=tmp_path / "first")
+    directory = object_store.data("first-offsets")
+    first = Checkpoint(directory, sync=True, scratch=tmp_path / "first")
     first.prepare_spark(["events"], None)
     first.note_first_offsets()
     (first.spark / "sources" / "0").mkdir(parents=True)
@@ -29,11 +29,11 @@ def test_where_sources_began_is_known_to_the_next_start(
     first.note_first_offsets()
     (first.spark / "sources" / "0" / "0").write_bytes(_FIRST)
     first.note_first_offsets()
-    second = Checkpoint(folder, sync=True, scratch=tmp_path / "second")
+    second = Checkpoint(directory, sync=True, scratch=tmp_path / "second")
     second.prepare_spark(["events"], None)
     assert (second.spark / "sources" / "0" / "0").read_bytes() == _FIRST
     assert second.application == first.application
-    decided = Checkpoint(folder, sync=True, scratch=tmp_path / "third")
+    decided = Checkpoint(directory, sync=True, scratch=tmp_path / "third")
     ends = {"events": {"0": 20}}
     decided.prepare_spark(["events"], RecoveryPoint(0, {}, ends, is_done=True))
     assert decided.end_offsets(0) == ends
@@ -44,13 +44,13 @@ def test_a_damaged_note_of_where_sources_began_is_an_error(
     object_store: ObjectStore, tmp_path: Path
 ) -> None:
     """Any flipped bit in the first offsets is an error. Files of old versions have no digest."""
-    folder, files = object_store.data("damaged-offsets"), current_files()
-    first = Checkpoint(folder, sync=True, scratch=tmp_path / "first")
+    directory, files = object_store.data("damaged-offsets"), current_files()
+    first = Checkpoint(directory, sync=True, scratch=tmp_path / "first")
     first.prepare_spark(["events"], None)
     (first.spark / "sources" / "0").mkdir(parents=True)
     (first.spark / "sources" / "0" / "0").write_bytes(_FIRST)
     first.note_first_offsets()
-    note = folder / "first-offsets/sources/0/0"
+    note = directory / "first-offsets/sources/0/0"
     content = files.read(note)
     for bit in range(8 * len(content)):
         at, flip = bit // 8, 1 << bit % 8
@@ -58,19 +58,19 @@ def test_a_damaged_note_of_where_sources_began_is_an_error(
             note, content[:at] + bytes([content[at] ^ flip]) + content[at + 1 :], sync=False
         )
         with pytest.raises(CheckpointError, match=r"first-offsets/.*is damaged.*Delete the file"):
-            copy_first_offsets(tmp_path / "damaged", folder / "first-offsets")
+            copy_first_offsets(tmp_path / "damaged", directory / "first-offsets")
     files.replace(note, _FIRST, sync=False)
-    copy_first_offsets(tmp_path / "earlier", folder / "first-offsets")
+    copy_first_offsets(tmp_path / "earlier", directory / "first-offsets")
     assert (tmp_path / "earlier" / "sources/0/0").read_bytes() == _FIRST
 
 
 def test_the_later_start_fences_the_earlier_off(object_store: ObjectStore, tmp_path: Path) -> None:
     """Only the epoch fences the earlier process. No lock file exists."""
-    folder = object_store.data("epochs")
-    first = Checkpoint(folder, sync=True, scratch=tmp_path)
+    directory = object_store.data("epochs")
+    first = Checkpoint(directory, sync=True, scratch=tmp_path)
     first.check_epoch()
-    with Checkpoint(folder, sync=True, scratch=tmp_path) as second:
+    with Checkpoint(directory, sync=True, scratch=tmp_path) as second:
         second.check_epoch()
         with pytest.raises(Fenced, match=r"took over this pipeline at .*\(epoch 2\)"):
             first.check_epoch()
-    assert "lock" not in current_files().names(folder)
+    assert "lock" not in current_files().names(directory)

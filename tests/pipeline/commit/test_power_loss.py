@@ -37,20 +37,20 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Tables:
 @pytest.fixture(scope="module")
 def interrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
     """Return runs that ended after a batch (False), and between the commits of a batch (True)."""
-    folders = {}
+    directories = {}
     for during in (False, True):
-        folder = folders[during] = tmp_path_factory.mktemp("interrupted")
-        write_log(folder, BATCHES)
-        run(folder, BEFORE)
+        directory = directories[during] = tmp_path_factory.mktemp("interrupted")
+        write_log(directory, BATCHES)
+        run(directory, BEFORE)
         if during:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(StoreTables, "commit_dead_letters", _cut_off)
                 with pytest.raises(KeyboardInterrupt):
-                    run(folder, 1)
+                    run(directory, 1)
         # A further start creates Spark's directory with the newest entries.
-        Writer(folder).close()
-        add_checkpoint(folder / "data" / "tables" / "first", 1)
-    return folders
+        Writer(directory).close()
+        add_checkpoint(directory / "data" / "tables" / "first", 1)
+    return directories
 
 
 def tear(path: Path, torn: Torn) -> None:
@@ -161,14 +161,14 @@ def test_power_is_lost_at_any_operation(tmp_path: Path, expected: Tables, every:
     assert isinstance(counting, CountingFiles)
     lost = 0
     for stop in range(0, len(counting.operations), every):
-        folder = tmp_path / f"at-{stop}"
-        write_log(folder, BATCHES)
+        directory = tmp_path / f"at-{stop}"
+        write_log(directory, BATCHES)
         disk = PowerLost(stop)
         with use_files(disk), pytest.raises(KeyboardInterrupt):
-            run(folder)
+            run(directory)
         lost += len(disk.lose_power())
-        run(folder)
-        assert tables_of(folder) == expected, f"power lost at operation {stop}"
+        run(directory)
+        assert tables_of(directory) == expected, f"power lost at operation {stop}"
     assert lost
 
 

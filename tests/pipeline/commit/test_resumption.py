@@ -10,17 +10,17 @@ from oriel.pipeline.commit.resumption import RecoveryPoint
 ENDS = {"a": {"0": 12, "1": 0}, "b": {}}
 
 
-def prepared(folder: Path, resumption: RecoveryPoint | None) -> Path:
+def prepared(directory: Path, resumption: RecoveryPoint | None) -> Path:
     """Return Spark's directory after a start has prepared it."""
-    with Checkpoint(folder, sync=False) as checkpoint:
+    with Checkpoint(directory, sync=False) as checkpoint:
         checkpoint.prepare_spark(["a", "b", "new"], resumption)
         return checkpoint.spark
 
 
-def names(folder: Path) -> list[str]:
+def names(directory: Path) -> list[str]:
     """Return the paths of all files below a directory."""
     return sorted(
-        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
+        path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()
     )
 
 

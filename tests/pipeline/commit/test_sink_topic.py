@@ -30,29 +30,29 @@ def prepared(batch: int, changed: int = 1) -> PreparedBatch:
 class Opened:
     """A checkpoint with one topic, opened several times."""
 
-    def __init__(self, folder: Path) -> None:
-        self.layout = DataLayout(folder)
+    def __init__(self, directory: Path) -> None:
+        self.layout = DataLayout(directory)
         self.published: Published = []
 
     @property
-    def folder(self) -> Path:
+    def directory(self) -> Path:
         """Return the directory of the checkpoint."""
         return self.layout.checkpoint("app")
 
     def topic(self, definition: SinkDefinition | None = None) -> SinkTopic:
         """Open the topic, and remember the batches that it publishes."""
 
-        def publish(folder: Path, batch: PreparedBatch) -> None:
-            self.published.append((folder, batch.record.batch))
+        def publish(directory: Path, batch: PreparedBatch) -> None:
+            self.published.append((directory, batch.record.batch))
 
-        with Checkpoint(self.folder, sync=False) as checkpoint:
+        with Checkpoint(self.directory, sync=False) as checkpoint:
             return SinkTopic(
                 self.layout, checkpoint, definition or defined(), publish, sync=False
             )  # fmt: skip
 
     def decide(self, batch: int) -> None:
         """Save a batch as prepared."""
-        with Checkpoint(self.folder, sync=False) as checkpoint:
+        with Checkpoint(self.directory, sync=False) as checkpoint:
             checkpoint.versions("to(out)").decide(batch, prepared(batch), [])
 
 
@@ -68,8 +68,8 @@ def test_a_batch_is_published_and_noted(opened: Opened) -> None:
     for batch, changed in ((0, 3), (1, 0), (2, 1)):
         topic.commit(prepared(batch, changed), batch)
         assert topic.recorded_batch() == batch
-    assert opened.published == [(topic.table_folder, 0), (topic.table_folder, 2)]
-    names = sorted(path.name for path in topic.table_folder.iterdir())
+    assert opened.published == [(topic.table_directory, 0), (topic.table_directory, 2)]
+    names = sorted(path.name for path in topic.table_directory.iterdir())
     assert names == ["published-000000000002.json", "sink.json"]
     again = opened.topic()
     assert (again.recorded_batch(), again.newest_record()) == (2, prepared(2).record)
@@ -93,9 +93,9 @@ def test_a_note_that_comes_late_does_no_harm(opened: Opened) -> None:
     for batch in range(4):
         topic.commit(prepared(batch), batch)
     for batch in (1, 3):
-        mark_published(topic.table_folder, prepared(batch), sync=False)
+        mark_published(topic.table_directory, prepared(batch), sync=False)
     assert opened.topic().recorded_batch() == 3
-    notes = [path.name for path in topic.table_folder.glob("published-*")]
+    notes = [path.name for path in topic.table_directory.glob("published-*")]
     assert notes == ["published-000000000003.json"]
 
 
@@ -112,20 +112,20 @@ def test_other_steps_are_refused(opened: Opened) -> None:
 def test_the_last_generation_with_a_definition_counts(opened: Opened) -> None:
     """A directory that a killed rebuild left has no definition and is ignored."""
     opened.topic()
-    state = opened.folder / "state"
+    state = opened.directory / "state"
     for name in ("to(out)@3", "to(out)@4"):
         (state / name).mkdir()
-    later = SinkDefinition.recorded(opened.folder, "to(out)")
+    later = SinkDefinition.recorded(opened.directory, "to(out)")
     assert later is not None
     assert later.state_name == "to(out)"
     replace(later, generation=3).write(state / "to(out)@3", sync=False)
-    assert opened.topic().table_folder == state / "to(out)@3"
+    assert opened.topic().table_directory == state / "to(out)@3"
 
 
 def test_a_damaged_definition_is_told(opened: Opened) -> None:
     """A damaged definition is an error that names the file."""
     topic = opened.topic()
-    (topic.table_folder / "sink.json").write_text("{")
+    (topic.table_directory / "sink.json").write_text("{")
     with pytest.raises(CheckpointError, match=r"sink\.json is damaged .* backup"):
         opened.topic()
 
@@ -134,7 +134,7 @@ def test_a_damaged_note_is_told(opened: Opened) -> None:
     """A damaged note is an error that names the file, because the note has the position."""
     topic = opened.topic()
     topic.commit(prepared(0), 0)
-    (note,) = topic.table_folder.glob("published-*")
+    (note,) = topic.table_directory.glob("published-*")
     whole = note.read_bytes()
     note.write_bytes(whole.replace(b'"batch":0', b'"batch":1'))
     with pytest.raises(CheckpointError, match=rf"{note.name} is damaged .* backup"):

@@ -33,10 +33,10 @@ def checkpoint(tmp_path: Path) -> Iterator[Checkpoint]:
         yield made
 
 
-def computed(folder: Path) -> PreparedBatch:
+def computed(directory: Path) -> PreparedBatch:
     """Return the result of a rebuild: a prepared batch with one state file."""
-    folder.mkdir()
-    (folder / "0.arrow").write_bytes(b"state")
+    directory.mkdir()
+    (directory / "0.arrow").write_bytes(b"state")
     record = CommitRecord(batch=2, offsets={"events": {"0": 9}}, stream_time_ms={}, close_ms=0)
     return PreparedBatch(record, {0: ["0.arrow"]}, {}, [], [], changed=0, open_records=1)
 
@@ -74,10 +74,10 @@ def test_what_a_killed_rebuild_left_is_no_part_of_the_next(
     tmp_path: Path, checkpoint: Checkpoint
 ) -> None:
     """The next generation starts empty."""
-    left = checkpoint.versions("s@1").folder / "000000000001.json"
+    left = checkpoint.versions("s@1").directory / "000000000001.json"
     left.write_bytes(b"{}")
     replacement = Replacement(DataLayout(tmp_path), checkpoint, DEFINITION, SCHEMA, sync=False)
-    assert not list(replacement.versions.folder.iterdir())
+    assert not list(replacement.versions.directory.iterdir())
 
 
 def test_earlier_generations_go_later_ones_stay(tmp_path: Path, checkpoint: Checkpoint) -> None:
@@ -85,9 +85,9 @@ def test_earlier_generations_go_later_ones_stay(tmp_path: Path, checkpoint: Chec
     layout = DataLayout(tmp_path)
     layout.rebuild("s").mkdir(parents=True)
     names = ["s", "s@1", "s@2", "s@3", "other", "other@1"]
-    folders = {name: checkpoint.versions(name).folder for name in names}
+    directories = {name: checkpoint.versions(name).directory for name in names}
     remove_old_generations(layout, checkpoint, replace(DEFINITION, generation=2))
-    assert [name for name, path in folders.items() if path.is_dir()] == names[2:]
+    assert [name for name, path in directories.items() if path.is_dir()] == names[2:]
     assert not layout.rebuild("s").exists()
     assert removed_stores(checkpoint, ["s"]) == ["other"]
 
@@ -97,14 +97,16 @@ def test_dead_letters_that_are_there_are_not_added_again(
 ) -> None:
     """A dead letter is added once per position, store and reason, also if it has no store."""
 
-    def letters(folder: Path, *places: tuple[int, str | None]) -> None:
-        table = open_table(folder, DEAD_LETTER_SCHEMA, {}, sync=False)
+    def letters(directory: Path, *places: tuple[int, str | None]) -> None:
+        table = open_table(directory, DEAD_LETTER_SCHEMA, {}, sync=False)
         rows = [
             {"topic": "t", "partition": 0, "offset": offset, "store": store, "reason": "r",
              "detail": "", "raw": b"", "revision": 1}
             for offset, store in places
         ]  # fmt: skip
-        file = write_file(folder, pa.Table.from_pylist(rows, DEAD_LETTER_SCHEMA), "d", sync=False)
+        file = write_file(
+            directory, pa.Table.from_pylist(rows, DEAD_LETTER_SCHEMA), "d", sync=False
+        )
         table.commit([file], "app", 0, {})
 
     layout = DataLayout(tmp_path)

@@ -41,9 +41,9 @@ def two_stores() -> Topology:
     return builder.build()
 
 
-def write_log(folder: Path, batches: int) -> None:
+def write_log(directory: Path, batches: int) -> None:
     """Write an event log of `batches` batches with three keys, in which windows close."""
-    topic = folder / "log" / "t"
+    topic = directory / "log" / "t"
     topic.mkdir(parents=True)
     with (topic / "0.jsonl").open("wb") as file:
         for batch in range(batches):
@@ -59,7 +59,7 @@ class Writer:
 
     def __init__(
         self,
-        folder: Path,
+        directory: Path,
         *,
         sync: bool = True,
         tasks: int = 2,
@@ -72,7 +72,7 @@ class Writer:
             data: A data directory other than the one in `folder`.
             scratch: The directory of Spark's log if `data` is in a bucket.
         """
-        self.data = data or folder / "data"
+        self.data = data or directory / "data"
         layout = DataLayout(self.data)
         lock = layout.checkpoint("app") / "lock"
         # On a file system without locks, each process would lock a file of its own.
@@ -82,14 +82,14 @@ class Writer:
         )
         self.stores: dict[str, StoreBatches] = {}
         try:
-            self._open(folder, layout, sync=sync, tasks=tasks)
+            self._open(directory, layout, sync=sync, tasks=tasks)
         except BaseException:
             self.close()
             raise
 
-    def _open(self, folder: Path, layout: DataLayout, *, sync: bool, tasks: int) -> None:
-        self.log = EventLog(folder / "log")
-        content = (folder / "log" / "t" / "0.jsonl").read_bytes().splitlines(keepends=True)
+    def _open(self, directory: Path, layout: DataLayout, *, sync: bool, tasks: int) -> None:
+        self.log = EventLog(directory / "log")
+        content = (directory / "log" / "t" / "0.jsonl").read_bytes().splitlines(keepends=True)
         sizes = [sum(map(len, content[: end + LINES])) for end in range(0, len(content), LINES)]
         self._cuts = sizes
         topology = two_stores()
@@ -167,33 +167,33 @@ class Writer:
         ]
 
 
-def run(folder: Path, batches: int | None = None) -> None:
+def run(directory: Path, batches: int | None = None) -> None:
     """Start a writer, run `batches` batches or to the end of the log, and close it."""
-    with Writer(folder) as writer:
+    with Writer(directory) as writer:
         writer.run(batches)
 
 
-def undisturbed(folder: Path, batches: int) -> dict[str, list[str]]:
+def undisturbed(directory: Path, batches: int) -> dict[str, list[str]]:
     """Return the tables of an undisturbed run over the same log."""
-    folder.mkdir()
-    write_log(folder, batches)
-    run(folder)
-    return tables_of(folder)
+    directory.mkdir()
+    write_log(directory, batches)
+    run(directory)
+    return tables_of(directory)
 
 
-def tables_of(folder: Path) -> dict[str, list[str]]:
+def tables_of(directory: Path) -> dict[str, list[str]]:
     """Return all rows of each table as strings, including their revisions."""
     rows: dict[str, list[str]] = {}
     for name in ("first", "second", "_dead_letters"):
-        table = open_delta(folder / "data" / "tables" / name).to_pyarrow_table()
+        table = open_delta(directory / "data" / "tables" / name).to_pyarrow_table()
         rows[name] = sorted(map(repr, table.to_pylist()))
     return rows
 
 
-def newest_of(folder: Path, name: str) -> list[str]:
+def newest_of(directory: Path, name: str) -> list[str]:
     """Return the newest row of each window of a store as a string. Compaction keeps these rows."""
     newest: dict[tuple[Any, ...], Any] = {}
-    rows = open_delta(folder / "data" / "tables" / name).to_pyarrow_table()
+    rows = open_delta(directory / "data" / "tables" / name).to_pyarrow_table()
     for row in rows.sort_by("revision").to_pylist():
         newest[row["key"], row["window_start"]] = row
     return sorted(repr(row) for row in newest.values() if not row["deleted"])

@@ -29,12 +29,12 @@ def _topology() -> Topology:
 class Site:
     """An event log that stays, and a data directory that can be lost."""
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
+    def __init__(self, spark: SparkSession, directory: Path) -> None:
         """Create an empty topic, or use the existing one."""
         self.spark = spark
-        self.log = folder / "log"
-        self.data = folder / "data"
-        self.backup = folder / "backup"
+        self.log = directory / "log"
+        self.data = directory / "data"
+        self.backup = directory / "backup"
         (self.log / "t").mkdir(parents=True, exist_ok=True)
 
     def append(self, first: int, last: int) -> None:
@@ -70,12 +70,12 @@ class Site:
 @pytest.fixture(name="ran", scope="module")
 def _ran(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the directory of a site after two batches."""
-    folder = tmp_path_factory.mktemp("ran")
-    site = Site(spark, folder)
+    directory = tmp_path_factory.mktemp("ran")
+    site = Site(spark, directory)
     for first in (0, 10):
         site.append(first, first + 10)
         site.run()
-    return folder
+    return directory
 
 
 @pytest.fixture(name="site")
@@ -154,10 +154,10 @@ def test_a_backup_has_the_newest_batch_that_all_stores_have(
 ) -> None:
     """A store can lag by one batch. A store that lags further has left the topology."""
     for store, batch in batches.items():
-        folder = tmp_path / "state" / store
-        folder.mkdir(parents=True)
+        directory = tmp_path / "state" / store
+        directory.mkdir(parents=True)
         for number in range(batch + 1):
-            (folder / f"{number:012d}.json").write_bytes(b"{}")
+            (directory / f"{number:012d}.json").write_bytes(b"{}")
     assert backup._newest_batch(tmp_path) == newest
 
 

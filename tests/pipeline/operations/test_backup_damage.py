@@ -22,9 +22,9 @@ _NEWEST = f"{BATCHES - 1:012d}"
 @pytest.fixture(scope="module", name="written")
 def _written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the data directory of two stores after some batches, with replayed dead letters."""
-    folder = tmp_path_factory.mktemp("written")
-    write_log(folder, BATCHES)
-    writer = Writer(folder, sync=False)
+    directory = tmp_path_factory.mktemp("written")
+    write_log(directory, BATCHES)
+    writer = Writer(directory, sync=False)
     writer.run()
     writer.close()
     replayed = DataLayout(writer.data).replayed
@@ -120,9 +120,9 @@ def test_marks_of_replayed_dead_letters_are_part_of_a_backup(data: Path) -> None
 def test_marks_that_came_from_a_bucket_count(data: Path) -> None:
     """The notes of a bucket, one object each, are also read after a restore to a disk."""
     layout = DataLayout(data)
-    folder = layout.replayed.with_suffix("")
-    folder.mkdir()
-    (folder / "000000000000.jsonl").write_bytes(b'"id"\n["t",0,11,7]\n')
+    directory = layout.replayed.with_suffix("")
+    directory.mkdir()
+    (directory / "000000000000.jsonl").write_bytes(b'"id"\n["t",0,11,7]\n')
     replays = read_replays(layout)
     assert replays.has("t", 0, 5)
     assert replays.has("t", 0, 11)
@@ -138,7 +138,7 @@ def test_a_backup_of_the_first_batch_begins_before_it(
     writer = Writer(tmp_path, sync=False)
     writer.run(1)
     writer.close()
-    state = writer.checkpoint.folder / "state" / "second"
+    state = writer.checkpoint.directory / "state" / "second"
     shutil.rmtree(state)
     state.mkdir()
     shutil.rmtree(writer.data / "tables" / "second")

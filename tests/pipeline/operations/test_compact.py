@@ -32,7 +32,7 @@ def test_everything_is_merged(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert found["log entries"] == (11, 12)
     assert found["bytes"][1] < found["bytes"][0]
     assert "files written: 1" in printed.err
-    assert len(list((table.folder / "_delta_log").glob("*.checkpoint.parquet"))) == 1
+    assert len(list((table.directory / "_delta_log").glob("*.checkpoint.parquet"))) == 1
     table.assert_unchanged()
     assert main(["store", "--data", str(tmp_path), "--all"]) == 0
     table.assert_unchanged()
@@ -76,7 +76,7 @@ def test_a_damaged_log_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture
     """The error names the file and the solution."""
     table = CompactedTable(tmp_path, SLIDING)
     table.commit([{"key": "a", "start": 1}])
-    entry = table.folder / "_delta_log" / f"{0:020d}.json"
+    entry = table.directory / "_delta_log" / f"{0:020d}.json"
     entry.write_bytes(b"")
     assert main(["store", "--data", str(tmp_path), "--all"]) == 1
     error = capsys.readouterr().err
@@ -103,7 +103,7 @@ def test_a_damaged_file_is_not_compacted(
     if not has_digests:
         monkeypatch.setattr(LogFiles, "tags", lambda _: {})
     files = table.live()
-    path = table.folder / min(files)
+    path = table.directory / min(files)
     content = path.read_bytes()
     damaged = {
         "page": content[:4] + bytes(300) + content[304:],

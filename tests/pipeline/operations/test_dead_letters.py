@@ -35,12 +35,12 @@ def commit(
     data: Path, batch: int, *letters: Letter, schema: pa.Schema = DEAD_LETTER_SCHEMA
 ) -> None:
     """Add dead letters to the table of `data`."""
-    folder = DataLayout(data).dead_letters
+    directory = DataLayout(data).dead_letters
     if schema is OLD_SCHEMA:
-        table = open_table(folder, schema, {}, sync=False)
+        table = open_table(directory, schema, {}, sync=False)
     else:
-        table = open_dead_letters(folder, sync=False)
-    file = write_file(folder, pa.Table.from_pylist(list(letters), schema), "dead", sync=False)
+        table = open_dead_letters(directory, sync=False)
+    file = write_file(directory, pa.Table.from_pylist(list(letters), schema), "dead", sync=False)
     table.commit([file], "app/s", batch, {})
 
 

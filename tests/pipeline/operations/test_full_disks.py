@@ -21,9 +21,9 @@ _MB = 1 << 20
 @pytest.fixture(scope="module", name="written")
 def _written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the data directory of two stores after some batches."""
-    folder = tmp_path_factory.mktemp("written")
-    write_log(folder, 6)
-    writer = Writer(folder, sync=False)
+    directory = tmp_path_factory.mktemp("written")
+    write_log(directory, 6)
+    writer = Writer(directory, sync=False)
     writer.run()
     writer.close()
     return writer.data
@@ -32,8 +32,8 @@ def _written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(name="disk")
 def _disk(tmp_path: Path) -> Iterator[Path]:
     """Yield the directory of a small disk."""
-    with small_disk(tmp_path / "disk", 2 * _MB) as folder:
-        yield folder
+    with small_disk(tmp_path / "disk", 2 * _MB) as directory:
+        yield directory
 
 
 def _fill(disk: Path) -> None:

@@ -77,8 +77,8 @@ def test_the_status_lists_a_retired_pipeline(
 def test_a_run_makes_it_active_again(data: Path) -> None:
     """The first heartbeat of the next run replaces the status, and keeps its stores."""
     _retire(data)
-    folder = DataLayout(data).checkpoint("flights")
-    report = RunReport(folder, "flights", "records", lambda: {"t": {"0": 1}}, dict)
+    directory = DataLayout(data).checkpoint("flights")
+    report = RunReport(directory, "flights", "records", lambda: {"t": {"0": 1}}, dict)
     report.write_heartbeat()
     try:
         assert (_run(data, "flights").retired_ms, list(_run(data, "flights").stores)) == (
@@ -94,11 +94,11 @@ def test_a_pipeline_that_runs_is_not_retired(
     data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A running process holds the checkpoint of its pipeline."""
-    folder = DataLayout(data).checkpoint("mine")
+    directory = DataLayout(data).checkpoint("mine")
     monkeypatch.setattr(
         retire, "Checkpoint", lambda path, sync: Checkpoint(path, sync=sync, lock_wait_s=0)
     )
-    with Checkpoint(folder, sync=False):
+    with Checkpoint(directory, sync=False):
         assert _retire(data, "mine") == 1
     assert "runs" in capsys.readouterr().err
     assert _run(data, "mine").retired_ms == 0

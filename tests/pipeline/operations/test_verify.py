@@ -43,14 +43,14 @@ def _build_index(data: Path, store: str) -> None:
 @pytest.fixture(scope="module", name="written")
 def _written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the directory of two stores after some batches, with a Delta checkpoint."""
-    folder = tmp_path_factory.mktemp("written")
-    write_log(folder, BATCHES)
-    writer = Writer(folder, sync=False)
+    directory = tmp_path_factory.mktemp("written")
+    write_log(directory, BATCHES)
+    writer = Writer(directory, sync=False)
     writer.run()
-    check_log(writer.checkpoint.folder, {"log": "an event log"}, sync=False)
+    check_log(writer.checkpoint.directory, {"log": "an event log"}, sync=False)
     writer.close()
-    add_checkpoint(folder / "data" / "tables" / "first", 3)
-    return folder
+    add_checkpoint(directory / "data" / "tables" / "first", 3)
+    return directory
 
 
 @pytest.fixture(name="data")

@@ -83,10 +83,10 @@ def all_touched(self: KeyedState, keys: pa.ChunkedArray, *_closing: Any) -> Keye
     return KeyedWorkingSet(np.unique(hashes), rows)
 
 
-def run_random(folder: Path, store: Store, seed: int) -> JoinRun:
+def run_random(directory: Path, store: Store, seed: int) -> JoinRun:
     """Twenty batches of changing sizes, by changing numbers of tasks."""
     random = Random(seed)
-    run = JoinRun(folder, store, ("l", "r")[: len(store.topics)])
+    run = JoinRun(directory, store, ("l", "r")[: len(store.topics)])
     for number in range(20):
         taken = {
             side: {

@@ -28,7 +28,7 @@ class ClockRuns:
     """A directory with a log and data, and the runs over it. `now_ms` is the wall-clock time."""
 
     spark: SparkSession
-    folder: Path
+    directory: Path
     patch: pytest.MonkeyPatch
     now_ms: int = 1000
     clocks: WallClockLimits = NO_LIMITS
@@ -50,11 +50,11 @@ class ClockRuns:
     @property
     def data(self) -> Path:
         """Return the data directory."""
-        return self.folder / "data"
+        return self.directory / "data"
 
     def append(self, partitions: Mapping[int, Sequence[Record | bytes]], topic: str = "t") -> None:
         """Append records to a topic."""
-        write_topics(self.folder / "log", {topic: partitions})
+        write_topics(self.directory / "log", {topic: partitions})
 
     def run(self, topology: Topology, *, small_batch_bytes: int = 2**26) -> None:
         """Run to the end of the log. Batches above `small_batch_bytes` are Spark jobs."""
@@ -62,7 +62,7 @@ class ClockRuns:
             self.data, "app", trigger_ms=None, tasks=2, key_groups=8, sync=False,
             clocks=self.clocks, upkeep=self.upkeep,
         )  # fmt: skip
-        log = EventLog(self.folder / "log", 2**26, small_batch_bytes)
+        log = EventLog(self.directory / "log", 2**26, small_batch_bytes)
         run = PipelineRun.recover(self.spark, topology, log, settings)
         try:
             run.start(lambda _batch, stores: self.last.update(stores)).awaitTermination()

@@ -24,10 +24,10 @@ class Done:
 @pytest.fixture(scope="module")
 def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Done:
     """Return one run, in one batch and with two Spark tasks."""
-    folder = tmp_path_factory.mktemp("whole")
+    directory = tmp_path_factory.mktemp("whole")
     topics = random_topics(SEED)
-    write_topics(folder / "log", topics)
-    stores = Stores(spark, folder)
+    write_topics(directory / "log", topics)
+    stores = Stores(spark, directory)
     stores.run(every_input(), small_batch_bytes=0)
     assert stores.batches == 1
     return Done(stores, topics, Model(topics))

@@ -22,10 +22,10 @@ Rows = list[dict[str, Any]]
 class Bench:
     """A directory with a log and data directories, and the runs over them."""
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
+    def __init__(self, spark: SparkSession, directory: Path) -> None:
         self.spark = spark
-        self.log = folder / "log"
-        self.settings = RunSettings(folder / "data", "app", trigger_ms=None, tasks=2, sync=False)
+        self.log = directory / "log"
+        self.settings = RunSettings(directory / "data", "app", trigger_ms=None, tasks=2, sync=False)
         self.last: dict[str, PreparedBatch] = {}
 
     def append(self, topic: str, partition: int, *records: tuple[str, Any, int]) -> None:

@@ -40,7 +40,7 @@ def ran(spark: SparkSession, tmp_path: Path) -> Stores:
 
 def _rename_key(stores: Stores, partition: int) -> Path:
     """Overwrite one byte of a record that was read."""
-    path = stores.folder / "log" / "t" / f"{partition}.jsonl"
+    path = stores.directory / "log" / "t" / f"{partition}.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"k"', b'"K"', 1))
     return path
 
@@ -48,16 +48,18 @@ def _rename_key(stores: Stores, partition: int) -> Path:
 @pytest.mark.parametrize("partition", [0, 1])
 def test_a_changed_log_is_refused_until_it_is_restored(ran: Stores, partition: int) -> None:
     """The last batch need not have read the partition, and the log can have grown since then."""
-    path = ran.folder / "log" / "t" / f"{partition}.jsonl"
+    path = ran.directory / "log" / "t" / f"{partition}.jsonl"
     whole, more = path.read_bytes(), ("k", 2, {"v": 1})
     _rename_key(ran, partition)
-    write_topics(ran.folder / "log", {"t": {partition: [more]}})
+    write_topics(ran.directory / "log", {"t": {partition: [more]}})
     with pytest.raises(EventLogError, match=f"event log {path}: bytes 0 to {len(whole)} are not"):
         # A new store is not computed from a log that the others have not read.
         ran.run(_topology("a", "b", "new"))
-    assert not (ran.folder / "data" / "tables" / "new" / "_delta_log" / f"{1:020d}.json").exists()
+    assert not (
+        ran.directory / "data" / "tables" / "new" / "_delta_log" / f"{1:020d}.json"
+    ).exists()
     path.write_bytes(whole)
-    write_topics(ran.folder / "log", {"t": {partition: [more]}})
+    write_topics(ran.directory / "log", {"t": {partition: [more]}})
     ran.run(TWO)
     assert ran.counters("a")["input"] == ran.counters("b")["input"] == 4
 
@@ -75,13 +77,13 @@ def test_each_store_can_be_rebuilt_from_a_changed_log(ran: Stores) -> None:
 
 def test_a_checkpoint_of_an_earlier_release_has_no_blocks(ran: Stores) -> None:
     """It is accepted, and its next batches note the partitions that they read."""
-    state = ran.folder / "data" / "checkpoints" / "app" / "state"
+    state = ran.directory / "data" / "checkpoints" / "app" / "state"
     for path in state.glob("*/0*.json"):
         fields = orjson.loads(without_digest(current_files().read(path)))
         del fields["blocks"]
         path.write_bytes(with_digest(orjson.dumps(fields)))
     _rename_key(ran, 0)
-    write_topics(ran.folder / "log", {"t": {1: [("k", 2, {"v": 1})]}})
+    write_topics(ran.directory / "log", {"t": {1: [("k", 2, {"v": 1})]}})
     ran.run(TWO)
     assert set(ran.last["a"].blocks["t"]) == {"1"}
     _rename_key(ran, 1)

@@ -63,9 +63,9 @@ def command(
 @pytest.fixture
 def running(tmp_path: Path) -> Path:
     """Return the checkpoint directory of a pipeline."""
-    folder = tmp_path / "d" / "checkpoints" / "app"
-    Checkpoint(folder, sync=False).close()
-    return folder
+    directory = tmp_path / "d" / "checkpoints" / "app"
+    Checkpoint(directory, sync=False).close()
+    return directory
 
 
 @pytest.mark.parametrize("text", [_PLAIN, _WITH_SPARK])

@@ -82,8 +82,8 @@ def test_the_commands_for_clusters_are_understood() -> None:
     managers = [options.master.split(":")[0] for options in parsed]
     assert sorted(set(managers)) == ["k8s", "spark", "yarn"]
     assert [options.master for options in parsed if not is_cluster(options.master)] == []
-    folders = [options.data for options in parsed]
-    assert [one for one in folders if not (one.is_absolute() or is_object(one))] == []
+    directories = [options.data for options in parsed]
+    assert [one for one in directories if not (one.is_absolute() or is_object(one))] == []
 
 
 @pytest.mark.parametrize(
@@ -213,9 +213,9 @@ def orders(tmp_path: Path) -> Path:
     return data
 
 
-def _files(folder: Path) -> set[Path]:
+def _files(directory: Path) -> set[Path]:
     """Return all files except the bytecode of topologies."""
-    return {path for path in folder.rglob("*") if "__pycache__" not in path.parts}
+    return {path for path in directory.rglob("*") if "__pycache__" not in path.parts}
 
 
 @pytest.mark.parametrize("command", [main, rebuild])

@@ -72,16 +72,16 @@ def topology(
 class Bench:
     """A directory with a log and data, and the runs over it."""
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
+    def __init__(self, spark: SparkSession, directory: Path) -> None:
         """Create an empty topic, or use the existing one."""
         self.spark = spark
-        self.folder = folder
-        self.settings = RunSettings(folder / "data", "app", trigger_ms=None, tasks=2, sync=False)
-        (folder / "log" / "t").mkdir(parents=True, exist_ok=True)
+        self.directory = directory
+        self.settings = RunSettings(directory / "data", "app", trigger_ms=None, tasks=2, sync=False)
+        (directory / "log" / "t").mkdir(parents=True, exist_ok=True)
 
     def append(self, *records: tuple[str, int]) -> None:
         """Append valid records and one invalid line."""
-        with (self.folder / "log" / "t" / "0.jsonl").open("ab") as file:
+        with (self.directory / "log" / "t" / "0.jsonl").open("ab") as file:
             for value, time in records:
                 record = {"key": "k", "value": {"v": value}, "timestamp_ms": time}
                 file.write(orjson.dumps(record) + b"\n")
@@ -90,7 +90,7 @@ class Bench:
     def run(self, what: Topology | None = None) -> dict[str, PreparedBatch]:
         """Run to the end of the log, and return the last batch of each store."""
         last: dict[str, PreparedBatch] = {}
-        log = EventLog(self.folder / "log")
+        log = EventLog(self.directory / "log")
         run = PipelineRun.recover(self.spark, what or topology(), log, self.settings)
         try:
             run.start(lambda _batch, stores: last.update(stores)).awaitTermination()
@@ -103,7 +103,7 @@ class Bench:
 
     def newest(self, store: str = "s") -> dict[int, list[str]]:
         """Return window start -> values of the newest revision. No revision exists twice."""
-        rows = DeltaTable(self.folder / "data" / "tables" / store).to_pyarrow_table().to_pylist()
+        rows = DeltaTable(self.directory / "data" / "tables" / store).to_pyarrow_table().to_pylist()
         found: dict[int, Any] = {}
         for row in sorted(rows, key=lambda row: row["revision"]):
             start = round(row["window_start"].timestamp() * 1000)
@@ -113,18 +113,20 @@ class Bench:
 
     def dead_letters(self) -> int:
         """Return the number of dead letters."""
-        return len(DeltaTable(self.folder / "data" / "tables" / "_dead_letters").to_pyarrow_table())
+        return len(
+            DeltaTable(self.directory / "data" / "tables" / "_dead_letters").to_pyarrow_table()
+        )
 
 
 @pytest.fixture(scope="module")
 def ran_once(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the directory of a bench that has run KIP-450's example in two batches."""
-    folder = tmp_path_factory.mktemp("ran")
-    made = Bench(spark, folder)
+    directory = tmp_path_factory.mktemp("ran")
+    made = Bench(spark, directory)
     for records in (RECORDS[:2], RECORDS[2:]):
         made.append(*records)
         made.run()
-    return folder
+    return directory
 
 
 @pytest.fixture
@@ -196,7 +198,7 @@ def test_compaction_between_a_failure_and_its_replay(
         with pytest.raises(FilesFailed, match="disk is gone"):
             bench.run()
     for table in ("s", "_dead_letters"):
-        by_hand = TableMaintenance(bench.folder / "data" / "tables" / table, upkeep)
+        by_hand = TableMaintenance(bench.directory / "data" / "tables" / table, upkeep)
         while by_hand.step({"": 0, "s": 0}):
             pass
     bench.run()
@@ -205,7 +207,7 @@ def test_compaction_between_a_failure_and_its_replay(
     assert bench.newest() == KIP_450
     assert bench.dead_letters() == 3
     for table in ("s", "_dead_letters"):
-        delta = DeltaTable(bench.folder / "data" / "tables" / table)
+        delta = DeltaTable(bench.directory / "data" / "tables" / table)
         assert len(delta.file_uris()) < 2
 
 
@@ -218,7 +220,7 @@ def test_offsets_that_spark_lost_never_lose_records(
         patch.setattr(StoreTables, "commit_dead_letters" if committed else "commit", _fail)
         with pytest.raises(FilesFailed, match="disk is gone"):
             bench.run()
-    shutil.rmtree(bench.folder / "data" / "checkpoints" / "app" / "spark")
+    shutil.rmtree(bench.directory / "data" / "checkpoints" / "app" / "spark")
     bench.append(*RECORDS[2:])
     bench.run()
     assert bench.newest() == KIP_450
@@ -233,7 +235,7 @@ def test_counters_add_up_over_runs(bench: Bench) -> None:
     assert record.counters == {
         "input": 6, "applied": 4, "late": 0, "dead_lettered": 2, "filtered": 0,
     }  # fmt: skip
-    size = (bench.folder / "log" / "t" / "0.jsonl").stat().st_size
+    size = (bench.directory / "log" / "t" / "0.jsonl").stat().st_size
     assert record.offsets == {"t": {"0": size}}
     assert record.stream_time_ms == {"t": {"0": 26}}
     assert record.close_ms == 26 - 100
@@ -266,23 +268,23 @@ def test_a_partition_that_appears_later_reopens_nothing(bench: Bench) -> None:
     bench.run()
     before = bench.newest()
     line = orjson.dumps({"key": "k", "value": {"v": "x"}, "timestamp_ms": 20})
-    (bench.folder / "log" / "t" / "1.jsonl").write_bytes(line + b"\n")
+    (bench.directory / "log" / "t" / "1.jsonl").write_bytes(line + b"\n")
     counters = bench.run()["s"].record.counters
     assert counters["late"] == 1
     assert bench.newest() == before
 
 
 def _remove_checkpoint(bench: Bench) -> None:
-    (bench.folder / "data" / "checkpoints").rename(bench.folder / "elsewhere")
+    (bench.directory / "data" / "checkpoints").rename(bench.directory / "elsewhere")
 
 
 def _remove_table(bench: Bench) -> None:
-    (bench.folder / "data" / "tables" / "s").rename(bench.folder / "elsewhere")
+    (bench.directory / "data" / "tables" / "s").rename(bench.directory / "elsewhere")
 
 
 def _put_back_old_table(bench: Bench) -> None:
     """Remove the last two commits of the table, as a restored backup would."""
-    log = bench.folder / "data" / "tables" / "s" / "_delta_log"
+    log = bench.directory / "data" / "tables" / "s" / "_delta_log"
     for entry in sorted(log.glob("*.json"))[-2:]:
         entry.unlink()
 
@@ -327,7 +329,7 @@ def test_the_retention_may_change(bench: Bench) -> None:
     bench.run()
     bench.append(*RECORDS[2:])
     bench.run(topology(retention=1000))
-    table = DeltaTable(bench.folder / "data" / "tables" / "s")
+    table = DeltaTable(bench.directory / "data" / "tables" / "s")
     definition = StoreDefinition.from_json(table.metadata().configuration[STORE_PROPERTY])
     assert definition.retention_ms == 1000
     assert bench.newest() == KIP_450
@@ -352,13 +354,13 @@ def test_an_aggregate_that_does_not_fit_is_named(bench: Bench) -> None:
         InvalidTopology, match=r"store 's', aggregate: collect_list\(w\): no column"
     ):
         bench.run(builder.build())
-    assert not (bench.folder / "data").exists()
+    assert not (bench.directory / "data").exists()
 
 
 def test_another_topic_can_not_take_the_place_of_one(bench: Bench) -> None:
     """Spark identifies sources by their order, so other topics over a checkpoint are rejected."""
     bench.run()
-    (bench.folder / "log" / "u").mkdir()
+    (bench.directory / "log" / "u").mkdir()
     builder = StreamsBuilder()
     windows = SlidingWindows.of_time_difference_and_grace(10, 100)
     grouped = builder.stream("u", "v STRING").group_by_key().windowed_by(windows)

@@ -19,12 +19,12 @@ WINDOWS = TimeWindows.of_size_with_no_grace(10)
 WITHIN = JoinWindows.of_time_difference_with_no_grace(5)
 
 
-def refused(spark: SparkSession, folder: Path, builder: StreamsBuilder) -> str:
+def refused(spark: SparkSession, directory: Path, builder: StreamsBuilder) -> str:
     """Return the message with which a topology is rejected, and check that nothing was created."""
-    settings = RunSettings(folder / "data", "app", trigger_ms=None, tasks=2, sync=False)
+    settings = RunSettings(directory / "data", "app", trigger_ms=None, tasks=2, sync=False)
     with pytest.raises(InvalidTopology) as caught:
-        PipelineRun.recover(spark, builder.build(), EventLog(folder / "log"), settings)
-    assert not (folder / "data").exists()
+        PipelineRun.recover(spark, builder.build(), EventLog(directory / "log"), settings)
+    assert not (directory / "data").exists()
     return str(caught.value)
 
 

@@ -207,8 +207,8 @@ def test_the_position_covers_the_topics_that_a_store_reads(whole: Done) -> None:
         record = whole.stores.last[store.name].record
         assert sorted(record.offsets) == sorted(store.topics)
         for topic in store.topics:
-            folder = whole.stores.folder / "log" / topic
-            sizes = {path.stem: path.stat().st_size for path in folder.iterdir()}
+            directory = whole.stores.directory / "log" / topic
+            sizes = {path.stem: path.stat().st_size for path in directory.iterdir()}
             assert record.offsets[topic] == sizes
 
 

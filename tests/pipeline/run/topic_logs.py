@@ -65,7 +65,7 @@ class Stores:
     """The tables of runs over one data directory, and the last batches of the runs."""
 
     spark: SparkSession
-    folder: Path
+    directory: Path
     last: dict[str, PreparedBatch] = field(default_factory=dict)
     batches: int = 0
     #: Also receives the batches of the next run.
@@ -81,9 +81,9 @@ class Stores:
     ) -> None:
         """Run to the end of the log. Batches above `small_batch_bytes` are Spark jobs."""
         settings = RunSettings(
-            self.folder / "data", "app", trigger_ms=None, tasks=tasks, key_groups=8, sync=False
+            self.directory / "data", "app", trigger_ms=None, tasks=tasks, key_groups=8, sync=False
         )
-        log = EventLog(self.folder / "log", batch_bytes, small_batch_bytes)
+        log = EventLog(self.directory / "log", batch_bytes, small_batch_bytes)
         run = PipelineRun.recover(self.spark, topology, log, settings)
         if self.progress is not None:
             self.progress.begin(run.counters)
@@ -98,9 +98,11 @@ class Stores:
     def rebuild(self, topology: Topology, store: str) -> None:
         """Rebuild one store."""
         settings = RunSettings(
-            self.folder / "data", "app", trigger_ms=None, tasks=2, key_groups=8, sync=False
+            self.directory / "data", "app", trigger_ms=None, tasks=2, key_groups=8, sync=False
         )
-        PipelineRun.rebuild(self.spark, topology, EventLog(self.folder / "log"), settings, [store])
+        PipelineRun.rebuild(
+            self.spark, topology, EventLog(self.directory / "log"), settings, [store]
+        )
 
     def _follow(self, batch: int, stores: dict[str, PreparedBatch]) -> None:
         if self.progress is not None:
@@ -111,7 +113,7 @@ class Stores:
     def newest(self, store: str) -> list[dict[str, Any]]:
         """Return the newest rows without removed windows and revisions, with times in ms."""
         found: dict[Any, dict[str, Any]] = {}
-        rows = DeltaTable(self.folder / "data" / "tables" / store).to_pyarrow_table().to_pylist()
+        rows = DeltaTable(self.directory / "data" / "tables" / store).to_pyarrow_table().to_pylist()
         for row in sorted(rows, key=lambda row: row["revision"]):
             for name in ("window_start", "window_end", "timestamp"):
                 if name in row:
@@ -137,5 +139,5 @@ class Stores:
     def dead_letters(self) -> list[tuple[Any, ...]]:
         """Return topic, partition, offset, store, reason and bytes of dead letters, in order."""
         names = ("topic", "partition", "offset", "store", "reason", "raw")
-        table = DeltaTable(self.folder / "data" / "tables" / "_dead_letters").to_pyarrow_table()
+        table = DeltaTable(self.directory / "data" / "tables" / "_dead_letters").to_pyarrow_table()
         return sorted((tuple(row[name] for name in names) for row in table.to_pylist()), key=str)

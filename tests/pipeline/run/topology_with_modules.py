@@ -49,10 +49,10 @@ def is_enough(column):
 @pytest.fixture
 def topology(tmp_path: Path) -> Path:
     """Return a topology file next to a module and a package."""
-    folder = tmp_path / "project"
-    (folder / "rules").mkdir(parents=True)
-    (folder / "topology.py").write_text(TOPOLOGY)
-    (folder / "beside.py").write_text(BESIDE)
-    (folder / "rules" / "__init__.py").touch()
-    (folder / "rules" / "limits.py").write_text(LIMITS)
-    return folder / "topology.py"
+    directory = tmp_path / "project"
+    (directory / "rules").mkdir(parents=True)
+    (directory / "topology.py").write_text(TOPOLOGY)
+    (directory / "beside.py").write_text(BESIDE)
+    (directory / "rules" / "__init__.py").touch()
+    (directory / "rules" / "limits.py").write_text(LIMITS)
+    return directory / "topology.py"

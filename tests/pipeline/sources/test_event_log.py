@@ -25,16 +25,16 @@ from oriel.pipeline.sources.event_log_source import EventLog, ensure_topic_direc
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def directory(tmp_path: Path) -> Path:
     """Return an empty topic directory."""
     topic = tmp_path / "t"
     topic.mkdir()
     return topic
 
 
-def reader(folder: Path, max_bytes: int = 1000) -> EventLogReader:
+def reader(directory: Path, max_bytes: int = 1000) -> EventLogReader:
     """Return a reader of the topic `t`."""
-    return EventLogReader(folder, "t", max_bytes)
+    return EventLogReader(directory, "t", max_bytes)
 
 
 def latest(reader: EventLogReader, start: dict[str, int], max_bytes: int = 1000) -> dict[str, int]:
@@ -54,66 +54,66 @@ def read(reader: EventLogReader, start: dict[str, int], end: dict[str, int]) -> 
     return rows
 
 
-def test_a_half_written_last_line_waits(folder: Path) -> None:
+def test_a_half_written_last_line_waits(directory: Path) -> None:
     """A line counts once its newline exists. An empty file is a partition with offset 0."""
-    (folder / "0.jsonl").write_bytes(b'{"a":1}\n{"b"')
-    (folder / "1.jsonl").touch()
-    assert latest(reader(folder), {}) == {"0": 8, "1": 0}
-    with (folder / "0.jsonl").open("ab") as file:
+    (directory / "0.jsonl").write_bytes(b'{"a":1}\n{"b"')
+    (directory / "1.jsonl").touch()
+    assert latest(reader(directory), {}) == {"0": 8, "1": 0}
+    with (directory / "0.jsonl").open("ab") as file:
         file.write(b":2}\n")
-    assert latest(reader(folder), {"0": 8, "1": 0}) == {"0": 16, "1": 0}
-    assert read(reader(folder), {"0": 8}, {"0": 16, "1": 0}) == [(0, 8, b'{"b":2}')]
+    assert latest(reader(directory), {"0": 8, "1": 0}) == {"0": 16, "1": 0}
+    assert read(reader(directory), {"0": 8}, {"0": 16, "1": 0}) == [(0, 8, b'{"b":2}')]
 
 
-def test_a_batch_takes_a_share_of_whole_lines_from_each_partition(folder: Path) -> None:
+def test_a_batch_takes_a_share_of_whole_lines_from_each_partition(directory: Path) -> None:
     """Admission control shares the limit among the partitions that have unread lines."""
     for partition in (0, 1):
-        (folder / f"{partition}.jsonl").write_bytes(b"1234\n" * 10)
-    assert latest(reader(folder), {}, 24) == {"0": 10, "1": 10}
-    assert latest(reader(folder), {"0": 50}, 24) == {"0": 50, "1": 20}
-    everything = reader(folder).latestOffset({"t": {}}, ReadAllAvailable())
+        (directory / f"{partition}.jsonl").write_bytes(b"1234\n" * 10)
+    assert latest(reader(directory), {}, 24) == {"0": 10, "1": 10}
+    assert latest(reader(directory), {"0": 50}, 24) == {"0": 50, "1": 20}
+    everything = reader(directory).latestOffset({"t": {}}, ReadAllAvailable())
     assert everything == {"t": {"0": 50, "1": 50}}
 
 
-def test_a_line_longer_than_the_limit_is_taken_whole(folder: Path) -> None:
+def test_a_line_longer_than_the_limit_is_taken_whole(directory: Path) -> None:
     """A long line never stops the stream."""
-    (folder / "0.jsonl").write_bytes(b"x" * 200_000 + b"\nshort\n")
-    assert latest(reader(folder), {}, 10) == {"0": 200_001}
-    assert latest(reader(folder), {"0": 200_001}, 10) == {"0": 200_007}
+    (directory / "0.jsonl").write_bytes(b"x" * 200_000 + b"\nshort\n")
+    assert latest(reader(directory), {}, 10) == {"0": 200_001}
+    assert latest(reader(directory), {"0": 200_001}, 10) == {"0": 200_007}
 
 
-def test_once_stops_at_what_was_there_when_it_began(folder: Path) -> None:
+def test_once_stops_at_what_was_there_when_it_began(directory: Path) -> None:
     """With `availableNow`, later lines and later partitions stay for the next run."""
-    (folder / "0.jsonl").write_bytes(b"a\n")
-    once = reader(folder)
+    (directory / "0.jsonl").write_bytes(b"a\n")
+    once = reader(directory)
     once.prepareForTriggerAvailableNow()
-    with (folder / "0.jsonl").open("ab") as file:
+    with (directory / "0.jsonl").open("ab") as file:
         file.write(b"b\n")
-    (folder / "1.jsonl").write_bytes(b"c\n")
+    (directory / "1.jsonl").write_bytes(b"c\n")
     assert latest(once, {}) == {"0": 2, "1": 0}
 
 
-def test_partitions_are_in_order_of_number(folder: Path) -> None:
+def test_partitions_are_in_order_of_number(directory: Path) -> None:
     """Partition 10 follows partition 2."""
     for partition in (10, 2, 0):
-        (folder / f"{partition}.jsonl").touch()
-    assert list(partition_files(folder)) == ["0", "2", "10"]
+        (directory / f"{partition}.jsonl").touch()
+    assert list(partition_files(directory)) == ["0", "2", "10"]
 
 
-def test_broken_promises_are_loud(folder: Path) -> None:
+def test_broken_promises_are_loud(directory: Path) -> None:
     """A shrunk or lost file, an odd name and a missing directory are errors with a solution."""
-    (folder / "0.jsonl").write_bytes(b"a\n")
+    (directory / "0.jsonl").write_bytes(b"a\n")
     with pytest.raises(EventLogError, match="shrank: 10 bytes were read, but it has 2"):
-        latest(reader(folder), {"0": 10})
+        latest(reader(directory), {"0": 10})
     with pytest.raises(EventLogError, match=r"partitions \['3'\] are missing"):
-        latest(reader(folder), {"3": 10})
+        latest(reader(directory), {"3": 10})
     with pytest.raises(EventLogError, match="ends before byte"):
-        read(reader(folder), {}, {"0": 9})
-    (folder / "01.jsonl").touch()
+        read(reader(directory), {}, {"0": 9})
+    (directory / "01.jsonl").touch()
     with pytest.raises(EventLogError, match="must be named by its partition number"):
-        partition_files(folder)
+        partition_files(directory)
     with pytest.raises(EventLogError, match="no event log at"):
-        partition_files(folder / "missing")
+        partition_files(directory / "missing")
 
 
 def test_a_changed_block_is_found(tmp_path: Path) -> None:
@@ -148,19 +148,19 @@ def _changed(content: bytes, position: int) -> bytes:
     return content[:position] + b"X" + content[position + 1 :]
 
 
-def test_a_part_of_the_log_is_read_in_batches_up_to_its_end(folder: Path) -> None:
+def test_a_part_of_the_log_is_read_in_batches_up_to_its_end(directory: Path) -> None:
     """Each batch has whole lines and an equal share of each partition with unread lines."""
-    (folder / "0.jsonl").write_bytes(b"aa\nbb\ncc\ndd\n")
-    (folder / "1.jsonl").write_bytes(b"e\nf\n")
-    (folder / "2.jsonl").touch()
+    (directory / "0.jsonl").write_bytes(b"aa\nbb\ncc\ndd\n")
+    (directory / "1.jsonl").write_bytes(b"e\nf\n")
+    (directory / "2.jsonl").touch()
     ends = {"0": 9, "1": 4, "2": 0}
     batches = [{"0": 0, "1": 0, "2": 0}]
     while batches[-1] != ends:
-        batches.append(next_ends(folder, batches[-1], ends, 7))
+        batches.append(next_ends(directory, batches[-1], ends, 7))
     assert batches[1:] == [{"0": 3, "1": 2, "2": 0}, {"0": 6, "1": 4, "2": 0}, ends]
-    (folder / "1.jsonl").unlink()
+    (directory / "1.jsonl").unlink()
     with pytest.raises(EventLogError, match=r"partitions \['1'\] of .* are missing"):
-        next_ends(folder, batches[0], ends, 7)
+        next_ends(directory, batches[0], ends, 7)
 
 
 @given(st.lists(st.binary(max_size=12).map(lambda b: b.replace(b"\n", b"")), max_size=30))
@@ -197,28 +197,28 @@ def test_a_file_in_the_place_of_a_folder_is_told(tmp_path: Path) -> None:
             ensure_topic_directory(root, topic)
 
 
-def test_offsets_of_another_topic_are_refused(folder: Path) -> None:
+def test_offsets_of_another_topic_are_refused(directory: Path) -> None:
     """A topic that replaced another one is not read again from its beginning."""
-    (folder / "0.jsonl").write_bytes(b"a\n")
+    (directory / "0.jsonl").write_bytes(b"a\n")
     with pytest.raises(EventLogError, match="no offsets of topic t, only of other"):
-        reader(folder).latestOffset({"other": {"0": 2}}, ReadMaxBytes(10))
+        reader(directory).latestOffset({"other": {"0": 2}}, ReadMaxBytes(10))
 
 
-def test_a_file_that_a_machine_lacks_is_told(folder: Path) -> None:
+def test_a_file_that_a_machine_lacks_is_told(directory: Path) -> None:
     """On a cluster, a machine without the shared mount does not have the file."""
-    missing = event_log.Slice("t", str(folder / "0.jsonl"), 0, 0, 10)
+    missing = event_log.Slice("t", str(directory / "0.jsonl"), 0, 0, 10)
     with pytest.raises(EventLogError, match=r"has no event log .*0\.jsonl\. Restore the file"):
         list(event_log.read_lines(missing))
 
 
 def test_an_empty_topic_is_told_where_there_are_others(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The topic can be misspelled. A topic with a file, or in an empty log, is normal."""
     no_spark = cast("SparkSession", None)
     log = EventLog(tmp_path)
     log.open(no_spark, ["t"], {}, tmp_path)
-    (folder / "0.jsonl").touch()
+    (directory / "0.jsonl").touch()
     log.open(no_spark, ["t"], {}, tmp_path)
     assert capsys.readouterr().err == ""
     log.open(no_spark, ["tt"], {}, tmp_path)

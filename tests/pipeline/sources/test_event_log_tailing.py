@@ -97,8 +97,8 @@ def test_a_log_that_was_replaced_is_noticed(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_two_runs_of_spark_read_each_line_once(spark: SparkSession, tmp_path: Path) -> None:
     """A growing log is read from the end of the previous run, in batches of whole lines."""
-    folder = tmp_path / "log" / "t"
-    folder.mkdir(parents=True)
+    directory = tmp_path / "log" / "t"
+    directory.mkdir(parents=True)
     checkpoint = Checkpoint(tmp_path / "checkpoint", sync=False)
     log = EventLog(tmp_path / "log", max_batch_bytes=16)
     seen: list[Line] = []
@@ -117,15 +117,15 @@ def test_two_runs_of_spark_read_each_line_once(spark: SparkSession, tmp_path: Pa
         writer.trigger(availableNow=True).start().awaitTermination()
 
     with checkpoint:
-        (folder / "0.jsonl").write_bytes(b"one\ntwo\nthr")
-        (folder / "1.jsonl").write_bytes(b"\n")
+        (directory / "0.jsonl").write_bytes(b"one\ntwo\nthr")
+        (directory / "1.jsonl").write_bytes(b"\n")
         run()
         assert sorted(seen) == [(0, 0, b"one"), (0, 4, b"two"), (1, 0, b"")]
-        (folder / "0.jsonl").write_bytes(b"one\ntwo\nthree\n" + b"x" * 50 + b"\nlast\n")
-        (folder / "2.jsonl").write_bytes(b"new\r\n")
+        (directory / "0.jsonl").write_bytes(b"one\ntwo\nthree\n" + b"x" * 50 + b"\nlast\n")
+        (directory / "2.jsonl").write_bytes(b"new\r\n")
         run()
         ends = checkpoint.end_offsets(batches[-1])
-    expected = plain_lines(0, (folder / "0.jsonl").read_bytes())
+    expected = plain_lines(0, (directory / "0.jsonl").read_bytes())
     assert [line for line in seen if line[0] == 0] == expected
     assert sorted(line for line in seen if line[0]) == [(1, 0, b""), (2, 0, b"new\r")]
     assert ends == {"t": {"0": 70, "1": 1, "2": 5}}

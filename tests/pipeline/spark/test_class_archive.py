@@ -24,7 +24,7 @@ _FROM_ARCHIVE = "shared objects file (top)"
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Use an empty directory of archives."""
     monkeypatch.setenv("ORIEL_CLASS_ARCHIVES", str(tmp_path / "archives"))
     (tmp_path / "archives").mkdir()
@@ -39,21 +39,21 @@ def _java(*options: str) -> str:
     return ended.stdout + ended.stderr
 
 
-def _created(folder: Path) -> Path:
+def _created(directory: Path) -> Path:
     """Let Java write an archive of the classes of a small program, and name it as Oriel does."""
-    made = folder / "made"
+    made = directory / "made"
     _java(*write_archive(made))
-    path = folder / f"{archive_prefix()}-{made.stat().st_size}.jsa"
+    path = directory / f"{archive_prefix()}-{made.stat().st_size}.jsa"
     made.rename(path)
     path.chmod(0o600)
     return path
 
 
-def test_java_takes_classes_from_a_complete_archive_only(folder: Path) -> None:
+def test_java_takes_classes_from_a_complete_archive_only(directory: Path) -> None:
     """Java does not use a damaged archive. A short file would end Java, so Oriel ignores it."""
     assert find_archive() is None
     assert use_archive(None) == ()
-    path = _created(folder)
+    path = _created(directory)
     assert find_archive() == path
     log = "-Xlog:class+load:stdout"
     assert _FROM_ARCHIVE in _java(log, *use_archive(path))
@@ -69,20 +69,20 @@ def test_java_takes_classes_from_a_complete_archive_only(folder: Path) -> None:
 
 
 def test_an_archive_fits_one_java_and_one_directory_of_jars(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without Java, or with a space in a path, an archive is neither created nor used."""
     prefix = archive_prefix()
     assert prefix is not None
-    (folder / f"{prefix}-3.jsa").write_bytes(b"jsa")
+    (directory / f"{prefix}-3.jsa").write_bytes(b"jsa")
     assert find_archive() is not None
-    monkeypatch.setenv("JAVA_HOME", str(_fake_java(folder.parent, "exit 1")))
+    monkeypatch.setenv("JAVA_HOME", str(_fake_java(directory.parent, "exit 1")))
     assert archive_prefix() not in {None, prefix}
     assert find_archive() is None
-    monkeypatch.setenv("JAVA_HOME", str(folder / "none"))
+    monkeypatch.setenv("JAVA_HOME", str(directory / "none"))
     assert archive_prefix() is None
     monkeypatch.undo()
-    monkeypatch.setenv("ORIEL_CLASS_ARCHIVES", str(folder / "with space"))
+    monkeypatch.setenv("ORIEL_CLASS_ARCHIVES", str(directory / "with space"))
     assert archive_prefix() is None
     monkeypatch.setenv("ORIEL_CLASS_ARCHIVES", "")
     assert find_archive() is None
@@ -90,21 +90,25 @@ def test_an_archive_fits_one_java_and_one_directory_of_jars(
 
 
 def test_an_archive_that_cannot_be_created_is_not_tried_again(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A machine on which Java writes no archive does not try it at each start."""
     monkeypatch.setattr(os, "nice", lambda _: 0)
-    monkeypatch.setattr(class_archive, "_run", lambda _folder, _archive: None)
+    monkeypatch.setattr(class_archive, "_run", lambda _directory, _archive: None)
     assert class_archive.main() == 1
     create_in_background()
-    assert [path.suffix for path in sorted(folder.iterdir())] == [".failed", ".lock"]
+    assert [path.suffix for path in sorted(directory.iterdir())] == [".failed", ".lock"]
 
 
-def test_an_archive_without_use_is_deleted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_without_use_is_deleted(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A new archive replaces archives that no run has used for 30 days."""
     monkeypatch.setattr(os, "nice", lambda _: 0)
-    monkeypatch.setattr(class_archive, "_run", lambda _folder, _archive: None)
-    used, unused, foreign = (folder / name for name in ("spark-a-1.jsa", "spark-b-1.jsa", "mine"))
+    monkeypatch.setattr(class_archive, "_run", lambda _directory, _archive: None)
+    used, unused, foreign = (
+        directory / name for name in ("spark-a-1.jsa", "spark-b-1.jsa", "mine")
+    )
     for path in (used, unused, foreign):
         path.touch()
         os.utime(path, (1, 1))
@@ -113,11 +117,11 @@ def test_an_archive_without_use_is_deleted(folder: Path, monkeypatch: pytest.Mon
     assert [used.exists(), unused.exists(), foreign.exists()] == [True, False, True]
 
 
-def test_a_start_without_the_archive_follows_a_crash_with_it(folder: Path) -> None:
+def test_a_start_without_the_archive_follows_a_crash_with_it(directory: Path) -> None:
     """Java ends with the archive. The session starts without it, and the archive is deleted."""
     java = shutil.which(f"{os.environ.get('JAVA_HOME', '')}/bin/java") or shutil.which("java")
     script = f'case "$*" in *SharedArchiveFile*) exit 134;; esac\nexec {java} "$@"'
-    environment = {**os.environ, "JAVA_HOME": str(_fake_java(folder.parent, script))}
+    environment = {**os.environ, "JAVA_HOME": str(_fake_java(directory.parent, script))}
     # The archive of the tests is not used either.
     environment.pop("SPARK_SUBMIT_OPTS", None)
     code = (
@@ -135,9 +139,9 @@ def test_a_start_without_the_archive_follows_a_crash_with_it(folder: Path) -> No
     assert ended.returncode == 0, ended.stderr
 
 
-def _fake_java(folder: Path, script: str) -> Path:
+def _fake_java(directory: Path, script: str) -> Path:
     """Return a Java home whose `java` is a shell script."""
-    home = folder / "java-home"
+    home = directory / "java-home"
     (home / "bin").mkdir(parents=True)
     java = home / "bin" / "java"
     java.write_text(f"#!/bin/sh\n{script}\n")

@@ -37,8 +37,8 @@ _REPORT = "tests.pipeline.spark.forked_report"
 class _Driver:
     """A process with a fork server."""
 
-    def __init__(self, folder: Path, *words: str) -> None:
-        environment = {**os.environ, "TMPDIR": str(folder)}
+    def __init__(self, directory: Path, *words: str) -> None:
+        environment = {**os.environ, "TMPDIR": str(directory)}
         self.process = subprocess.Popen(
             [sys.executable, "-W", "error::RuntimeWarning", "-c", _DRIVER, *words],
             env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -46,11 +46,13 @@ class _Driver:
         assert self.process.stdout is not None
         self.python = self.process.stdout.readline().strip()
 
-    def report(self, folder: Path, *arguments: str, **variables: str) -> tuple[dict[str, Any], int]:
+    def report(
+        self, directory: Path, *arguments: str, **variables: str
+    ) -> tuple[dict[str, Any], int]:
         """Return what a process that the command starts prints, and its exit code."""
         ended = subprocess.run(
             [self.python, "-m", _REPORT, *arguments],
-            input="some\ninput", cwd=folder, env={**os.environ, **variables},
+            input="some\ninput", cwd=directory, env={**os.environ, **variables},
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert ended.stderr == "to stderr"
@@ -79,14 +81,14 @@ def driver(tmp_path: Path) -> Iterator[_Driver]:
 
 def test_a_forked_process_has_what_the_command_was_given(driver: _Driver, tmp_path: Path) -> None:
     """It has arguments, input, directory, environment, outputs and exit code of the command."""
-    folder = tmp_path / "a folder"
-    folder.mkdir()
-    found, code = driver.report(folder, "one", "", "ü", FORKED_REPORT="a=b\nc")
+    directory = tmp_path / "a folder"
+    directory.mkdir()
+    found, code = driver.report(directory, "one", "", "ü", FORKED_REPORT="a=b\nc")
     server = driver.server()
     assert found == {
         "arguments": ["one", "", "ü"],
         "input": "some\ninput",
-        "directory": str(folder),
+        "directory": str(directory),
         "variable": "a=b\nc",
         "has_tasks": True,
         # No lock, pipe or connection of another process.

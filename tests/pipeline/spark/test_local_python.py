@@ -20,10 +20,10 @@ from oriel.pipeline.spark.python import local_python
 )
 def test_it_is_this_python_without_the_zips(tmp_path: Path, given: str, kept: str) -> None:
     """Other entries of the path stay, and arguments are passed on unchanged."""
-    folder = tmp_path / "scratch folder"
-    folder.mkdir()
+    directory = tmp_path / "scratch folder"
+    directory.mkdir()
     script = "import os, sys; print(os.environ['PYTHONPATH'], sys.prefix, *sys.argv[1:], sep='|')"
-    command = [local_python(folder), "-c", script, "an argument", ""]
+    command = [local_python(directory), "-c", script, "an argument", ""]
     environment = {**os.environ, "PYTHONPATH": given}
     told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert told.stdout == f"{kept}|{sys.prefix}|an argument|\n"

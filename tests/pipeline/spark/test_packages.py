@@ -20,9 +20,9 @@ def settings(tmp_path: Path) -> dict[str, str]:
     }
 
 
-def resolved(folder: Path) -> list[Path]:
+def resolved(directory: Path) -> list[Path]:
     """Return the jars to which Spark resolves the package."""
-    jars = [folder / "own.jar", folder / "with space.jar"]
+    jars = [directory / "own.jar", directory / "with space.jar"]
     for jar in jars:
         jar.touch()
     return jars

@@ -59,8 +59,8 @@ def test_what_nobody_deleted_is_deleted_by_the_next(tmp_path: Path) -> None:
     """The directories of living processes stay, and so do other directories."""
     base = tmp_path / "with space"
     other, left = base / "oriel-spark-being-made", base / "oriel-spark-left"
-    for folder in (other, left / "blockmgr"):
-        folder.mkdir(parents=True)
+    for directory in (other, left / "blockmgr"):
+        directory.mkdir(parents=True)
     (left / "lock").touch()
     (left / "blockmgr" / "shuffle").write_bytes(b"x")
     first, held = started(base)

@@ -49,11 +49,11 @@ def test_rows_of_joins_are_rejected_with_the_solution(tmp_path: Path, *, nested:
         earlier, schema = pa.schema([key, ("f", EARLIER)]), pa.schema([key, ("f", located)])
     else:
         earlier, schema = pa.schema([key, ("suborder", pa.int64())]), pa.schema([key, LINEAGE])
-    folder = tmp_path / "pairs@2"
-    folder.mkdir()
-    name = write_segment(folder, earlier.empty_table(), "0", sync=False)
+    directory = tmp_path / "pairs@2"
+    directory.mkdir()
+    name = write_segment(directory, earlier.empty_table(), "0", sync=False)
     with pytest.raises(CheckpointError, match=r"an earlier version.*`oriel rebuild pairs`"):
-        read_segment(folder, name, schema)
+        read_segment(directory, name, schema)
 
 
 def test_other_columns_are_not_converted(tmp_path: Path) -> None:

@@ -58,14 +58,14 @@ def keys_of(*keys: str) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(keys, pa.string())])
 
 
-def opened(folder: Path, version: Version) -> KeyedState:
+def opened(directory: Path, version: Version) -> KeyedState:
     """Open a version as the task of the next batch does."""
-    return KeyedState(folder, version.names, LAYOUT)
+    return KeyedState(directory, version.names, LAYOUT)
 
 
-def advanced(folder: Path, version: Version, model: Model, batch: Model, close: int) -> Version:
+def advanced(directory: Path, version: Version, model: Model, batch: Model, close: int) -> Version:
     """Replace the rows of the keys in `batch`. No window closes."""
-    state = opened(folder, version)
+    state = opened(directory, version)
     touched = state.touched(keys_of(*batch), (close, close))
     model |= batch
     return state.replaced(touched, table_of(batch), "n", sync=False)

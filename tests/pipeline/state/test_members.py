@@ -43,9 +43,11 @@ def keys_of(*keys: str) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(keys, pa.string())])
 
 
-def advanced(folder: Path, version: Version, changes: dict[Any, int | None], name: str) -> Version:
+def advanced(
+    directory: Path, version: Version, changes: dict[Any, int | None], name: str
+) -> Version:
     """Return the next version. The value None removes a row."""
-    state = KeyedState(folder, version.names, LAYOUT)
+    state = KeyedState(directory, version.names, LAYOUT)
     touched = state.touched_members(table_of(dict.fromkeys(changes, 0)), keys_of())
     rows = model_of(touched.rows)
     for place, n in changes.items():
@@ -66,18 +68,18 @@ def test_any_changes_leave_what_a_dict_would_hold(
         monkeypatch.setattr(hashing, "key_hashes", lambda keys: of_keys(keys) % 3 * (2**33 + 1))
     for seed in range(number):
         random = Random(seed)
-        folder = tmp_path / str(seed)
-        folder.mkdir()
+        directory = tmp_path / str(seed)
+        directory.mkdir()
         model: Model = {}
         version = Version([], 0)
         for batch in range(random.choice((3, 12, 30))):
             places = [(random.choice("abc"), random.choice((None, *"mnop"))) for _ in range(4)]
             changes = {place: random.choice((None, batch, batch)) for place in places}
-            version = advanced(folder, version, changes, f"{batch}")
+            version = advanced(directory, version, changes, f"{batch}")
             model |= {place: n for place, n in changes.items() if n is not None}
             for place in [place for place, n in changes.items() if n is None]:
                 model.pop(place, None)
-            state = KeyedState(folder, version.names, LAYOUT)
+            state = KeyedState(directory, version.names, LAYOUT)
             assert state.rows == len(model)
             assert model_of(state.all_rows()) == model
             (named, *_), whole = changes, random.choice("abc")

@@ -31,11 +31,11 @@ Segments = dict[int, list[str]]
 
 
 def opened(
-    folder: Path, engine: StreamJoinEngine, segments: Segments, task: int, tasks: int
+    directory: Path, engine: StreamJoinEngine, segments: Segments, task: int, tasks: int
 ) -> OpenRecords:
     """Return the state of a task as the next batch finds it."""
     schema, marks = engine.record_schema, engine.keeps_matches
-    return OpenRecords.of_task(folder, segments, (task, tasks), schema, marks=marks)
+    return OpenRecords.of_task(directory, segments, (task, tasks), schema, marks=marks)
 
 
 def advanced(

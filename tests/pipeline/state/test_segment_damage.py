@@ -14,9 +14,9 @@ from tests.campaigns import cases
 ROWS = pa.table({"key": [f"key {n}" for n in range(200)], "total": list(range(200))})
 
 
-def _store(folder: Path, name: str, rows: pa.Table = ROWS) -> tuple[Path, str]:
+def _store(directory: Path, name: str, rows: pa.Table = ROWS) -> tuple[Path, str]:
     """Write a segment of a store, and return the directory of its state and the file's name."""
-    store = folder / name
+    store = directory / name
     store.mkdir(parents=True)
     return store, write_segment(store, rows, "000000000007-0001", sync=False)
 

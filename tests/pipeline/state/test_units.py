@@ -53,10 +53,14 @@ def records(engine: WindowEngine, times_ms: Ints, first: int) -> pa.Table:
 
 
 def processed(
-    engine: WindowEngine, folder: Path, version: Version, batch: pa.Table, close_ms: tuple[int, int]
+    engine: WindowEngine,
+    directory: Path,
+    version: Version,
+    batch: pa.Table,
+    close_ms: tuple[int, int],
 ) -> tuple[Version, int]:
     """Process a batch, and return the next version and the number of rows that were read."""
-    state = KeyedState(folder, version.names, Layout.of(engine))
+    state = KeyedState(directory, version.names, Layout.of(engine))
     times = w.Times.closing(*close_ms)
     touched = engine.needed_state(state, batch, times)
     result = engine.apply(touched.rows, batch, times)
@@ -64,10 +68,10 @@ def processed(
     return after, len(touched.rows)
 
 
-def rows_written(folder: Path, before: Version, after: Version) -> int:
+def rows_written(directory: Path, before: Version, after: Version) -> int:
     """Return the number of rows in the files that only the later version names."""
     new = set(after.names) - set(before.names)
-    return sum(len(open_segment(folder, name)) for name in new)
+    return sum(len(open_segment(directory, name)) for name in new)
 
 
 @pytest.mark.parametrize("folds", [False, True])

@@ -17,7 +17,7 @@ from oriel.pipeline.tasks import Received, Reports, join_task, stream_task
 from tests.pipeline.tasks.task_runs import (
     Row,
     Sent,
-    folder_files,
+    directory_files,
     grouped,
     row_batches,
     run_task,
@@ -56,7 +56,7 @@ class NoSteps:
 class JoinRun:
     """A store with one join, optionally with another stream, and the results of its batches."""
 
-    folder: Path
+    directory: Path
     store: Store
     #: The value columns of the left, the right and optionally the other topic, one each.
     columns: tuple[str, ...]
@@ -72,7 +72,7 @@ class JoinRun:
     def __post_init__(self) -> None:
         """Create the directories and plan the store."""
         for name in ("table", "state", "dead"):
-            (self.folder / name).mkdir(parents=True)
+            (self.directory / name).mkdir(parents=True)
         self.topics = [source.topic for source in self.store.sources]
         schemas = [pa.schema([(name, pa.string())]) for name in self.columns]
         self._of_topic = dict(zip(self.topics, schemas, strict=True))
@@ -82,7 +82,7 @@ class JoinRun:
 
     def take(self, taken: Taken, tasks: int) -> None:
         """Run one batch with this number of tasks."""
-        files = folder_files(self.folder)
+        files = directory_files(self.directory)
         ends = {topic: dict.fromkeys(map(str, range(self.partitions)), 0) for topic in self.topics}
         plan, (join,) = self.plans.plan(self.batch, files, tasks, self.previous, ends)
         arrived = self._arrived(plan, join, taken)

@@ -39,10 +39,10 @@ def one_store(topology: Topology) -> Store:
     return store
 
 
-def first_plan(folder: Path, store: Store, assembly: PlannedEngine, tasks: int) -> BatchPlan:
+def first_plan(directory: Path, store: Store, assembly: PlannedEngine, tasks: int) -> BatchPlan:
     """Return the first batch of a store over the partitions 0 and 1 of each input's topic."""
     for name in ("table", "state", "dead"):
-        (folder / name).mkdir()
+        (directory / name).mkdir()
     topics = tuple(one.source.topic for one in store.inputs)
     return BatchPlan(
         store=store.name,
@@ -56,13 +56,13 @@ def first_plan(folder: Path, store: Store, assembly: PlannedEngine, tasks: int) 
         clocks={topic: {0: -1, 1: -1} for topic in topics},
         close_ms=NEVER_CLOSED_MS,
         segments={},
-        files=folder_files(folder),
+        files=directory_files(directory),
     )
 
 
-def folder_files(folder: Path) -> DirectoryFiles:
+def directory_files(directory: Path) -> DirectoryFiles:
     """Return the files of a store's tasks below `folder`."""
-    return DirectoryFiles(folder / "table", folder / "state", folder / "dead", sync=False)
+    return DirectoryFiles(directory / "table", directory / "state", directory / "dead", sync=False)
 
 
 def files_of(plan: BatchPlan) -> DirectoryFiles:
@@ -71,10 +71,10 @@ def files_of(plan: BatchPlan) -> DirectoryFiles:
     return plan.files
 
 
-def plan_of(folder: Path, topology: Topology, tasks: int, *values: pa.Schema) -> BatchPlan:
+def plan_of(directory: Path, topology: Topology, tasks: int, *values: pa.Schema) -> BatchPlan:
     """Return the first batch of a topology's only store. `values` are its inputs' columns."""
     store = one_store(topology)
-    return first_plan(folder, store, plan_engine(store, values), tasks)
+    return first_plan(directory, store, plan_engine(store, values), tasks)
 
 
 def stream_of(

@@ -60,10 +60,12 @@ def test_names_are_on_disk_where_the_driver_can_not_see_to_it(
     synced: list[str],
 ) -> None:
     """A sync in the driver covers only its own machine, so other tasks sync directories."""
-    folders: list[str] = []
-    monkeypatch.setattr(files, "sync_folder", lambda folder: folders.append(folder.name))
+    directories: list[str] = []
+    monkeypatch.setattr(
+        files, "sync_directory", lambda directory: directories.append(directory.name)
+    )
     task_files = replace(files_of(plan), sync=sync, on_cluster=on_cluster)
     records = plan.assembly.engine.record_schema.empty_table()
     task_files.run_operator(plan, plan.stored, [0], records, TIMES)
     task_files.write_dead_letters(plan, [LETTERS])
-    assert folders == synced
+    assert directories == synced

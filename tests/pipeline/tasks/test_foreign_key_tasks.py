@@ -77,11 +77,11 @@ def rows_of(run: StagesRun) -> dict[str, Row]:
     }
 
 
-def check(folder: Path, seed: int, how: str, *, is_whole: bool = False) -> dict[str, Row]:
+def check(directory: Path, seed: int, how: str, *, is_whole: bool = False) -> dict[str, Row]:
     """Compare the rows with the model after each batch, and return the last rows."""
     random = Random(seed)
     sides = random_sides(random)
-    run = StagesRun(topology_of(how), folder)
+    run = StagesRun(topology_of(how), directory)
     rows: dict[str, Row] = {}
     position: dict[tuple[int, int], int] = {}
     for batch in batches(sides, whole(sides) if is_whole else random_cuts(sides, random)):
@@ -106,9 +106,9 @@ def test_rows_equal_the_model_after_each_batch(tmp_path: Path, how: str, number:
     """The rows are equal for any cuts and tasks, also if a key is in several partitions."""
     for seed in range(number):
         for is_whole in (False, True) if number > CASES or seed < 2 else (False,):
-            folder = tmp_path / f"{seed}-{is_whole}"
-            folder.mkdir()
-            check(folder, seed, how, is_whole=is_whole)
+            directory = tmp_path / f"{seed}-{is_whole}"
+            directory.mkdir()
+            check(directory, seed, how, is_whole=is_whole)
 
 
 def told_of(how: str) -> Topology:

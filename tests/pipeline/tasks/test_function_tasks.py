@@ -89,11 +89,11 @@ Batch = Sequence[Sequence[Row]]
 
 
 def run(
-    folder: Path, what: Topology, batches: Sequence[tuple[Batch, int]]
+    directory: Path, what: Topology, batches: Sequence[tuple[Batch, int]]
 ) -> tuple[list[Row], list[Row]]:
     """Run batches, each with its number of tasks. Return the newest rows and all dead letters."""
     inputs = len(what.stores[0].inputs)
-    plan = plan_of(folder, what, 1, *([TEXT] * inputs))
+    plan = plan_of(directory, what, 1, *([TEXT] * inputs))
     newest: dict[Any, Row] = {}
     letters: list[Row] = []
     for batch, tasks in batches:
@@ -294,9 +294,9 @@ def test_only_sliding_windows_of_functions_keep_bytes(tmp_path: Path, kind: str)
     """In other windows, a function can only raise on a record in the record's own batch."""
     for functions in (True, False):
         what = topology(KINDS[kind], "t", "u", functions=functions)
-        folder = tmp_path / str(functions)
-        folder.mkdir()
-        plan = plan_of(folder, what, 1, TEXT, TEXT)
+        directory = tmp_path / str(functions)
+        directory.mkdir()
+        plan = plan_of(directory, what, 1, TEXT, TEXT)
         kept = "raw" in plan.assembly.engine.state_schema.names
         assert kept == (functions and kind == "sliding")
         assert plan.input_schema.names.count("raw") == functions

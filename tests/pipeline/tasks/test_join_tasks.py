@@ -84,8 +84,8 @@ def test_streams_join_as_the_slow_model_says(
 ) -> None:
     """Whatever the cuts and the numbers of tasks, results, counts and windows are the model's."""
     sides = numbered("l", left), numbered("r", right)
-    with tempfile.TemporaryDirectory() as folder:
-        run = JoinRun(Path(folder), store_of(how), ("l", "r"))
+    with tempfile.TemporaryDirectory() as directory:
+        run = JoinRun(Path(directory), store_of(how), ("l", "r"))
         rows = run_all(run, sides, cuts)
     model = joined(*sides, SPAN)
     wanted = model.results(how)
@@ -151,8 +151,8 @@ def test_a_stream_looks_up_the_table_as_it_is(
         for p, log in right.items()
     }
     sides = numbered("l", keyed), numbered("r", table)
-    with tempfile.TemporaryDirectory() as folder:
-        run = JoinRun(Path(folder), store_of(how, table=True), ("l", "r"))
+    with tempfile.TemporaryDirectory() as directory:
+        run = JoinRun(Path(directory), store_of(how, table=True), ("l", "r"))
         run_all(run, sides, cuts)
     wanted, dropped = _looked_up(sides, [*(sizes for sizes, _ in cuts), (99, 99, 99, 99)], how)
     assert sorted((one["l"], one["key"], one["r"]) for one in run.results) == sorted(
@@ -298,7 +298,7 @@ def letters_of(run: JoinRun) -> list[tuple[Any, ...]]:
     letters = [
         letter
         for file in run.previous.dead_letters
-        for letter in pq.read_table(run.folder / "dead" / file.path).to_pylist()
+        for letter in pq.read_table(run.directory / "dead" / file.path).to_pylist()
     ]
     return sorted((one["topic"], one["partition"], one["offset"]) for one in letters)
 

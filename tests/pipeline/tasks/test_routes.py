@@ -28,7 +28,7 @@ from oriel.pipeline.tasks import (
     source_task,
 )
 from tests.campaigns import seeds
-from tests.pipeline.tasks.task_runs import folder_files, written_letters, written_rows
+from tests.pipeline.tasks.task_runs import directory_files, written_letters, written_rows
 
 RAW = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("raw", pa.binary())])
 #: Topic -> partition -> lines.
@@ -127,7 +127,7 @@ def random_lines(random: Random) -> Lines:
     }
 
 
-def works(folder: Path, topology: Topology, lines: Lines, tasks: int) -> list[StoreWork]:
+def works(directory: Path, topology: Topology, lines: Lines, tasks: int) -> list[StoreWork]:
     """Return the first batch of each store."""
     ends = {t: {str(p): len(rows) for p, rows in enumerate(of)} for t, of in lines.items()}
     reasons = reasons_by_store(topology)
@@ -141,10 +141,10 @@ def works(folder: Path, topology: Topology, lines: Lines, tasks: int) -> list[St
     for store in topology.stores:
         plans = StorePlans(store, steps_of, reasons[store.name])
         plans.select_columns(key_groups=8)
-        (folder / store.name).mkdir(parents=True)
+        (directory / store.name).mkdir(parents=True)
         for name in ("table", "state", "dead"):
-            (folder / store.name / name).mkdir()
-        plan, joins = plans.plan(0, folder_files(folder / store.name), tasks, None, ends)
+            (directory / store.name / name).mkdir()
+        plan, joins = plans.plan(0, directory_files(directory / store.name), tasks, None, ends)
         stores.append(StoreWork(plans, plan, joins))
     return stores
 

@@ -57,9 +57,11 @@ def store(windows: SlidingWindows | TimeWindows) -> Store:
     return one_store(builder.build())
 
 
-def plan_in(folder: Path, tasks: int, windows: SlidingWindows | TimeWindows = SLIDING) -> BatchPlan:
+def plan_in(
+    directory: Path, tasks: int, windows: SlidingWindows | TimeWindows = SLIDING
+) -> BatchPlan:
     """Return the first batch of one store over the partitions 0 and 1."""
-    return first_plan(folder, store(windows), plan_engine(store(windows), [VALUES]), tasks)
+    return first_plan(directory, store(windows), plan_engine(store(windows), [VALUES]), tasks)
 
 
 def plan_after(
@@ -102,8 +104,8 @@ def test_every_record_is_counted_once(
     records: list[tuple[int, str, int, str]], cut: int, tasks: int
 ) -> None:
     """Input = applied + late + dead-lettered + filtered, each as a plain loop counts it."""
-    with tempfile.TemporaryDirectory() as folder:
-        plan = plan_in(Path(folder), tasks)
+    with tempfile.TemporaryDirectory() as directory:
+        plan = plan_in(Path(directory), tasks)
         rows = prepared_rows(records)
         sent = stamped(plan, rows[:cut], rows[cut:])
         (report,) = sent.reports.streams
@@ -164,8 +166,8 @@ def newest_rows(
     previous: PreparedBatch | None = None
     rows = prepared_rows([record for records, _ in batches for record in records])
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        first = plan_in(folder, 1, windows)
+        directory = Path(name)
+        first = plan_in(directory, 1, windows)
         for batch, (records, tasks) in enumerate(batches):
             plan = plan_after(first, batch, tasks, previous)
             mine, rows = rows[: len(records)], rows[len(records) :]

@@ -122,11 +122,11 @@ def test_the_pace_includes_the_probes(rate: int) -> None:
 
 def test_a_process_of_its_own_produces(tmp_path: Path) -> None:
     """The log contains the producer's probes, and the producer ends with the block."""
-    folder = tmp_path / "readings"
-    with producing(partial(LogSink, folder), 1_000) as producer:
+    directory = tmp_path / "readings"
+    with producing(partial(LogSink, directory), 1_000) as producer:
         assert producer.pid != os.getpid()
         probe = producer.next_probe(60)
-    keys = [orjson.loads(line)["key"] for line in (folder / "0.jsonl").read_text().splitlines()]
+    keys = [orjson.loads(line)["key"] for line in (directory / "0.jsonl").read_text().splitlines()]
     assert probe.key in keys
     assert not Path(f"/proc/{producer.pid}").exists()
 

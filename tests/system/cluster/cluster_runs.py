@@ -95,9 +95,9 @@ def digests_of(data: Path) -> dict[str, str]:
     return {table.name: _digest(table) for table in table_directories(data / "tables")}
 
 
-def _digest(folder: Path) -> str:
+def _digest(directory: Path) -> str:
     """Return a digest of all rows of a table, regardless of their order in the files."""
-    table = open_delta(folder).to_pyarrow_table()
+    table = open_delta(directory).to_pyarrow_table()
     columns = [
         pa.array(map(repr, column.to_pylist())) if pa.types.is_nested(column.type) else column
         for column in table.columns

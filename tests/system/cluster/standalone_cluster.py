@@ -31,13 +31,13 @@ _WORKER = "org.apache.spark.deploy.worker.Worker"
 class Worker:
     """A worker with one core. Its executors are in its process group."""
 
-    folder: Path
+    directory: Path
     process: "subprocess.Popen[bytes]"
 
     @property
     def python(self) -> Path:
         """Return its Python."""
-        return self.folder / "env" / "bin" / "python3"
+        return self.directory / "env" / "bin" / "python3"
 
     @property
     def was_killed(self) -> bool:
@@ -54,7 +54,7 @@ class Worker:
 class StandaloneCluster:
     """A running cluster: its directory, its address, and its workers."""
 
-    folder: Path
+    directory: Path
     master: str
     workers: list[Worker]
 
@@ -66,11 +66,11 @@ class StandaloneCluster:
 
     def start_worker(self) -> None:
         """Start one more worker, and wait until the master has registered it."""
-        folder = self.folder / f"worker-{len(self.workers)}"
-        options = ["--cores", "1", "--memory", "1g", "--work-dir", f"{folder}/work", self.master]
-        worker = Worker(folder, _start(folder, _WORKER, options))
+        directory = self.directory / f"worker-{len(self.workers)}"
+        options = ["--cores", "1", "--memory", "1g", "--work-dir", f"{directory}/work", self.master]
+        worker = Worker(directory, _start(directory, _WORKER, options))
         self.workers.append(worker)
-        _waited_for(folder / "log", r"(Successfully registered)", worker.process)
+        _waited_for(directory / "log", r"(Successfully registered)", worker.process)
 
     def run_options(self) -> list[str]:
         """Return the options for `oriel run` on this cluster, with all connections on loopback."""
@@ -89,14 +89,14 @@ class StandaloneCluster:
 
 
 @contextmanager
-def running_cluster(folder: Path, workers: int = 2) -> Iterator[StandaloneCluster]:
-    """Start a master and workers below ``folder``, and end them with the block."""
-    process = _start(folder / "master", _MASTER, [])
+def running_cluster(directory: Path, workers: int = 2) -> Iterator[StandaloneCluster]:
+    """Start a master and workers below ``directory``, and end them with the block."""
+    process = _start(directory / "master", _MASTER, [])
     started: list[Worker] = []
     try:
-        log = folder / "master" / "log"
+        log = directory / "master" / "log"
         address = _waited_for(log, r"Starting Spark master at (spark://\S+)", process)
-        cluster = StandaloneCluster(folder, address, started)
+        cluster = StandaloneCluster(directory, address, started)
         for _ in range(workers):
             cluster.start_worker()
         yield cluster
@@ -107,34 +107,34 @@ def running_cluster(folder: Path, workers: int = 2) -> Iterator[StandaloneCluste
                 each.wait()
 
 
-def _start(folder: Path, name: str, options: list[str]) -> "subprocess.Popen[bytes]":
-    """Start one of Spark's processes, as on a machine that has only ``folder``."""
-    (folder / "tmp").mkdir(parents=True)
-    _make_environment(folder / "env")
+def _start(directory: Path, name: str, options: list[str]) -> "subprocess.Popen[bytes]":
+    """Start one of Spark's processes, as on a machine that has only ``directory``."""
+    (directory / "tmp").mkdir(parents=True)
+    _make_environment(directory / "env")
     java_home = os.environ.get("JAVA_HOME") or str(
         Path(shutil.which("java") or "").resolve().parents[1]
     )
     environment = {
-        "PATH": os.pathsep.join([f"{folder}/env/bin", "/usr/bin", "/bin"]),
-        "HOME": str(folder),
+        "PATH": os.pathsep.join([f"{directory}/env/bin", "/usr/bin", "/bin"]),
+        "HOME": str(directory),
         "JAVA_HOME": java_home,
         "SPARK_HOME": str(_SPARK_HOME),
-        "SPARK_LOCAL_DIRS": str(folder / "tmp"),
+        "SPARK_LOCAL_DIRS": str(directory / "tmp"),
         "SPARK_DAEMON_JAVA_OPTS": java.options(),
-        "TMPDIR": str(folder / "tmp"),
+        "TMPDIR": str(directory / "tmp"),
     }
     command = [str(_SPARK_HOME / "bin" / "spark-class"), name]
     command += ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0", *options]
-    with (folder / "log").open("wb") as log:
+    with (directory / "log").open("wb") as log:
         return subprocess.Popen(
-            command, cwd=folder, env=environment, stdout=log, stderr=log, start_new_session=True
+            command, cwd=directory, env=environment, stdout=log, stderr=log, start_new_session=True
         )
 
 
-def _make_environment(folder: Path) -> None:
+def _make_environment(directory: Path) -> None:
     """Create a Python environment with the packages of this one, without a checkout's paths."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
-    (packages,) = folder.glob("lib/python*/site-packages")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(directory)], check=True)
+    (packages,) = directory.glob("lib/python*/site-packages")
     (packages / "packages.pth").write_text("\n".join(site.getsitepackages()))
 
 

@@ -95,7 +95,7 @@ def test_a_cluster_that_loses_a_worker_leaves_the_tables_of_one_machine(
     shared = tmp_path / "shared"
     survived = run_to_the_end(TOPOLOGY, shared, options, cluster, workers[0].kill)
     for worker in workers:
-        executors = (worker.folder / "work").glob("app-*/*")
+        executors = (worker.directory / "work").glob("app-*/*")
         newest = max(executors, key=lambda executor: executor.parent.name)
         assert list(newest.glob("oriel-*.zip")), "the worker computed nothing"
     assert workers[0].was_killed
@@ -120,8 +120,8 @@ def test_a_cluster_over_objects_leaves_the_tables_of_one_machine(
     survived = run_to_the_end(topology, data, options, cluster, workers[0].kill)
     assert workers[0].was_killed
     for worker in workers:
-        copies = [*(worker.folder / "tmp").glob("oriel-cache-*/*")]
-        assert copies, f"{worker.folder} has no copy of a segment"
+        copies = [*(worker.directory / "tmp").glob("oriel-cache-*/*")]
+        assert copies, f"{worker.directory} has no copy of a segment"
     assert survived.batches == local.batches > 2
     assert survived.digests == local.digests
     assert survived.counters == local.counters

@@ -82,12 +82,12 @@ remember_packages(
 class Production:
     """Machines, a broker, an object store that checks rights, and the page that runs there."""
 
-    def __init__(self, folder: Path, exits: ExitStack) -> None:
+    def __init__(self, directory: Path, exits: ExitStack) -> None:
         require_machines("nginx", "promtool", "curl", "openssl")
         fetch_connector()
         self._s3, self._aws = server_packages(), fetched_packages("aws", _AWS)
-        self.folder = folder
-        self._wheel = build_wheel(folder)
+        self.directory = directory
+        self._wheel = build_wheel(directory)
         needed = [Path(sys.base_prefix).resolve(), ROOT, self._s3, self._aws]
         environment = {
             "PATH": "/srv/tools:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -103,15 +103,15 @@ class Production:
             running_machines(_ADDRESSES, _NAMES, needed, environment)
         )
         self._make_tools()
-        (folder / "broker").mkdir()
+        (directory / "broker").mkdir()
         with self.machines.inside():
-            self.broker = Broker(folder / "broker")
+            self.broker = Broker(directory / "broker")
         exits.callback(self.broker.kill)
         self.keys: dict[str, dict[str, str]] = {}
         self.token = ""
         self.deleted_file = ""
-        (folder / "logs").mkdir()
-        self.page = PageRun(self.machines, folder / "logs", self.substitute, self._start_s3())
+        (directory / "logs").mkdir()
+        self.page = PageRun(self.machines, directory / "logs", self.substitute, self._start_s3())
 
     def _make_tools(self) -> None:
         packages = " ".join(site.getsitepackages())
@@ -135,7 +135,7 @@ class Production:
         head = self.machines["head"]
         server = head.start(
             f"PYTHONPATH={self._s3} {sys.executable} -P {ROOT}/tests/s3_server.py 9000", "root",
-            self.folder / "s3.log",
+            self.directory / "s3.log",
         )  # fmt: skip
         admin = {"AWS_DEFAULT_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "none",
                  "AWS_SECRET_ACCESS_KEY": "none"}  # fmt: skip
@@ -186,7 +186,7 @@ class Production:
 
     def put(self, name: str, text: str) -> None:
         """Place a file of ``/etc/oriel``."""
-        source = self.folder / name
+        source = self.directory / name
         source.write_text(text)
         put(self.machines, name, source)
 
@@ -210,7 +210,7 @@ class Production:
 _NOW_MS = int(dt.datetime.now(dt.UTC).timestamp() * 1000) // 60_000 * 60_000
 
 
-def _can_run(_folder: Path) -> None:
+def _can_run(_directory: Path) -> None:
     """Check that each command of the page names a user, and machines that exist."""
     places = block_places()
     assert len(places) > 15
@@ -221,9 +221,9 @@ def _can_run(_folder: Path) -> None:
     assert on_machines == set(_NAMES)
 
 
-def _runs(folder: Path) -> None:
+def _runs(directory: Path) -> None:
     with ExitStack() as exits:
-        _run_all(Production(folder, exits))
+        _run_all(Production(directory, exits))
 
 
 @pytest.mark.parametrize("check", [pytest.param(_can_run, id="can run"), *full(_runs, id="runs")])
@@ -310,11 +310,11 @@ def _start_services(production: Production) -> tuple[list[Started], str]:
     production.put("tokens.toml", (machines["head"].root / "srv" / "tokens.toml").read_text())
     authorities = ""
     for name in ("renewed", "first"):
-        folder = production.folder / name
-        folder.mkdir()
+        directory = production.directory / name
+        directory.mkdir()
         days = {"first": 30, "renewed": 90}[name]
-        write_certificate(folder, days, host=_HOST, common_name=name)
-        authorities += (folder / "cert.pem").read_text()
+        write_certificate(directory, days, host=_HOST, common_name=name)
+        authorities += (directory / "cert.pem").read_text()
     _put_certificate(production, "first")
     production.put("ca.pem", authorities)
     services, serve = page.start("oriel serve")
@@ -326,7 +326,7 @@ def _start_services(production: Production) -> tuple[list[Started], str]:
 
 def _put_certificate(production: Production, name: str) -> None:
     for file in ("cert.pem", "key.pem"):
-        production.put(file, (production.folder / name / file).read_text())
+        production.put(file, (production.directory / name / file).read_text())
 
 
 def _verify(production: Production) -> None:
@@ -337,7 +337,7 @@ def _verify(production: Production) -> None:
 def _renew_the_certificate(production: Production) -> None:
     """The page's commands show the end of the new certificate on all three machines."""
     _put_certificate(production, "renewed")
-    renewed = production.folder / "renewed" / "cert.pem"
+    renewed = production.directory / "renewed" / "cert.pem"
     ends = production.machines["proxy"].run(
         f"openssl x509 -noout -enddate <<'END'\n{renewed.read_text()}END\n"
     )
@@ -369,7 +369,7 @@ def _alert(production: Production) -> None:
     production.page.run("promtool")
     server = proxy.start(
         "prometheus --config.file=prometheus.yml --storage.tsdb.path=/srv/metrics "
-        "--web.listen-address=127.0.0.31:9090", "root", production.folder / "prometheus.log",
+        "--web.listen-address=127.0.0.31:9090", "root", production.directory / "prometheus.log",
     )  # fmt: skip
     wait_until(
         lambda: proxy.run("curl -s 'http://proxy:9090/api/v1/query?query=up' || true"),

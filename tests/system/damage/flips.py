@@ -183,12 +183,12 @@ def _known(layout: DataLayout) -> Iterator[tuple[str, Known]]:
         application = snapshot.definition.application
         checkpoint = layout.checkpoint(names[0])
         yield store, Known(snapshot.definition, checkpoint, application, batch, snapshot.version)
-    for folder in layout.checkpoints.glob("*/state/to(*)"):
-        checkpoint = folder.parents[1]
-        defined = SinkDefinition.recorded(checkpoint, folder.name)
+    for directory in layout.checkpoints.glob("*/state/to(*)"):
+        checkpoint = directory.parents[1]
+        defined = SinkDefinition.recorded(checkpoint, directory.name)
         assert defined is not None
         application = orjson.loads((checkpoint / "application.json").read_bytes())["application"]
-        yield folder.name, Known(defined, checkpoint, application)
+        yield directory.name, Known(defined, checkpoint, application)
 
 
 def _log(checkpoint: Path) -> dict[str, str]:

@@ -65,10 +65,10 @@ def _add_sink(layout: DataLayout, state: Path) -> None:
     prepared = _newest(state)
     defined = SinkDefinition("sold", ("orders",), ("filter",), "none", 4)
     with Checkpoint(layout.checkpoint("sink"), sync=False) as checkpoint:
-        check_log(checkpoint.folder, {"event log": "17 of device 3"}, sync=False)
+        check_log(checkpoint.directory, {"event log": "17 of device 3"}, sync=False)
         topic = SinkTopic(layout, checkpoint, defined, lambda *_: None, sync=False)
         versions = checkpoint.versions(defined.name)
         for name in prepared.state_files:
-            shutil.copy(state / name, versions.folder / name)
+            shutil.copy(state / name, versions.directory / name)
         versions.decide(prepared.record.batch, prepared, [])
         topic.commit(prepared, prepared.record.batch)

@@ -255,12 +255,12 @@ def opened_sink(place: Place, sink: str) -> Any:
     """Open the state of a sink, like a start of the pipeline."""
     known = place.stores[sink]
     layout = place.copy(str(known.checkpoint.relative_to(place.data)), "tables/_dead_letters")
-    folder = layout.checkpoint(known.checkpoint.name)
+    directory = layout.checkpoint(known.checkpoint.name)
     defined = known.definition
     assert isinstance(defined, SinkDefinition)
-    with Checkpoint(folder, sync=False) as checkpoint:
+    with Checkpoint(directory, sync=False) as checkpoint:
         topic = SinkTopic(layout, checkpoint, defined, lambda *_: None, sync=False)
-    found = _recovered(topic.table_folder, topic, known)
+    found = _recovered(topic.table_directory, topic, known)
     return {**found, "published": topic.newest_record()}
 
 
@@ -268,11 +268,11 @@ def opened_checkpoint(place: Place, name: str) -> Any:
     """Open a checkpoint, like a start of the pipeline."""
     path = f"checkpoints/{name}"
     layout = place.copy(path)
-    folder = layout.checkpoint(name)
-    check_log(folder, place.logs[name], sync=False)
-    with Checkpoint(folder, sync=False) as checkpoint:
+    directory = layout.checkpoint(name)
+    check_log(directory, place.logs[name], sync=False)
+    with Checkpoint(directory, sync=False) as checkpoint:
         # A start then reads the states of its stores, which name the application.
-        for state in sorted((folder / "state").iterdir()):
+        for state in sorted((directory / "state").iterdir()):
             versions = checkpoint.versions(state.name)
             versions.load(versions.newest())
         return checkpoint.application

@@ -65,8 +65,8 @@ def follow(layout: DataLayout, store: str) -> str | None:
 def _versions(layout: DataLayout, store: str) -> list[dict[str, Any]]:
     """Read each version of a table from a copy whose log ends with this version."""
     found = []
-    with tempfile.TemporaryDirectory() as folder:
-        copy = DataLayout(Path(folder))
+    with tempfile.TemporaryDirectory() as directory:
+        copy = DataLayout(Path(directory))
         shutil.copytree(layout.table(store), copy.table(store))
         for version in reversed(DeltaLog(copy.table(store)).versions()):
             for path in (copy.table(store) / LOG_DIRECTORY).iterdir():

@@ -50,7 +50,7 @@ class Prepared:
     ``versions`` also has the versions after a pipeline has read the rest of the log.
     """
 
-    folder: Path
+    directory: Path
     sources: Sources
     versions: dict[str, list[dict[str, Any]]]
     topology_of: dict[str, str]
@@ -59,33 +59,35 @@ class Prepared:
 @pytest.fixture(scope="module", name="prepared")
 def _prepared(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     """Create three directories: one to damage, one of an earlier day, and one of another owner."""
-    folder = tmp_path_factory.mktemp("damage")
+    directory = tmp_path_factory.mktemp("damage")
     topology_of: dict[str, str] = {}
-    write_log(folder / "log", part=4)
-    _run_all(runs, folder / "log", folder / "data")
-    _index(runs, folder / "data")
-    shutil.copytree(folder / "data", folder / "earlier")
-    write_log(folder / "log", part=2)
-    _run_all(runs, folder / "log", folder / "data")
+    write_log(directory / "log", part=4)
+    _run_all(runs, directory / "log", directory / "data")
+    _index(runs, directory / "data")
+    shutil.copytree(directory / "data", directory / "earlier")
+    write_log(directory / "log", part=2)
+    _run_all(runs, directory / "log", directory / "data")
     for name in TOPOLOGIES:
-        states = folder / "data" / "checkpoints" / name / "state"
+        states = directory / "data" / "checkpoints" / name / "state"
         topology_of |= {path.name.partition("@")[0]: name for path in states.iterdir()}
-    for table in DataLayout(folder / "data").tables.iterdir():
+    for table in DataLayout(directory / "data").tables.iterdir():
         add_checkpoint(table)
-    _index(runs, folder / "data")
-    write_log(folder / "other-log", part=3)
-    _run_all(runs, folder / "other-log", folder / "foreign")
-    _index(runs, folder / "foreign")
-    backup = runs.oriel("backup", "--data", str(folder / "data"), "--to", str(folder / "backup"))
+    _index(runs, directory / "data")
+    write_log(directory / "other-log", part=3)
+    _run_all(runs, directory / "other-log", directory / "foreign")
+    _index(runs, directory / "foreign")
+    backup = runs.oriel(
+        "backup", "--data", str(directory / "data"), "--to", str(directory / "backup")
+    )
     assert backup.code == 0, backup.told
-    shutil.move(folder / "backup", folder / "data" / "backup")
-    shutil.copytree(folder / "data", folder / "whole")
-    write_log(folder / "log")
-    _run_all(runs, folder / "log", folder / "whole")
-    ended = runs.call("tests.system.damage.served", str(folder / "whole"), "versions")
+    shutil.move(directory / "backup", directory / "data" / "backup")
+    shutil.copytree(directory / "data", directory / "whole")
+    write_log(directory / "log")
+    _run_all(runs, directory / "log", directory / "whole")
+    ended = runs.call("tests.system.damage.served", str(directory / "whole"), "versions")
     assert ended.code == 0, ended.told
-    sources = Sources(folder / "earlier", folder / "foreign")
-    return Prepared(folder, sources, orjson.loads(ended.output), topology_of)
+    sources = Sources(directory / "earlier", directory / "foreign")
+    return Prepared(directory, sources, orjson.loads(ended.output), topology_of)
 
 
 def _run_all(runs: Runs, log: Path, data: Path) -> None:
@@ -116,11 +118,11 @@ def test_a_damaged_file_gives_the_right_rows_or_an_error_with_a_solution(
     prepared: Prepared, runs: Runs, tmp_path: Path, number: int
 ) -> None:
     """One file of each directory is damaged. Then the service reads it and the pipeline resumes."""
-    classes = sorted(files_by_class(prepared.folder / "data"))
+    classes = sorted(files_by_class(prepared.directory / "data"))
     found = []
     for seed in range(number):
         data = tmp_path / "data"
-        shutil.copytree(prepared.folder / "data", data)
+        shutil.copytree(prepared.directory / "data", data)
         wrong = _damaged_run(prepared, runs, data, Random(seed), classes[seed % len(classes)])
         if wrong is not None:
             found.append(f"seed {seed}: {wrong}")
@@ -131,10 +133,10 @@ def test_a_damaged_file_gives_the_right_rows_or_an_error_with_a_solution(
 @pytest.fixture(scope="module", name="varied")
 def _varied(prepared: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of the directory to damage, with every kind of file."""
-    folder = tmp_path_factory.mktemp("varied")
-    shutil.copytree(prepared.folder / "data", folder / "data")
-    add_rare_files(folder / "data", folder / "small", TOPOLOGIES[0])
-    return folder / "data"
+    directory = tmp_path_factory.mktemp("varied")
+    shutil.copytree(prepared.directory / "data", directory / "data")
+    add_rare_files(directory / "data", directory / "small", TOPOLOGIES[0])
+    return directory / "data"
 
 
 @contextmanager
@@ -200,7 +202,7 @@ def _damaged_run(
     if wrong is not None:
         return wrong
     name = _topology_of(prepared, path)
-    ended = _run(runs, name, prepared.folder / "log", data)
+    ended = _run(runs, name, prepared.directory / "log", data)
     if ended.code:
         wrong = _why_not_clear(told, ended)
     return wrong or _why_wrong(prepared, _served(runs, data), f"{told}, after the run")

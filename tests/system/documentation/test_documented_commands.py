@@ -19,9 +19,9 @@ _PAGES = [page for page in typed_pages() if page not in FROM_NOTHING]
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory, runs: Runs) -> Iterator[tuple[Path, int]]:
     """Return the directory of a finished demo, and the port of its service."""
-    folder = tmp_path_factory.mktemp("demo")
-    with served_demo(folder, runs) as port:
-        yield folder, port
+    directory = tmp_path_factory.mktemp("demo")
+    with served_demo(directory, runs) as port:
+        yield directory, port
 
 
 @pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -30,9 +30,9 @@ def test_what_a_page_tells_to_type_works(
 ) -> None:
     """The page's blocks run in order in one directory, and the output has the shape on the page."""
     example, port = demo
-    folder = tmp_path / "folder"
-    shutil.copytree(example, folder, ignore=shutil.ignore_patterns("index"))
-    run_page(page, folder, runs, port)
+    directory = tmp_path / "folder"
+    shutil.copytree(example, directory, ignore=shutil.ignore_patterns("index"))
+    run_page(page, directory, runs, port)
 
 
 @pytest.mark.parametrize("page", FROM_NOTHING, ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -41,9 +41,9 @@ def test_what_a_first_page_tells_to_type_works(
 ) -> None:
     """The page's blocks run in order in one empty directory, next to the service of the demo."""
     _, port = demo
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    run_page(page, folder, runs, port)
+    directory = tmp_path / "folder"
+    directory.mkdir()
+    run_page(page, directory, runs, port)
 
 
 def test_the_pages_for_users_have_commands() -> None:

@@ -19,18 +19,18 @@ from tests.e2e.runs_in_one_process import ROOT, Runs
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory, runs: Runs) -> Iterator[httpx.Client]:
     """Yield a client of a service with the stores of all examples."""
-    folder = tmp_path_factory.mktemp("examples")
+    directory = tmp_path_factory.mktemp("examples")
     for example in EXAMPLES:
-        records = logs.write_log(folder / "log", example)
+        records = logs.write_log(directory / "log", example)
         ended = runs.run(
-            str(ROOT / "examples" / f"{example}.py"), "--event-log", str(folder / "log"),
-            "--data", str(folder / "data"), "--once", "--no-sync",
+            str(ROOT / "examples" / f"{example}.py"), "--event-log", str(directory / "log"),
+            "--data", str(directory / "data"), "--once", "--no-sync",
         )  # fmt: skip
         assert ended.code == 0, ended.told
         counters = ended.summary["stores"][EXAMPLES[example].store]
         assert counters["input"] == records
         assert counters["dead_lettered"] == 0
-    with serving(folder / "data") as client:
+    with serving(directory / "data") as client:
         yield client
 
 

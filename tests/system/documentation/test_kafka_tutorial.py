@@ -21,9 +21,9 @@ _ADDRESS = "localhost:9092"
 class _KafkaPageRun(PageRun):
     """A page whose pipeline reads a topic of a broker."""
 
-    def __init__(self, folder: Path, runs: Runs, broker: Broker) -> None:
-        """Run blocks in ``folder``, with ``broker`` instead of the page's broker."""
-        super().__init__(folder, runs, None)
+    def __init__(self, directory: Path, runs: Runs, broker: Broker) -> None:
+        """Run blocks in ``directory``, with ``broker`` instead of the page's broker."""
+        super().__init__(directory, runs, None)
         self._broker = broker
 
     def run(self, block: Block) -> None:
@@ -50,9 +50,9 @@ def test_the_tutorial_leads_from_a_topic_to_a_service_with_tokens(
     tmp_path: Path, broker: Broker, kafka_runs: Runs
 ) -> None:
     """Each block runs in order in an empty directory, and the output has the shape on the page."""
-    folder = tmp_path / "shops"
-    folder.mkdir()
-    with _KafkaPageRun(folder, kafka_runs, broker) as page_run:
+    directory = tmp_path / "shops"
+    directory.mkdir()
+    with _KafkaPageRun(directory, kafka_runs, broker) as page_run:
         for block in blocks(_PAGE):
             if not block.note.startswith(NOT_RUN):
                 page_run.run(block)

@@ -44,10 +44,10 @@ def _commands(printed: str) -> list[str]:
     ]
 
 
-def _run(command: str, folder: Path) -> str:
+def _run(command: str, directory: Path) -> str:
     """Run one line of a shell in the directory of the project and return the output."""
     ended = subprocess.run(
-        ["bash", "-c", command], cwd=folder, env=_environment(), capture_output=True, text=True,
+        ["bash", "-c", command], cwd=directory, env=_environment(), capture_output=True, text=True,
         check=False, timeout=_SECONDS,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -59,10 +59,10 @@ def _environment() -> dict[str, str]:
 
 
 @contextmanager
-def _started(command: str, folder: Path) -> Iterator[None]:
+def _started(command: str, directory: Path) -> Iterator[None]:
     """Run a command during the block."""
     with subprocess.Popen(
-        split(command), cwd=folder, env=_environment(), stdout=subprocess.DEVNULL
+        split(command), cwd=directory, env=_environment(), stdout=subprocess.DEVNULL
     ) as process:
         try:
             yield
@@ -75,12 +75,12 @@ def test_the_project_runs_by_the_commands_that_are_printed(printed: str, tmp_pat
     """The test passes, the pipeline reads the sample log, and the service returns a window."""
     change, test, run, serve, curl = _commands(printed)
     assert change == "cd shop"
-    folder = tmp_path / "shop"
-    assert "2 passed" in _run(test, folder)
-    assert '"applied":60' in _run(run, folder)
+    directory = tmp_path / "shop"
+    assert "2 passed" in _run(test, directory)
+    assert '"applied":60' in _run(run, directory)
     port = reserved_port()
     url = curl.removeprefix("curl ").replace("localhost:8080", f"http://127.0.0.1:{port}")
-    with _started(f"{serve} --port {port}", folder):
+    with _started(f"{serve} --port {port}", directory):
         answer = wait_until(
             lambda: httpx.get(url, trust_env=False, timeout=WAIT_SECONDS), "windows",
             lambda answer: answer.status_code == httpx.codes.OK, passing=(httpx.TransportError,),

@@ -103,8 +103,8 @@ def test_the_spark_code_of_the_guide_is_analysed(spark: "SparkSession") -> None:
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory, runs: "Runs") -> "Iterator[Serving]":
     """Serve tables (minutes, ten minutes, sessions) that the pipeline wrote in three batches."""
-    folder = tmp_path_factory.mktemp("tables")
-    topology, log = folder / "orders.py", folder / "events" / "orders" / "0.jsonl"
+    directory = tmp_path_factory.mktemp("tables")
+    topology, log = directory / "orders.py", directory / "events" / "orders" / "0.jsonl"
     topology.write_text(_ORDERS)
     log.parent.mkdir(parents=True)
     for times in (range(0, 3_000, 25), range(2_900, 4_800, 40), (5_000, 4_950, 5_400, 5_200)):
@@ -114,10 +114,16 @@ def tables(tmp_path_factory: pytest.TempPathFactory, runs: "Runs") -> "Iterator[
                 f' "value": {{"amount": {second % 7}}}}}\n'
                 for second in times
             )
-        options = ["--event-log", str(folder / "events"), "--data", str(folder / "data"), "--once"]
+        options = [
+            "--event-log",
+            str(directory / "events"),
+            "--data",
+            str(directory / "data"),
+            "--once",
+        ]
         ended = runs.run(str(topology), *options)
         assert ended.code == 0, ended.told
-    with ready_service(folder / "data") as service:
+    with ready_service(directory / "data") as service:
         yield service
 
 

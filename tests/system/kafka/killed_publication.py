@@ -92,9 +92,9 @@ def publish(site: Site, batches: int, step: str, at: int, seconds: float) -> Non
     producer = site.producer()
     with Checkpoint(DataLayout(site.data).checkpoint("app"), sync=False) as checkpoint:
 
-        def send(folder: Path, prepared: PreparedBatch) -> None:
+        def send(directory: Path, prepared: PreparedBatch) -> None:
             names = [name for of_task in prepared.segments.values() for name in of_task]
-            messages = _slowly(record_messages(folder, names, VALUES, inputs))
+            messages = _slowly(record_messages(directory, names, VALUES, inputs))
             producer.send(prepared.record.batch, batch_identity(prepared), messages)
 
         sink = SinkTopic(DataLayout(site.data), checkpoint, definition, send, sync=False)
@@ -102,7 +102,7 @@ def publish(site: Site, batches: int, step: str, at: int, seconds: float) -> Non
         first = sink.recorded_batch() + 1
         for batch in range(first, first + batches):
             prepared = versions.decided(batch) or versions.decide(
-                batch, _prepared(batch, versions.folder), [versions.folder]
+                batch, _prepared(batch, versions.directory), [versions.directory]
             )
             if batch == first + at:
                 _arm(step, producer)
@@ -110,12 +110,12 @@ def publish(site: Site, batches: int, step: str, at: int, seconds: float) -> Non
     producer.close()
 
 
-def _prepared(batch: int, folder: Path) -> PreparedBatch:
+def _prepared(batch: int, directory: Path) -> PreparedBatch:
     half = RECORDS // 2
     segments = {
         task: [
             write_segment(
-                folder, records(batch * RECORDS + task * half, half), f"{batch:012d}-{task}",
+                directory, records(batch * RECORDS + task * half, half), f"{batch:012d}-{task}",
                 sync=False,
             )
         ]

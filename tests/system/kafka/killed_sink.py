@@ -17,10 +17,10 @@ def _kill_published(batch: int) -> None:
     """Kill when the topic has all of ``batch``, before the note about it is written."""
     note = sink_topic.mark_published
 
-    def killing(folder: Any, prepared: Any, *, sync: bool) -> None:
+    def killing(directory: Any, prepared: Any, *, sync: bool) -> None:
         if prepared.record.batch == batch:
             kill_everything()
-        note(folder, prepared, sync=sync)
+        note(directory, prepared, sync=sync)
 
     sink_topic.mark_published = killing
 

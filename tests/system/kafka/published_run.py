@@ -31,17 +31,17 @@ def topology() -> Topology:
     return builder.build()
 
 
-def _run(spark: SparkSession, folder: Path, address: str, *times_ms: int) -> None:
+def _run(spark: SparkSession, directory: Path, address: str, *times_ms: int) -> None:
     """Run a batch with one record at each time."""
-    with (folder / "log" / "t" / "0.jsonl").open("ab") as file:
+    with (directory / "log" / "t" / "0.jsonl").open("ab") as file:
         for time_ms in times_ms:
             record = {"key": "k", "value": {"v": 1}, "timestamp_ms": time_ms}
             file.write(orjson.dumps(record) + b"\n")
     options = {"bootstrap.servers": address}
     settings = RunSettings(
-        folder / "data", "app", None, tasks=1, sync=False, publish_options=options
+        directory / "data", "app", None, tasks=1, sync=False, publish_options=options
     )
-    run = PipelineRun.recover(spark, topology(), EventLog(folder / "log"), settings)
+    run = PipelineRun.recover(spark, topology(), EventLog(directory / "log"), settings)
     try:
         run.start(lambda _batch, _stores: None).awaitTermination()
     except PySparkException:
@@ -56,10 +56,10 @@ def main(arguments: Sequence[str]) -> int:
 
     Arguments: a directory, and the address of the brokers.
     """
-    folder, address = Path(arguments[0]), arguments[1]
-    (folder / "log" / "t").mkdir(parents=True)
+    directory, address = Path(arguments[0]), arguments[1]
+    (directory / "log" / "t").mkdir(parents=True)
     spark = build_session("published", cores=1, extra=kafka_settings())
-    _run(spark, folder, address, 0, 5, 30)
+    _run(spark, directory, address, 0, 5, 30)
     publish = Publisher.publish
 
     def publish_and_crash(self: Publisher, *arguments: Any) -> None:
@@ -68,18 +68,18 @@ def main(arguments: Sequence[str]) -> int:
             raise _CrashError
 
     Publisher.publish = publish_and_crash  # type: ignore[assignment, method-assign]
-    _run(spark, folder, address, 12)
+    _run(spark, directory, address, 12)
     Publisher.publish = publish  # type: ignore[method-assign]
-    _run(spark, folder, address)
+    _run(spark, directory, address)
 
     def crash(_self: Publisher, *_arguments: Any) -> None:
         raise _CrashError
 
     Publisher.publish = crash  # type: ignore[assignment, method-assign]
-    _run(spark, folder, address, 40)
+    _run(spark, directory, address, 40)
     Publisher.publish = publish  # type: ignore[method-assign]
     # The second start does not repeat anything.
-    _run(spark, folder, address)
-    _run(spark, folder, address)
+    _run(spark, directory, address)
+    _run(spark, directory, address)
     spark.stop()
     return 0

@@ -149,8 +149,8 @@ def test_a_run_with_the_client_loads_no_connector(tmp_path: Path, broker: Broker
     assert list(home.iterdir()) == []
 
 
-def _arguments(folder: Path, broker: Broker, topic: str) -> list[str]:
-    path = folder / "topology.py"
+def _arguments(directory: Path, broker: Broker, topic: str) -> list[str]:
+    path = directory / "topology.py"
     path.write_text(_TOPOLOGY.format(topic=topic))
-    return [str(path), "--data", str(folder / "data"), "--kafka", broker.address, "--cores", "2",
+    return [str(path), "--data", str(directory / "data"), "--kafka", broker.address, "--cores", "2",
             "--once"]  # fmt: skip

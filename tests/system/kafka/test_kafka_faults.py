@@ -106,18 +106,18 @@ def runs(kafka_runs: Runs) -> Runs:
     return kafka_runs
 
 
-def _arguments(folder: Path, topics: list[str], address: str, *more: str) -> list[str]:
+def _arguments(directory: Path, topics: list[str], address: str, *more: str) -> list[str]:
     """Return the arguments of ``oriel run`` for a topology with one store per topic."""
-    path = folder / "topology.py"
+    path = directory / "topology.py"
     path.write_text(TOPOLOGY.format(topics=topics))
-    return [str(path), "--data", str(folder / "data"), "--kafka", address, "--cores", "2", *more]
+    return [str(path), "--data", str(directory / "data"), "--kafka", address, "--cores", "2", *more]
 
 
-def _read(folder: Path, cluster: Cluster, runs: Runs, topic: str) -> list[str]:
+def _read(directory: Path, cluster: Cluster, runs: Runs, topic: str) -> list[str]:
     """Return the arguments of a run that has read the three records of a new topic."""
     cluster.create(topic)
     cluster.send(topic, 3)
-    arguments = _arguments(folder, [topic], cluster.broker.address, "--once")
+    arguments = _arguments(directory, [topic], cluster.broker.address, "--once")
     assert runs.run(*arguments).code == 0
     return arguments
 
@@ -292,9 +292,9 @@ def test_a_checkpoint_begins_where_it_is_told(tmp_path: Path, cluster: Cluster, 
     cluster.create("later")
     cluster.send("later", 5)
     for start, expected in (("latest", 0), ("1970-01-01T00:00:00.003Z", 3), ("99999", 0)):
-        folder = tmp_path / start
-        folder.mkdir()
-        arguments = _arguments(folder, ["later"], cluster.broker.address, "--once")
+        directory = tmp_path / start
+        directory.mkdir()
+        arguments = _arguments(directory, ["later"], cluster.broker.address, "--once")
         ended = runs.run(*arguments, "--start", start)
         assert ended.code == 0, ended.told
         assert _input(ended.summary) == {"later": expected}

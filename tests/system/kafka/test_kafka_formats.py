@@ -121,9 +121,9 @@ def _produce(address: str) -> None:
     producer.flush()
 
 
-def _rows(folder: Path, store: str) -> dict[str, dict[str, Any]]:
+def _rows(directory: Path, store: str) -> dict[str, dict[str, Any]]:
     """Return the aggregates and the time of each key's newest row."""
-    rows = DeltaTable(folder / "data" / "tables" / store).to_pyarrow_table().sort_by("revision")
+    rows = DeltaTable(directory / "data" / "tables" / store).to_pyarrow_table().sort_by("revision")
     aggregates = ("total", "last", "trace")
     return {
         row["key"]: {

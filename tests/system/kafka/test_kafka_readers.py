@@ -95,12 +95,12 @@ class _Topics:
 def _content(data: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the newest rows of each table, and the dead letters, without machine times."""
     found = {}
-    for folder in sorted((data / "tables").iterdir()):
-        order = "offset" if folder.name.startswith("_") else "revision"
-        rows = DeltaTable(folder).to_pyarrow_table().sort_by(order).to_pylist()
-        if folder.name.startswith("_"):
+    for directory in sorted((data / "tables").iterdir()):
+        order = "offset" if directory.name.startswith("_") else "revision"
+        rows = DeltaTable(directory).to_pyarrow_table().sort_by(order).to_pylist()
+        if directory.name.startswith("_"):
             keep = ("topic", "partition", "offset", "reason", "key", "raw", "headers")
-            found[folder.name] = sorted(
+            found[directory.name] = sorted(
                 ({name: row.get(name) for name in keep} for row in rows), key=repr
             )
             continue
@@ -112,7 +112,7 @@ def _content(data: Path) -> dict[str, list[dict[str, Any]]]:
                 for name, value in row.items()
                 if name not in {"revision", "batch", "committed_at"}
             }
-        found[folder.name] = sorted(
+        found[directory.name] = sorted(
             (row for row in newest.values() if not row.get("deleted")), key=repr
         )
     return found

@@ -27,9 +27,9 @@ topology = builder.build()
 class Cluster:
     """A broker, and the commands that use it."""
 
-    def __init__(self, folder: Path, address: str, runs: Runs) -> None:
-        """Use the broker at ``address``, and write files to ``folder``."""
-        self.folder = folder
+    def __init__(self, directory: Path, address: str, runs: Runs) -> None:
+        """Use the broker at ``address``, and write files to ``directory``."""
+        self.directory = directory
         self.address = address
         self._runs = runs
         self.admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
@@ -48,7 +48,7 @@ class Cluster:
 
     def oriel(self, *command: str, above: int = 0, topics: tuple[str, ...] = ("a",)) -> str:
         """Run a command over the topology, and return the line of its error, or an empty string."""
-        path = self.folder / "app.py"
+        path = self.directory / "app.py"
         path.write_text(TOPOLOGY.format(topics=topics, above=above))
         is_named = {"--event-log", "--kafka"} & set(command)
         source = [] if is_named else ["--kafka", self.address]
@@ -56,7 +56,7 @@ class Cluster:
         arguments = [command[0], *command[1:2], str(path), *command[2:]]
         if command[0] == "run":
             arguments = [command[0], str(path), *command[1:]]
-        options = ["--data", str(self.folder / "data"), "--cores", "1", *source, *once]
+        options = ["--data", str(self.directory / "data"), "--cores", "1", *source, *once]
         ended = self._runs.oriel(*arguments, *options)
         self.told = "\n".join(ended.told)
         if ended.code == 0:
@@ -66,7 +66,7 @@ class Cluster:
 
     def total(self, store: str) -> int:
         """Return the newest row of the only key."""
-        rows = DeltaTable(self.folder / "data" / "tables" / store).to_pyarrow_table().to_pylist()
+        rows = DeltaTable(self.directory / "data" / "tables" / store).to_pyarrow_table().to_pylist()
         total: int = max(rows, key=lambda row: row["revision"])["total"]
         return total
 

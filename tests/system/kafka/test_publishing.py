@@ -26,12 +26,14 @@ def _messages(
     tmp_path_factory: pytest.TempPathFactory, broker: Broker, kafka_runs: Runs
 ) -> dict[str, list[Message]]:
     """Return the messages of each store's topic, by revision and key."""
-    folder = tmp_path_factory.mktemp("published")
+    directory = tmp_path_factory.mktemp("published")
     admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
     topics = [NewTopic(f"{store}-out", 2, 1) for store in STORES]
     for future in admin.create_topics(topics).values():
         future.result(timeout=WAIT_SECONDS)
-    ended = kafka_runs.call("tests.system.kafka.published_run", str(folder / "run"), broker.address)
+    ended = kafka_runs.call(
+        "tests.system.kafka.published_run", str(directory / "run"), broker.address
+    )
     assert ended.code == 0, ended.told
     return {store: _read(broker.address, store) for store in STORES}
 

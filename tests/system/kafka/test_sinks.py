@@ -64,7 +64,7 @@ class Message(NamedTuple):
 class Pipeline:
     """A pipeline that writes an event log to a broker, and the expected content of its topics."""
 
-    folder: Path
+    directory: Path
     address: str
     #: The suffix of its topics.
     name: str
@@ -73,12 +73,13 @@ class Pipeline:
 
     def arguments(self, *, least: int = 3, more: str = "", batch_bytes: int = _LARGE) -> list[str]:
         """Return the arguments of `oriel run`."""
-        path = self.folder / "orders.py"
+        path = self.directory / "orders.py"
         path.write_text(
             TOPOLOGY.format(least=least, name=self.name, more=more.format(name=self.name))
         )
         return [
-            str(path), "--event-log", str(self.folder / "log"), "--data", str(self.folder / "data"),
+            str(path), "--event-log", str(self.directory / "log"),
+            "--data", str(self.directory / "data"),
             "--max-batch-bytes", str(batch_bytes), "--publish-to", self.address, "--cores", "2",
         ]  # fmt: skip
 
@@ -112,7 +113,7 @@ def _pipeline(tmp_path: Path, broker: Broker) -> Pipeline:
 
 def _made(parent: Path, broker: Broker) -> Pipeline:
     """Write records of two partitions: some have a null key or value, and one line is invalid."""
-    folder, name = parent / "sinks", parent.name
+    directory, name = parent / "sinks", parent.name
     admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
     topics = [NewTopic(f"{topic}-{name}", 3, 1) for topic in ("enriched", "copied")]
     for made in admin.create_topics(topics).values():
@@ -120,12 +121,12 @@ def _made(parent: Path, broker: Broker) -> Pipeline:
     random = Random(7_650_000)
     records: dict[str, tuple[str | None, int, dict[str, Any] | None]] = {}
     for topic in ("orders", "users"):
-        (folder / "log" / topic).mkdir(parents=True)
-    with (folder / "log" / "users" / "0.jsonl").open("wb") as log:
+        (directory / "log" / topic).mkdir(parents=True)
+    with (directory / "log" / "users" / "0.jsonl").open("wb") as log:
         for user, city in CITIES.items():
             log.write(_line(user, {"city": city}, 1))
     for partition in range(2):
-        with (folder / "log" / "orders" / f"{partition}.jsonl").open("wb") as log:
+        with (directory / "log" / "orders" / f"{partition}.jsonl").open("wb") as log:
             for number in range(RECORDS // 2):
                 key: str | None = random.choice(("k0", "k1", "k2", "k3", None))
                 value = {"v": random.randrange(20), "tags": [None, f"é{number}"]}
@@ -135,7 +136,7 @@ def _made(parent: Path, broker: Broker) -> Pipeline:
                 )  # fmt: skip
                 log.write(_line(key, None if number % 10 == 4 else value, time_ms))
             log.write(b"garbage\n")
-    return Pipeline(folder, broker.address, name, records)
+    return Pipeline(directory, broker.address, name, records)
 
 
 def _line(key: str | None, value: Any, time_ms: int) -> bytes:
@@ -187,11 +188,11 @@ def test_each_record_comes_whatever_is_killed(survived: Survived) -> None:
     assert counters["input"] == sum(counters[end] for end in ends) == RECORDS + 5
     assert counters["applied"] == len(wanted) + len(CITIES)
     # Neither the checkpoint nor a table keeps published records.
-    state = pipeline.folder / "data" / "checkpoints" / "orders" / "state" / pipeline.sink
+    state = pipeline.directory / "data" / "checkpoints" / "orders" / "state" / pipeline.sink
     names = [path.name for path in state.iterdir()]
     assert sum(name.startswith("published-") for name in names) == 1
     assert len({name[:12] for name in names if name.endswith(".arrow") and "join" not in name}) <= 2
-    assert not (pipeline.folder / "data" / "tables" / pipeline.sink).exists()
+    assert not (pipeline.directory / "data" / "tables" / pipeline.sink).exists()
 
 
 def test_a_topic_that_is_new_gets_all_records(pipeline: Pipeline, kafka_runs: Runs) -> None:
@@ -209,22 +210,24 @@ def test_a_topic_that_is_new_gets_all_records(pipeline: Pipeline, kafka_runs: Ru
     }
     assert len(messages) == len(pipeline.records)
     _check_order(messages)
-    letters = DeltaTable(pipeline.folder / "data" / "tables" / "_dead_letters").to_pyarrow_table()
+    letters = DeltaTable(
+        pipeline.directory / "data" / "tables" / "_dead_letters"
+    ).to_pyarrow_table()
     found = Counter((row["store"], row["reason"]) for row in letters.to_pylist())
     assert found[None, "not-json"] == 2
     assert found[pipeline.sink, "null-key"] > 0
     assert (copied, "null-key") not in found
     # From here, the sink continues with new records.
-    source = f"orders/0/{(pipeline.folder / 'log' / 'orders' / '0.jsonl').stat().st_size}"
-    with (pipeline.folder / "log" / "orders" / "0.jsonl").open("ab") as log:
+    source = f"orders/0/{(pipeline.directory / 'log' / 'orders' / '0.jsonl').stat().st_size}"
+    with (pipeline.directory / "log" / "orders" / "0.jsonl").open("ab") as log:
         log.write(_line("k0", {"v": 19, "tags": None}, 9))
     pipeline.records[source] = "k0", 9, {"v": 19, "tags": None}
     assert kafka_runs.run(*pipeline.arguments(more=COPIED), "--once").code == 0
     after = pipeline.messages("copied")
     assert [m.source for m in after if m not in messages] == [source]
-    shown = kafka_runs.oriel("status", "--data", str(pipeline.folder / "data")).output
+    shown = kafka_runs.oriel("status", "--data", str(pipeline.directory / "data")).output
     assert copied in shown
-    clocks = kafka_runs.oriel("clock", copied, "--data", str(pipeline.folder / "data"))
+    clocks = kafka_runs.oriel("clock", copied, "--data", str(pipeline.directory / "data"))
     assert clocks.code == 0, clocks.told
     left = kafka_runs.run(*pipeline.arguments(), "--once")
     assert left.told[0] == (
@@ -279,7 +282,7 @@ def test_another_pipeline_reads_the_records_with_their_own_times(
 def test_a_cluster_that_is_down_is_one_line(survived: Survived, kafka_runs: Runs) -> None:
     """The error is one line with the topic and the address, and the next start writes the batch."""
     pipeline = survived.pipeline
-    with (pipeline.folder / "log" / "orders" / "1.jsonl").open("ab") as log:
+    with (pipeline.directory / "log" / "orders" / "1.jsonl").open("ab") as log:
         source = f"orders/1/{log.tell()}"
         log.write(_line("k1", {"v": 19, "tags": None}, 9))
     pipeline.records[source] = "k1", 9, {"v": 19, "tags": None}

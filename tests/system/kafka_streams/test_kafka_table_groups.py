@@ -37,13 +37,17 @@ def line_of(log: Sequence[Entry]) -> str:
     return " ".join(words)
 
 
-def kafkas(logs: Sequence[Sequence[Entry]], folder: Path) -> list[tuple[Rows, Rows]]:
+def kafkas(logs: Sequence[Sequence[Entry]], directory: Path) -> list[tuple[Rows, Rows]]:
     """Return Kafka's counts and aggregates of each log."""
     command = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]
-    command += ["-cp", class_path(folder / "kafka-peer"), "oriel.TableGroups"]
+    command += ["-cp", class_path(directory / "kafka-peer"), "oriel.TableGroups"]
     text = "".join(f"{line_of(log)}\n" for log in logs)
     ran = subprocess.run(
-        [*command, str(folder / "state")], input=text, capture_output=True, text=True, check=False
+        [*command, str(directory / "state")],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ran.returncode == 0, ran.stderr[-3000:]
     answers = []

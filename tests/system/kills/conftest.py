@@ -18,8 +18,8 @@ def killed(
 ) -> Survivor:
     """Return the results of a pipeline that was killed at two steps, or at all steps."""
     seed = int(os.environ.get(SEED) or int.from_bytes(os.urandom(4)))
-    folder = tmp_path_factory.mktemp("killed")
-    return killed_at_steps(folder, seed, runs, all_steps=request.param == "all")
+    directory = tmp_path_factory.mktemp("killed")
+    return killed_at_steps(directory, seed, runs, all_steps=request.param == "all")
 
 
 @pytest.fixture

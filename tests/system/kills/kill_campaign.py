@@ -39,12 +39,12 @@ _KILLS_OF_A_LOG = 6
 
 
 def killed_in_upkeep_runs(
-    folder: Path, seed: int, steps: Sequence[str], runs: Runs, address: str | None = None
+    directory: Path, seed: int, steps: Sequence[str], runs: Runs, address: str | None = None
 ) -> Counter[str]:
     """Run over random logs, killed once per step, then to the end, and check everything.
 
     Args:
-        folder: The directory of the run.
+        directory: The directory of the run.
         seed: The seed of the logs and the kills.
         steps: The steps at which a run is killed.
         runs: The process for the last run.
@@ -58,29 +58,31 @@ def killed_in_upkeep_runs(
     random = Random(seed)
     lines = random_logs(random)
     if address is None:
-        write_lines(folder / "log" / kinds_topology.TOPIC, lines)
+        write_lines(directory / "log" / kinds_topology.TOPIC, lines)
     else:
         lines = produced(address, lines)
     compacting = ["--compact-files", "2"]
     done: Counter[str] = Counter()
-    with _reading(folder / "data", done):
+    with _reading(directory / "data", done):
         for step in steps:
             number = random.randrange(_ANY_MS) if step == "any" else random.randint(1, 8)
-            told = (step, str(number), *pipeline_arguments(folder, random, address), *compacting)
+            told = (step, str(number), *pipeline_arguments(directory, random, address), *compacting)
             killed = start("tests.system.kills.killed_in_upkeep", *told)
             assert killed.returncode in {0, -9}, f"seed {seed}: {told}: {killed.stderr[-3000:]}"
             done[step] += killed.returncode == -9
-        finished = runs.run(*pipeline_arguments(folder, random, address), *compacting)
+        finished = runs.run(*pipeline_arguments(directory, random, address), *compacting)
     assert finished.code == 0, f"seed {seed}: {finished.told}"
     stores = expected_stores(lines)
     for name in STORES:
-        table = folder / "data" / "tables" / name
+        table = directory / "data" / "tables" / name
         check_rows(told_rows(table), stores[name])
         rows = stores[name].rows
-        assert _indexed(table, folder / "index") == [rows[place] for place in _in_order(rows)], name
+        assert _indexed(table, directory / "index") == [rows[place] for place in _in_order(rows)], (
+            name
+        )
         assert _compacted(table), f"seed {seed}: {name} was not compacted"
     wanted = bad_for_all(lines) | {each for store in stores.values() for each in store.letters}
-    letters = told_letters(folder / "data" / "tables" / "_dead_letters")
+    letters = told_letters(directory / "data" / "tables" / "_dead_letters")
     assert sorted(letters, key=repr) == sorted(wanted, key=repr), f"seed {seed}: dead letters"
     return done
 
@@ -119,11 +121,11 @@ def _in_order(rows: dict[Any, Json]) -> list[Any]:
 
 def _indexed(table: Path, index: Path) -> list[Json]:
     """Return all windows of an index that is built from the table."""
-    folder = IndexDirectory(index)
-    generation = folder.new_generation()
+    directory = IndexDirectory(index)
+    generation = directory.new_generation()
     build_generation(table, DeltaLog(table).snapshot(), generation)
-    folder.publish(generation)
-    reader = IndexReader(folder)
+    directory.publish(generation)
+    reader = IndexReader(directory)
     with reader.snapshot() as snapshot:
         keys = snapshot.keys("", 1000).keys
         if isinstance(snapshot, KeyValueSnapshot):
@@ -135,7 +137,7 @@ def _indexed(table: Path, index: Path) -> list[Json]:
             ]  # fmt: skip
         windows = [orjson.loads(page) for page in pages]
     reader.close()
-    folder.remove()
+    directory.remove()
     return windows
 
 
@@ -149,8 +151,8 @@ def _broker(options: argparse.Namespace) -> Iterator[str | None]:
     if not options.kafka:
         yield None
         return
-    with tempfile.TemporaryDirectory(prefix="oriel-broker-") as folder:
-        broker = Broker(Path(folder))
+    with tempfile.TemporaryDirectory(prefix="oriel-broker-") as directory:
+        broker = Broker(Path(directory))
         try:
             yield broker.address
         finally:
@@ -169,8 +171,8 @@ def main() -> None:
         while sum(total[step] for step in STEPS) < options.kills:
             steps = random.choices(list(STEPS), k=_KILLS_OF_A_LOG)
             seed = random.randrange(1 << 32)
-            with tempfile.TemporaryDirectory(prefix="oriel-kills-") as folder:
-                total += killed_in_upkeep_runs(Path(folder), seed, steps, runs, address)
+            with tempfile.TemporaryDirectory(prefix="oriel-kills-") as directory:
+                total += killed_in_upkeep_runs(Path(directory), seed, steps, runs, address)
             sys.stderr.write(f"seed {seed}: {dict(total)}\n")
 
 

@@ -28,15 +28,15 @@ def kill_while_computing(batch: int) -> None:
         made = plan(self, number, *rest)
         if number == batch:
             pattern = f"*{number:012d}-*.*"
-            folder = made[0].files.state
-            threading.Thread(target=_kill_when_there, args=(folder, pattern)).start()
+            directory = made[0].files.state
+            threading.Thread(target=_kill_when_there, args=(directory, pattern)).start()
         return made
 
     StorePlans.plan = planned  # type: ignore[assignment, method-assign]
 
 
-def _kill_when_there(folder: Path, pattern: str) -> None:
-    while not list(folder.glob(pattern)):
+def _kill_when_there(directory: Path, pattern: str) -> None:
+    while not list(directory.glob(pattern)):
         pass
     kill_everything()
 

@@ -32,7 +32,7 @@ class Survivor:
         return self.data / "tables" / name
 
 
-def killed_at_steps(folder: Path, seed: int, runs: Runs, *, all_steps: bool) -> Survivor:
+def killed_at_steps(directory: Path, seed: int, runs: Runs, *, all_steps: bool) -> Survivor:
     """Run the topology over random logs, and kill it at steps, at random stores and batches.
 
     With ``all_steps``, the steps are all. Otherwise, one is before the batch is prepared, so it is
@@ -42,7 +42,7 @@ def killed_at_steps(folder: Path, seed: int, runs: Runs, *, all_steps: bool) -> 
     """
     random = Random(seed)
     lines = random_logs(random)
-    write_lines(folder / "log" / kinds_topology.TOPIC, lines)
+    write_lines(directory / "log" / kinds_topology.TOPIC, lines)
     known = list(STEPS)
     chosen = known if all_steps else [random.choice(known[:2]), random.choice(known[2:])]
     steps = random.sample(chosen, len(chosen))
@@ -53,12 +53,12 @@ def killed_at_steps(folder: Path, seed: int, runs: Runs, *, all_steps: bool) -> 
             store for store in STORES if store != kinds_topology.LAYERS or step != "computing"
         ]
         place = (random.choice(stores), step, str(batch))
-        told = pipeline_arguments(folder, random, sizes=_BYTES)
+        told = pipeline_arguments(directory, random, sizes=_BYTES)
         killed = start("tests.system.kills.killed_at_store", *place, *told)
         assert killed.returncode == -9, f"seed {seed}: {place}: {killed.stderr[-3000:]}"
-    finished = runs.run(*pipeline_arguments(folder, random, sizes=_BYTES))
+    finished = runs.run(*pipeline_arguments(directory, random, sizes=_BYTES))
     assert finished.code == 0, f"seed {seed}: {finished.told}"
-    return Survivor(seed, folder / "data", lines, expected_stores(lines))
+    return Survivor(seed, directory / "data", lines, expected_stores(lines))
 
 
 def start(module: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -74,7 +74,7 @@ def start(module: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
 
 
 def pipeline_arguments(
-    folder: Path, random: Random, address: str | None = None, *,
+    directory: Path, random: Random, address: str | None = None, *,
     sizes: tuple[int, int] = (5_000, 9_000),
 ) -> list[str]:  # fmt: skip
     """Return arguments to read everything, with random batch sizes and numbers of tasks.
@@ -83,8 +83,8 @@ def pipeline_arguments(
     directory.
     """
     size, cores = random.randint(*sizes), random.choice((1, 2, 3))
-    source = ["--event-log", str(folder / "log"), "--max-batch-bytes", str(size)]
+    source = ["--event-log", str(directory / "log"), "--max-batch-bytes", str(size)]
     if address is not None:
         source = ["--kafka", address, "--max-batch-records", str(size // _RECORD_BYTES)]
-    paths = [str(kinds_topology.__file__), *source, "--data", str(folder / "data")]
+    paths = [str(kinds_topology.__file__), *source, "--data", str(directory / "data")]
     return [*paths, "--once", "--cores", str(cores)]

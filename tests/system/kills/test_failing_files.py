@@ -45,9 +45,9 @@ def each_way_to_fail(often: int) -> pytest.MarkDecorator:
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the directory of an undisturbed run."""
-    folder = tmp_path_factory.mktemp("undisturbed") / "run"
-    undisturbed(folder, BATCHES)
-    return folder
+    directory = tmp_path_factory.mktemp("undisturbed") / "run"
+    undisturbed(directory, BATCHES)
+    return directory
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def test_every_nth_effect_fails_with_compaction(
 
 
 def _start_often(
-    folder: Path,
+    directory: Path,
     start: Callable[[Path], None],
     failing: FailingFiles,
     expected: dict[str, list[str]],
@@ -96,22 +96,22 @@ def _start_often(
     with use_files(failing):
         for _ in range(STARTS):
             with suppress(OSError):
-                start(folder)
-            for name, rows in tables_of(folder).items():
+                start(directory)
+            for name, rows in tables_of(directory).items():
                 assert set(rows) <= set(expected[name])
                 assert len(set(rows)) == len(rows)
     assert failing.failed > 2
-    start(folder)
+    start(directory)
 
 
-def _run_compacted(folder: Path) -> None:
+def _run_compacted(directory: Path) -> None:
     """Run to the end, with all due maintenance of the tables after each batch, despite errors."""
     settings = MaintenanceSettings(limits=Limits(small_files=2), deleted_file_retention_ms=1)
     names = ("first", "second", "_dead_letters")
     upkeeps = {
-        name: TableMaintenance(folder / "data" / "tables" / name, settings) for name in names
+        name: TableMaintenance(directory / "data" / "tables" / name, settings) for name in names
     }
-    with Writer(folder) as writer:
+    with Writer(directory) as writer:
         for _ in range(BATCHES + 1):
             writer.run(1)
             batches = {name: store.recorded_batch() for name, store in writer.stores.items()}

@@ -6,17 +6,17 @@ import pytest
 
 from tests.e2e.runs_in_one_process import Runs
 from tests.system.kills.killed_runs import start
-from tests.system.kills.test_suspended import Folder, rows
+from tests.system.kills.test_suspended import Directory, rows
 
 pytestmark = pytest.mark.e2e
 
 
 def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path, runs: Runs) -> None:
     """The error is one line without a traceback, and with free space the next run continues."""
-    folder = Folder(tmp_path)
+    directory = Directory(tmp_path)
     for _ in range(8):
-        folder.append()
-    run = [*folder.arguments()[1:], "--once", "--max-batch-bytes", "300"]
+        directory.append()
+    run = [*directory.arguments()[1:], "--once", "--max-batch-bytes", "300"]
     # By then, the tables and the first batches exist.
     full = start("tests.system.kills.full_disk_run", "50", *run)
     assert full.returncode == 1, full.stderr
@@ -25,10 +25,10 @@ def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path, runs: Runs) -
     assert "Nothing is lost" in line
     assert "Traceback" not in full.stderr
     assert "\tat " not in full.stderr
-    finished = runs.oriel(*folder.arguments(), "--once")
+    finished = runs.oriel(*directory.arguments(), "--once")
     assert finished.code == 0, finished.told
     (store,) = finished.summary["stores"].values()
-    assert store["input"] == folder.written + 8
-    undisturbed = runs.oriel(*folder.arguments("other"), "--once")
+    assert store["input"] == directory.written + 8
+    undisturbed = runs.oriel(*directory.arguments("other"), "--once")
     assert undisturbed.code == 0, undisturbed.told
-    assert rows(folder.data) == rows(tmp_path / "other")
+    assert rows(directory.data) == rows(tmp_path / "other")

@@ -46,7 +46,7 @@ def test_killed_at_any_step_all_stores_have_the_rows_of_an_undisturbed_run(
         assert rows, store
 
 
-def _arguments(folder: Path, data: str, batch_bytes: int) -> list[str]:
-    paths = [str(layered_topology.__file__), "--event-log", str(folder / "log")]
+def _arguments(directory: Path, data: str, batch_bytes: int) -> list[str]:
+    paths = [str(layered_topology.__file__), "--event-log", str(directory / "log")]
     size = ["--max-batch-bytes", str(batch_bytes)]
-    return [*paths, "--data", str(folder / data), *size, "--once", "--cores", "2"]
+    return [*paths, "--data", str(directory / data), *size, "--once", "--cores", "2"]

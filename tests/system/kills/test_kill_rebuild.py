@@ -47,6 +47,6 @@ def test_a_rebuild_survives_being_killed_at_any_step(
     assert newest_rows(table) == newest_rows(tmp_path / "fresh" / "tables" / STORE) != before
 
 
-def _arguments(folder: Path, data: str) -> list[str]:
-    paths = [str(rebuilt_topology.__file__), "--event-log", str(folder / "log")]
-    return [*paths, "--data", str(folder / data), "--max-batch-bytes", "12000", "--cores", "2"]
+def _arguments(directory: Path, data: str) -> list[str]:
+    paths = [str(rebuilt_topology.__file__), "--event-log", str(directory / "log")]
+    return [*paths, "--data", str(directory / data), "--max-batch-bytes", "12000", "--cores", "2"]

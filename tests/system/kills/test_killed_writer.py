@@ -21,10 +21,10 @@ _OF_A_LOG = 4
 _DELAY_MS = 900
 
 
-def _start(folder: Path, delay_ms: int) -> int:
+def _start(directory: Path, delay_ms: int) -> int:
     command = [sys.executable, "-P", "-m", "tests.pipeline.commit.killed_writer"]
     ended = subprocess.run(
-        [*command, str(folder), str(delay_ms)], check=False, capture_output=True, text=True
+        [*command, str(directory), str(delay_ms)], check=False, capture_output=True, text=True
     )
     assert ended.returncode in {0, -9}, ended.stderr[-3000:]
     return ended.returncode
@@ -36,13 +36,13 @@ def test_killed_at_any_moment_tables_are_those_of_an_undisturbed_run(tmp_path: P
     random, kills, logs = Random(7), 0, 0
     expected = undisturbed(tmp_path / "undisturbed", BATCHES)["_dead_letters"]
     while kills < int(os.environ.get(KILLS, "3")):
-        folder = tmp_path / str(logs)
+        directory = tmp_path / str(logs)
         logs += 1
-        folder.mkdir()
-        write_log(folder, BATCHES)
-        kills += sum(_start(folder, random.randrange(_DELAY_MS)) == -9 for _ in range(_OF_A_LOG))
-        assert _start(folder, -1) == 0
+        directory.mkdir()
+        write_log(directory, BATCHES)
+        kills += sum(_start(directory, random.randrange(_DELAY_MS)) == -9 for _ in range(_OF_A_LOG))
+        assert _start(directory, -1) == 0
         for name in ("first", "second"):
-            assert newest_of(folder, name) == newest_of(tmp_path / "undisturbed", name)
-        assert tables_of(folder)["_dead_letters"] == expected
+            assert newest_of(directory, name) == newest_of(tmp_path / "undisturbed", name)
+        assert tables_of(directory)["_dead_letters"] == expected
     assert kills > 0

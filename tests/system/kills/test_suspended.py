@@ -31,7 +31,7 @@ topology = builder.build()
 """
 
 
-class Folder:
+class Directory:
     """A growing log, and the data of the pipelines that read it."""
 
     def __init__(self, root: Path) -> None:
@@ -103,26 +103,26 @@ def test_a_suspended_pipeline_wakes_after_its_successor_ran_on(
     tmp_path: Path, runs: Runs, taken_over: int
 ) -> None:
     """A suspended pipeline resumes, changes nothing, and its last line names the successor."""
-    folder = Folder(tmp_path)
-    folder.append()
+    directory = Directory(tmp_path)
+    directory.append()
     # The signal suspends all its processes, including its Python.
-    with folder.running(sys.executable, "-m", "oriel", stderr="first") as first:
-        wait_until(folder.versions, "the first batch", lambda found: found > 1, process=first)
+    with directory.running(sys.executable, "-m", "oriel", stderr="first") as first:
+        wait_until(directory.versions, "the first batch", lambda found: found > 1, process=first)
         for _ in range(3):
-            folder.run_batch()
-        folder.append()
+            directory.run_batch()
+        directory.append()
         os.killpg(first.pid, signal.SIGSTOP)
         # The successor locks another file, as on a file system without locks.
-        checkpoint = folder.data / "checkpoints" / "topology"
+        checkpoint = directory.data / "checkpoints" / "topology"
         (checkpoint / "lock").unlink()
         epochs = checkpoint / "epochs"
-        with folder.running(sys.executable, "-m", "oriel", stderr="second") as second:
+        with directory.running(sys.executable, "-m", "oriel", stderr="second") as second:
             wait_until(
                 lambda: sorted(epochs.iterdir()), "the epoch of the successor",
                 lambda found: len(found) == 2, process=second,
             )  # fmt: skip
             for _ in range(taken_over):
-                folder.run_batch()
+                directory.run_batch()
             # Meanwhile, the successor also deletes nothing.
             os.killpg(second.pid, signal.SIGSTOP)
             there = {path.name for path in (checkpoint / "state" / "s").iterdir()}
@@ -130,7 +130,7 @@ def test_a_suspended_pipeline_wakes_after_its_successor_ran_on(
             assert first.wait(timeout=120) == 1
             assert there <= {path.name for path in (checkpoint / "state" / "s").iterdir()}
             os.killpg(second.pid, signal.SIGCONT)
-            folder.run_batch()
+            directory.run_batch()
             os.kill(second.pid, signal.SIGTERM)
             assert second.wait(timeout=120) == 0
     text = (tmp_path / "first").read_text()
@@ -140,6 +140,6 @@ def test_a_suspended_pipeline_wakes_after_its_successor_ran_on(
     assert "Traceback" not in text
     assert "\tat " not in text
     for data in ("other", "data"):
-        ended = runs.oriel(*folder.arguments(data), "--once")
+        ended = runs.oriel(*directory.arguments(data), "--once")
         assert ended.code == 0, ended.told
-    assert rows(folder.data) == rows(tmp_path / "other")
+    assert rows(directory.data) == rows(tmp_path / "other")

@@ -19,10 +19,10 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     return undisturbed(tmp_path_factory.mktemp("undisturbed") / "run", BATCHES)
 
 
-def operations_of_a_batch(folder: Path) -> int:
+def operations_of_a_batch(directory: Path) -> int:
     """Return how many operations on files a batch has."""
-    write_log(folder, BATCHES)
-    with Writer(folder) as writer:
+    write_log(directory, BATCHES)
+    with Writer(directory) as writer:
         writer.run(BEFORE)
         with use_files(CountingFiles()) as files:
             writer.run(1)
@@ -60,14 +60,14 @@ def test_suspended_at_any_operation_a_process_changes_nothing(
     Each case has another of twelve operations, so that together they have every third.
     """
     for stop in range(first % every, operations_of_a_batch(tmp_path / "counted"), every):
-        folder = tmp_path / f"at-{stop}"
-        write_log(folder, BATCHES)
-        suspended = Writer(folder)
+        directory = tmp_path / f"at-{stop}"
+        write_log(directory, BATCHES)
+        suspended = Writer(directory)
         suspended.run(BEFORE)
         if restarted:
             # The first batch deletes leftover files, so it lists the directory.
             suspended.close()
-            suspended = Writer(folder)
+            suspended = Writer(directory)
         successors: list[Writer] = []
         left = [stop]
 
@@ -76,12 +76,12 @@ def test_suspended_at_any_operation_a_process_changes_nothing(
             _path: Path,
             left: list[int] = left,
             successors: list[Writer] = successors,
-            folder: Path = folder,
+            directory: Path = directory,
         ) -> None:
             left[0] -= 1
             if left[0] == -1:
                 with use_files(LocalFiles()):
-                    successors.append(Writer(folder))
+                    successors.append(Writer(directory))
                     successors[0].run(ran)
 
         with use_files(HookedFiles(suspend)), pytest.raises(Fenced, match=r"took over.*epoch"):
@@ -90,8 +90,8 @@ def test_suspended_at_any_operation_a_process_changes_nothing(
         (successor,) = successors
         successor.run()
         successor.close()
-        assert tables_of(folder) == expected, f"suspended at operation {stop}"
-        again = Writer(folder)
+        assert tables_of(directory) == expected, f"suspended at operation {stop}"
+        again = Writer(directory)
         assert again.resumption is not None
         assert again.resumption.is_done
         again.close()

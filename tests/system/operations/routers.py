@@ -54,19 +54,19 @@ class Router(NamedTuple):
 
 
 @contextmanager
-def running_router(folder: Path, keys: Sequence[str], *, is_tls: bool) -> Iterator[Router]:
+def running_router(directory: Path, keys: Sequence[str], *, is_tls: bool) -> Iterator[Router]:
     """Run the services and nginx over one window per key, until the block ends."""
-    table = StoreTable(folder / "data", make_definition())
+    table = StoreTable(directory / "data", make_definition())
     table.commit([{"key": key, "start": 10} for key in keys])
-    write_certificate(folder)
-    tls = ["--tls-cert", str(folder / "cert.pem"), "--tls-key", str(folder / "key.pem")]
+    write_certificate(directory)
+    tls = ["--tls-cert", str(directory / "cert.pem"), "--tls-key", str(directory / "key.pem")]
     ports = {(shard, replica): reserved_port() for shard in (1, 2) for replica in (1, 2)}
 
     def start(shard: int, replica: int) -> Serving:
-        index = folder / f"index-{replica}"
+        index = directory / f"index-{replica}"
         index.mkdir(exist_ok=True)
         return Serving(
-            folder / "data", "--shard", f"{shard}/2", "--index", str(index),
+            directory / "data", "--shard", f"{shard}/2", "--index", str(index),
             "--port", str(ports[shard, replica]), "--allowed-host", "oriel.example.org",
             *(tls if is_tls else ()),
         )  # fmt: skip
@@ -74,7 +74,7 @@ def running_router(folder: Path, keys: Sequence[str], *, is_tls: bool) -> Iterat
     with ThreadPoolExecutor() as pool:
         services = dict(zip(ports, pool.map(lambda place: start(*place), ports), strict=True))
     port = reserved_port()
-    nginx = _started_nginx(folder, port, ports, is_tls=is_tls)
+    nginx = _started_nginx(directory, port, ports, is_tls=is_tls)
     try:
         for service in services.values():
             wait_until_ready(service)
@@ -87,14 +87,14 @@ def running_router(folder: Path, keys: Sequence[str], *, is_tls: bool) -> Iterat
 
 
 def _started_nginx(
-    folder: Path, port: int, ports: dict[tuple[int, int], int], *, is_tls: bool
+    directory: Path, port: int, ports: dict[tuple[int, int], int], *, is_tls: bool
 ) -> "subprocess.Popen[bytes]":
     page, tls = re.findall(r"```nginx\n(.*?)```", _PAGE.read_text(), re.DOTALL)
     if is_tls:
         page = page.replace("proxy_pass http://", "proxy_pass https://")
         page = page.replace("listen 127.0.0.1:8080;", tls)
-        page = page.replace("/etc/oriel/ca.pem", str(folder / "cert.pem"))
-        page = page.replace("/etc/oriel", str(folder))
+        page = page.replace("/etc/oriel/ca.pem", str(directory / "cert.pem"))
+        page = page.replace("/etc/oriel", str(directory))
         # The name in the certificate of this test.
         page = page.replace("proxy_ssl_name oriel.example.org", "proxy_ssl_name localhost")
     page = re.sub(r"127\.0\.0\.1:8(080|443)\b", f"127.0.0.1:{port}", page)
@@ -102,15 +102,16 @@ def _started_nginx(
         page = page.replace(
             f"127.0.0.1:80{'8' if replica == 1 else '9'}{shard}", f"127.0.0.1:{own}"
         )
-    config = folder / "nginx.conf"
+    config = directory / "nginx.conf"
     config.write_text(
-        f"daemon off; pid {folder}/nginx.pid; error_log {folder}/error.log;\n"
+        f"daemon off; pid {directory}/nginx.pid; error_log {directory}/error.log;\n"
         f"events {{}}\nhttp {{ access_log off;\n"
-        f"client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;\n"
-        f"fastcgi_temp_path {folder}/f; uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;\n"
+        f"client_body_temp_path {directory}/body; proxy_temp_path {directory}/proxy;\n"
+        f"fastcgi_temp_path {directory}/f; uwsgi_temp_path {directory}/u;\n"
+        f"scgi_temp_path {directory}/s;\n"
         f"{page} }}\n"
     )
-    nginx = subprocess.Popen(["nginx", "-c", str(config), "-e", str(folder / "error.log")])
+    nginx = subprocess.Popen(["nginx", "-c", str(config), "-e", str(directory / "error.log")])
     wait_until(
         lambda: _status(port, is_tls=is_tls), "a response of nginx", passing=(OSError,),
         process=nginx,

@@ -29,8 +29,8 @@ _SMALL, _LARGE = "600", "30000"
 _BACKUP_AFTER = (4, 16)
 
 
-def _arguments(folder: Path, data: Path, *options: str) -> list[str]:
-    log = str(folder / "log")
+def _arguments(directory: Path, data: Path, *options: str) -> list[str]:
+    log = str(directory / "log")
     paths = [str(kinds_topology.__file__), "--event-log", log, "--data", str(data)]
     return ["run", *paths, "--compact-files", "4", "--max-batch-bytes", *options]
 
@@ -41,9 +41,14 @@ def _has_run(batches: int, runs: Mapping[str, tuple[RunStatus, bool]]) -> bool:
 
 
 @contextmanager
-def _running(folder: Path, data: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    command = [sys.executable, "-m", "oriel", *_arguments(folder, data, _SMALL, "--trigger", "1ms")]
-    with (folder / "stderr").open("wb") as told, subprocess.Popen(
+def _running(directory: Path, data: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    command = [
+        sys.executable,
+        "-m",
+        "oriel",
+        *_arguments(directory, data, _SMALL, "--trigger", "1ms"),
+    ]
+    with (directory / "stderr").open("wb") as told, subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=told
     ) as run:  # fmt: skip
         try:

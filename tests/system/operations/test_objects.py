@@ -43,28 +43,28 @@ _LAST = "the last key"
 class Finished:
     """The data and the output of runs over S3."""
 
-    def __init__(self, folder: Path, store: ObjectStore, runs: Runs) -> None:
+    def __init__(self, directory: Path, store: ObjectStore, runs: Runs) -> None:
         """Kill a run, start another and fence it by a third. ``runs`` executes one without S3."""
         self.data = store.data("runs")
-        self.log = folder / "log"
-        topology, log = folder / "topology.py", self.log / "events"
+        self.log = directory / "log"
+        topology, log = directory / "topology.py", self.log / "events"
         topology.write_text(_TOPOLOGY)
         log.mkdir(parents=True)
         (log / "0.jsonl").write_text("".join(_lines(Random(39))))
         options = ["--event-log", str(self.log), "--max-batch-bytes", str(_BATCH_BYTES)]
         options += ["--cores", "2"]
         self.options = [str(topology), *options]
-        self.local = run_here(topology, folder / "local", options, runs)
+        self.local = run_here(topology, directory / "local", options, runs)
         over_s3 = [*self.options, "--data", uri(self.data)]
-        killed = LiveRun(folder / "killed.err", *over_s3)
+        killed = LiveRun(directory / "killed.err", *over_s3)
         killed.wait_for("batch committed: batch=0,")
         killed.kill()
-        second = LiveRun(folder / "second.err", *over_s3)
+        second = LiveRun(directory / "second.err", *over_s3)
         self._wait_for_batch(second, self.local.batches - 1)
         children = psutil.Process(second.process.pid).children()
         self.children_of_second = [" ".join(child.cmdline()) for child in children]
         self.digests = digests_of(self.data)
-        third = LiveRun(folder / "third.err", *over_s3)
+        third = LiveRun(directory / "third.err", *over_s3)
         epoch = self.data / "checkpoints" / "topology" / "epochs" / f"{3:012d}.json"
         wait_until(partial(current_files().exists, epoch), "epoch 3", process=third.process)
         with (log / "0.jsonl").open("a") as file:
@@ -194,4 +194,4 @@ def test_a_rescaled_store_is_computed_anew(finished: Finished) -> None:
     assert newest_windows(finished.data) == rows
     names = current_files().names(finished.data / "checkpoints" / "topology" / "state")
     assert sorted(names) == ["sessions", "tumbling@2"]
-    assert not current_files().is_folder(DataLayout(finished.data).rebuild("tumbling"))
+    assert not current_files().is_directory(DataLayout(finished.data).rebuild("tumbling"))

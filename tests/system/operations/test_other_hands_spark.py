@@ -139,7 +139,7 @@ def test_the_index_is_what_spark_reads(followed: Followed, spark: SparkSession, 
         spark.sql(statement.format(table=f"delta.`{followed.table.path}`"))
         told = expected(followed.table, _rows(followed, spark))
         assert _windows(followed) == told
-        followed.folder.remove()
+        followed.directory.remove()
         assert _windows(followed) == told
     if not goes_on:
         with pytest.raises(CorruptLog, match="writer protocol"):
@@ -151,7 +151,7 @@ def test_the_index_is_what_spark_reads(followed: Followed, spark: SparkSession, 
     assert followed.content()[0].record == make_record(5)
     told = expected(followed.table, _rows(followed, spark))
     assert _windows(followed) == told
-    followed.folder.remove()
+    followed.directory.remove()
     assert _windows(followed) == told
 
 

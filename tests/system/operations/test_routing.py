@@ -32,8 +32,8 @@ def router(
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
-    folder = tmp_path_factory.mktemp("routing")
-    with running_router(folder, KEYS, is_tls=request.param == "https") as router:
+    directory = tmp_path_factory.mktemp("routing")
+    with running_router(directory, KEYS, is_tls=request.param == "https") as router:
         yield router
 
 

@@ -33,10 +33,10 @@ _BATCHES = 5
 class Process:
     """A process that runs batches and compacts the tables at the same time."""
 
-    def __init__(self, folder: Path, bucket: Path, number: int) -> None:
-        """Become the owner of the pipeline in ``bucket``, whose log is in ``folder``."""
-        scratch = folder / f"scratch-{number}"
-        self.writer = Writer(folder, data=bucket / "data", scratch=scratch)
+    def __init__(self, directory: Path, bucket: Path, number: int) -> None:
+        """Become the owner of the pipeline in ``bucket``, whose log is in ``directory``."""
+        scratch = directory / f"scratch-{number}"
+        self.writer = Writer(directory, data=bucket / "data", scratch=scratch)
         tables = self.writer.data / "tables"
         self.kept = Maintenance(
             {name: TableMaintenance(tables / name, _SETTINGS) for name in self.writer.stores},
@@ -92,7 +92,7 @@ def test_after_takeovers_newest_rows_are_those_of_a_local_run(
 
 
 def _taken_over(
-    process: Process, folder: Path, bucket: Path, number: int, random: Random
+    process: Process, directory: Path, bucket: Path, number: int, random: Random
 ) -> Process:
     """Run a process until another one replaces it at a random operation, and return the other one.
 
@@ -109,7 +109,7 @@ def _taken_over(
         left -= 1
         if left == -1:
             with use_files(FilesByPath()):
-                successors.append(Process(folder, bucket, number))
+                successors.append(Process(directory, bucket, number))
                 successors[0].run(batches)
 
     with use_files(HookedFiles(suspend)), pytest.raises(Fenced, match=r"took over.*epoch"):

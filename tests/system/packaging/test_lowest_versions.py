@@ -55,10 +55,10 @@ def lowest_versions(*extras: str) -> list[str]:
 class Environment:
     """A fresh virtual environment with the wheel, some extras and their lowest versions."""
 
-    def __init__(self, folder: Path, wheel: Path, *extras: str) -> None:
+    def __init__(self, directory: Path, wheel: Path, *extras: str) -> None:
         """Install everything with pip, whose cache has earlier downloads."""
-        venv.create(folder, with_pip=False, symlinks=True)
-        self.bin = folder / "bin"
+        venv.create(directory, with_pip=False, symlinks=True)
+        self.bin = directory / "bin"
         self._wheel = wheel
         self.install(*extras)
 
@@ -84,8 +84,8 @@ def _wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module", name="service")
 def _service(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Environment:
     """Return an environment with the packages of the service and its client."""
-    folder = tmp_path_factory.mktemp("service")
-    return Environment(folder, wheel, "app", "jwt", "otel", "client")
+    directory = tmp_path_factory.mktemp("service")
+    return Environment(directory, wheel, "app", "jwt", "otel", "client")
 
 
 @pytest.fixture(scope="module", name="pipeline")

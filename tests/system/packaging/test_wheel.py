@@ -33,12 +33,12 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def site(wheel: Path) -> Path:
     """Return a directory with the installed wheel."""
-    folder = wheel.parent / "site"
+    directory = wheel.parent / "site"
     run_elsewhere([
         sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index",
-        "--disable-pip-version-check", "--target", str(folder), str(wheel),
+        "--disable-pip-version-check", "--target", str(directory), str(wheel),
     ])  # fmt: skip
-    return folder
+    return directory
 
 
 def test_the_wheel_has_all_modules_and_data_and_nothing_else(wheel: Path) -> None:
@@ -47,8 +47,8 @@ def test_the_wheel_has_all_modules_and_data_and_nothing_else(wheel: Path) -> Non
         files = {name for name in archive.namelist() if ".dist-info/" not in name}
         own = ROOT / "src"
         modules = {p.relative_to(own).as_posix() for p in (own / "oriel").glob("*.py")}
-        for folder in ("doctor", "project", "testing"):
-            modules |= {p.relative_to(own).as_posix() for p in own.glob(f"oriel/{folder}/*.py")}
+        for directory in ("doctor", "project", "testing"):
+            modules |= {p.relative_to(own).as_posix() for p in own.glob(f"oriel/{directory}/*.py")}
         templates = {p.relative_to(own).as_posix() for p in own.rglob("*.template")}
         assert len(templates) > 5
         for room in ROOMS:

@@ -190,16 +190,16 @@ def test_the_request_is_a_curl_line_and_its_answer_a_file(page: Dashboard) -> No
     newest_ms = _START_MS + 29 * _MINUTE_MS
     path = f"v1/stores/saved/backwardFetch/EWR?to_ms={newest_ms}&limit=100"
     assert line == f"curl '{page.address}{path}'"
-    folder = page.serving.data.with_name("downloads")
+    directory = page.serving.data.with_name("downloads")
     page.browser.execute_cdp_cmd(
-        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)}
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(directory)}
     )
     for name, ending in (("Save CSV", "csv"), ("Save Arrow", "arrows")):
         page.browser.find_element("xpath", f"//button[.='{name}']").click()
         file = f"saved-EWR.{ending}"
-        wait_until(lambda: {path.name for path in folder.glob("*")}, file, {file}.issubset)
+        wait_until(lambda: {path.name for path in directory.glob("*")}, file, {file}.issubset)
     page.wait_for(".share", "Saved 30.")
-    lines = (folder / "saved-EWR.csv").read_text().splitlines()
+    lines = (directory / "saved-EWR.csv").read_text().splitlines()
     assert len(lines) == 31
     assert lines[1].startswith('"EWR",')
 

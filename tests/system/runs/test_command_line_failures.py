@@ -35,10 +35,10 @@ LINE = b'{"key": "a", "value": {"v": 1}, "timestamp_ms": 1}\n'
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     """Return a log with one valid line."""
-    folder = tmp_path / "log" / "t"
-    folder.mkdir(parents=True)
-    (folder / "0.jsonl").write_bytes(LINE)
-    return folder
+    directory = tmp_path / "log" / "t"
+    directory.mkdir(parents=True)
+    (directory / "0.jsonl").write_bytes(LINE)
+    return directory
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def _odd_name(log: Path) -> None:
     (log / "01.jsonl").touch()
 
 
-def _folder_for_file(log: Path) -> None:
+def _directory_for_file(log: Path) -> None:
     (log / "1.jsonl").mkdir()
 
 
@@ -78,7 +78,7 @@ def _huge_partition(log: Path) -> None:
     (log / "9999999999.jsonl").write_bytes(LINE)
 
 
-def _no_folder(log: Path) -> None:
+def _no_directory(log: Path) -> None:
     shutil.rmtree(log.parent)
 
 
@@ -86,9 +86,9 @@ def _no_folder(log: Path) -> None:
     ("harm", "said"),
     [
         (_odd_name, "must be named by its partition number"),
-        (_folder_for_file, "1.jsonl"),
+        (_directory_for_file, "1.jsonl"),
         (_huge_partition, "9999999999.jsonl"),
-        (_no_folder, "is not a directory. Name the directory that has a"),
+        (_no_directory, "is not a directory. Name the directory that has a"),
     ],
 )
 def test_what_is_wrong_with_the_folders_is_one_line(

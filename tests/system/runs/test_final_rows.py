@@ -88,10 +88,10 @@ def expected(spark: SparkSession) -> Rows:
 @pytest.fixture(scope="module")
 def half_run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the directory of a run over the first half of the log."""
-    folder = tmp_path_factory.mktemp("half")
-    _write_first_half(folder)
-    Stores(spark, folder).run(layered())
-    return folder
+    directory = tmp_path_factory.mktemp("half")
+    _write_first_half(directory)
+    Stores(spark, directory).run(layered())
+    return directory
 
 
 @pytest.fixture
@@ -250,7 +250,7 @@ def test_a_batch_is_read_again_from_compacted_files(
         patched.setattr(StoreBatches, "begin", _crashing_for("hours", StoreBatches.begin))
         with pytest.raises(_Crash):
             half.run(layered())
-    table = DeltaTable(half.folder / "data" / "tables" / "sums")
+    table = DeltaTable(half.directory / "data" / "tables" / "sums")
     table.optimize.compact()
     removed = table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
     assert removed
@@ -288,12 +288,12 @@ def _assert_all_but_lookups(stores: Stores, expected: Rows) -> None:
     assert {**table_rows(stores), **lookups} == {**expected, **lookups}
 
 
-def _write_first_half(folder: Path) -> None:
+def _write_first_half(directory: Path) -> None:
     """Write names for all clicks, and half of the clicks."""
     clicks = {number: records[:75] for number, records in LOG["clicks"].items()}
-    write_topics(folder / "log", {"names": LOG["names"], "clicks": clicks})
+    write_topics(directory / "log", {"names": LOG["names"], "clicks": clicks})
 
 
-def _write_second_half(folder: Path) -> None:
+def _write_second_half(directory: Path) -> None:
     clicks = {number: records[75:] for number, records in LOG["clicks"].items()}
-    write_topics(folder / "log", {"clicks": clicks})
+    write_topics(directory / "log", {"clicks": clicks})

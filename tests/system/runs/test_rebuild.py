@@ -229,12 +229,12 @@ def test_a_reader_sees_the_old_rows_or_the_new_ones(
     bench.append("t", 0, *RECORDS)
     bench.run(counting())
     layout = DataLayout(bench.settings.data)
-    folder = IndexDirectory(layout.index("s"))
-    tailer = tailing.StoreTailer(DeltaLog(layout.table("s")), folder)
+    directory = IndexDirectory(layout.index("s"))
+    tailer = tailing.StoreTailer(DeltaLog(layout.table("s")), directory)
     seen: list[list[int]] = []
 
     def look() -> None:
-        reader = IndexReader(folder)
+        reader = IndexReader(directory)
         with reader.snapshot() as snapshot:
             seen.append([
                 orjson.loads(window)["n"]

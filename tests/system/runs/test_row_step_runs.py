@@ -131,8 +131,8 @@ def test_a_row_that_left_is_a_message_without_a_value(bench: Bench) -> None:
     """A removed row is a tombstone, like Kafka's. A store of final rows does not send it."""
     bench.append("t", 0, *HALVES[0])
     bench.run(topology(), log=EventLog(bench.log, 600))
-    folder = bench.settings.data / "tables" / "live"
-    table = DeltaTable(folder)
+    directory = bench.settings.data / "tables" / "live"
+    table = DeltaTable(directory)
     definition = StoreDefinition.from_json(table.metadata().configuration[STORE_PROPERTY])
     files = map(Path, table.file_uris())
     rows = pa.concat_tables([batch for file in files for batch in table_batches(file, definition)])
@@ -143,7 +143,7 @@ def test_a_row_that_left_is_a_message_without_a_value(bench: Bench) -> None:
     sent = row_messages(rows, Publication("out", final_only=True), definition)
     final = [value for chunk in sent for value in chunk.values]
     assert None not in final
-    assert 0 < len(final) == sum_of_final(newest_rows(folder))
+    assert 0 < len(final) == sum_of_final(newest_rows(directory))
 
 
 def sum_of_final(rows: list[dict[str, Any]]) -> int:

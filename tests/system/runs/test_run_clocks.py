@@ -108,7 +108,7 @@ def test_a_live_run_a_run_once_and_a_rebuild_give_the_same_result(
     """A record of the year 2100 is the only dead letter, and the other rows are unchanged."""
     records = [record(time, key) for time in range(0, 400, 7) for key in ("k", "other")]
     undisturbed = Stores(spark, tmp_path / "undisturbed")
-    write_topics(undisturbed.folder / "log", {"t": {0: records, 1: records[::3]}})
+    write_topics(undisturbed.directory / "log", {"t": {0: records, 1: records[::3]}})
     undisturbed.run(topology("s"))
     wanted = undisturbed.counters("s")
     wanted["input"] += 1
@@ -193,14 +193,14 @@ def test_silence_is_counted_from_when_the_run_began(runs: ClockRuns) -> None:
 
 def index(data: Path, store: str) -> dict[str, list[int]]:
     """Return the starts of each key's windows in the index, after it has followed the table."""
-    folder = IndexDirectory(data / "index" / store)
-    tailer = StoreTailer(DeltaLog(data / "tables" / store), folder)
+    directory = IndexDirectory(data / "index" / store)
+    tailer = StoreTailer(DeltaLog(data / "tables" / store), directory)
     for _ in range(50):
         tailer._health_checked_at = 0.0
         if not tailer.step():
             break
     tailer.close()
-    reader = IndexReader(folder)
+    reader = IndexReader(directory)
     with reader.snapshot() as snapshot:
         found = {key: starts(snapshot, key) for key in snapshot.keys("", 100).keys}
     reader.close()
@@ -282,18 +282,18 @@ def test_a_clock_is_not_set_back_by_a_damaged_file(
     runs.append({0: [("k", 100, {"w": "x"})]}, "u")
     runs.run(topology("s") if what == "row" else joined("s").build())
     (prepared,) = runs.last.values()
-    folder = runs.data / "tables/s"
+    directory = runs.data / "tables/s"
     names = [file.path for file in prepared.files]
     if what == "state":
-        folder = runs.data / "checkpoints/app/state/s"
+        directory = runs.data / "checkpoints/app/state/s"
         names = list(prepared.state_files)
     assert names
     for name in names:
-        flip_bit(folder / name)
+        flip_bit(directory / name)
     capsys.readouterr()
     assert clock.main(["--data", str(runs.data), "--set", "t", "0", "113"]) == 1
     told = capsys.readouterr().err
-    assert [name for name in names if str(folder / name) in told]
+    assert [name for name in names if str(directory / name) in told]
     assert "not what" in told
     assert "`oriel rebuild s`" in told
 

@@ -34,9 +34,11 @@ class _KilledError(Exception):
 class Site:
     """A log, a data directory, and the published records."""
 
-    def __init__(self, spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self, spark: SparkSession, directory: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         self.spark = spark
-        self.log, self.data, self.backup = (folder / name for name in ("log", "data", "backup"))
+        self.log, self.data, self.backup = (directory / name for name in ("log", "data", "backup"))
         for topic in ("t", "names"):
             (self.log / topic).mkdir(parents=True)
         #: One dict per publication: the source and the value of its records.
@@ -77,11 +79,11 @@ class Site:
         finally:
             run.close()
 
-    def _publish(self, plans: StorePlans, folder: Path, prepared: PreparedBatch) -> None:
+    def _publish(self, plans: StorePlans, directory: Path, prepared: PreparedBatch) -> None:
         if self.fails == "before":
             raise _KilledError
         names = [name for of_task in prepared.segments.values() for name in of_task]
-        rows = pa.concat_tables(open_segment(folder, name) for name in names)
+        rows = pa.concat_tables(open_segment(directory, name) for name in names)
         sources = record_sources(rows, input_sources(plans)).to_pylist()
         self.published.append(dict(zip(sources, rows["v"].to_pylist(), strict=True)))
         if self.fails == "behind":

@@ -45,12 +45,12 @@ def _append(log: Path, partition: int, *times_ms: int) -> None:
 
 
 @contextmanager
-def _running(folder: Path, *options: str) -> Iterator["subprocess.Popen[str]"]:
-    """Run ``oriel run`` over the log in ``folder``."""
-    topology = folder / "flights.py"
+def _running(directory: Path, *options: str) -> Iterator["subprocess.Popen[str]"]:
+    """Run ``oriel run`` over the log in ``directory``."""
+    topology = directory / "flights.py"
     topology.write_text(TOPOLOGY)
     command = [sys.executable, "-P", "-m", "oriel", "run", str(topology)]
-    command += ["--event-log", str(folder / "log"), "--data", str(folder / "data"), *options]
+    command += ["--event-log", str(directory / "log"), "--data", str(directory / "data"), *options]
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True,
@@ -70,8 +70,8 @@ def _input(seen: Overview) -> int:
 @pytest.fixture(scope="module", name="said")
 def _said(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Overview], list[dict[str, Any]]]:
     """Return overviews after two pieces of the log and at the end, and the lines on stderr."""
-    folder = tmp_path_factory.mktemp("run")
-    log, data = folder / "log", folder / "data"
+    directory = tmp_path_factory.mktemp("run")
+    log, data = directory / "log", directory / "data"
     (log / "t").mkdir(parents=True)
     _append(log, 0, 100, 200, 90)
     _append(log, 1, 50)
@@ -91,7 +91,7 @@ def _said(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Overview], lis
             )
         )  # fmt: skip
 
-    with _running(folder, "--log-format", "json", "--trigger", "50ms") as run:
+    with _running(directory, "--log-format", "json", "--trigger", "50ms") as run:
         wait_for_input(6)
         _append(log, 1, 300)
         wait_for_input(8)

@@ -45,12 +45,12 @@ def by_car_and_city(key_serde: Any = Serdes.long()) -> Topology:  # noqa: B008 -
 def indexed_keys(data: Path, store: str) -> list[str]:
     """Return the keys of an index that the tailer built from the table, in index order."""
     layout = DataLayout(data)
-    folder = IndexDirectory(layout.index(store))
-    tailer = StoreTailer(DeltaLog(layout.table(store)), folder)
+    directory = IndexDirectory(layout.index(store))
+    tailer = StoreTailer(DeltaLog(layout.table(store)), directory)
     while tailer.step():
         pass
     tailer.close()
-    reader = IndexReader(folder)
+    reader = IndexReader(directory)
     with reader.snapshot() as snapshot:
         keys = [orjson.loads(entry)["key"] for entry in snapshot.scan(ScanRange()).entries]
         assert snapshot.keys("", 100).keys == list(dict.fromkeys(keys))

@@ -127,23 +127,23 @@ def _temporary_engine() -> Iterator[Engine]:
     thread.
     """
     with ExitStack() as exits:
-        folder = Path(exits.enter_context(tempfile.TemporaryDirectory(prefix="oriel-")))
+        directory = Path(exits.enter_context(tempfile.TemporaryDirectory(prefix="oriel-")))
         for left in ("containers", "network", "volumes"):
             # A killed run leaves containers, and the engine would start them again.
             shutil.rmtree(CACHE / "engine" / left, ignore_errors=True)
-        configuration, log = folder / "daemon.json", CACHE / "dockerd.log"
+        configuration, log = directory / "daemon.json", CACHE / "dockerd.log"
         configuration.write_text("{}")
         output = exits.enter_context(log.open("wb"))
         daemon = exits.enter_context(_child(
             "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
             # The first process of the namespace reaps the processes that containers leave.
             "docker-init", "--", "dockerd", f"--config-file={configuration}",
-            f"--data-root={CACHE / 'engine'}", f"--exec-root={folder / 'run'}",
-            f"--pidfile={folder / 'pid'}", f"--host=unix://{folder / 'socket'}",
+            f"--data-root={CACHE / 'engine'}", f"--exec-root={directory / 'run'}",
+            f"--pidfile={directory / 'pid'}", f"--host=unix://{directory / 'socket'}",
             f"--dns={_NAME_SERVER}", output=output.fileno(),
         ))  # fmt: skip
         engine = Engine(Path(f"/proc/{daemon.pid}/ns/net"), {
-            "DOCKER_HOST": f"unix://{folder / 'socket'}",
+            "DOCKER_HOST": f"unix://{directory / 'socket'}",
             # The client of the same package, because another one can lack BuildKit.
             "PATH": f"/usr/bin:{os.environ['PATH']}",
             "DOCKER_BUILDKIT": "1",

@@ -51,8 +51,8 @@ def make_base_image(engine: Engine) -> str:
     mirror = run("apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages")
     # On disk, because Debian cannot be installed where devices are forbidden, as is common in
     # memory.
-    with tempfile.TemporaryDirectory(dir=CACHE) as folder:
-        root = Path(folder) / "root"
+    with tempfile.TemporaryDirectory(dir=CACHE) as directory:
+        root = Path(directory) / "root"
         options = ["--variant=minbase", f"--include={_PACKAGES}"]
         run("debootstrap", *options, suite, root, mirror.splitlines()[0])
         shutil.copytree(Path("/") / _CERTIFICATES, root / _CERTIFICATES, dirs_exist_ok=True)
@@ -60,7 +60,7 @@ def make_base_image(engine: Engine) -> str:
         run("chroot", root, "apt-get", "clean")
         (root / "etc/pip.conf").write_text(pip)
         (root / "etc/apt/apt.conf.d/90machine").write_text(apt)
-        archive = Path(folder) / "base.tar"
+        archive = Path(directory) / "base.tar"
         run("tar", "--create", f"--file={archive}", f"--directory={root}", ".")
         changes = [f'--change=ENV {variable}="{value}"' for variable, value in settings.items()]
         engine.docker("import", f"--change=LABEL recipe={recipe}", *changes, archive, name)
@@ -73,21 +73,21 @@ def fetch_broker_jars(image: str) -> Path:
     pom = _IMAGES / "broker" / "pom.xml"
     jars = CACHE / f"jars-{hashlib.sha256(pom.read_bytes() + version.encode()).hexdigest()[:16]}"
     if not jars.exists():
-        with tempfile.TemporaryDirectory(dir=CACHE) as folder, only_one("maven"):
+        with tempfile.TemporaryDirectory(dir=CACHE) as directory, only_one("maven"):
             run(
                 "mvn", "-q", "-B", f"--file={pom}", f"-Dkafka.version={version}",
-                "dependency:copy-dependencies", f"-DoutputDirectory={folder}/jars",
+                "dependency:copy-dependencies", f"-DoutputDirectory={directory}/jars",
             )  # fmt: skip
-            (Path(folder) / "jars").rename(jars)
+            (Path(directory) / "jars").rename(jars)
     return jars
 
 
 def make_broker_image(engine: Engine, name: str, base: str, java: str) -> None:
     """Build an image of Kafka. It copies Java from the image ``java``."""
-    with tempfile.TemporaryDirectory(dir=CACHE) as folder:
-        shutil.copytree(_IMAGES / "broker", folder, dirs_exist_ok=True)
-        shutil.copytree(fetch_broker_jars(name), Path(folder) / "jars", copy_function=os.link)
-        build_image(engine, name, Path(folder), BASE=base, JAVA=java)
+    with tempfile.TemporaryDirectory(dir=CACHE) as directory:
+        shutil.copytree(_IMAGES / "broker", directory, dirs_exist_ok=True)
+        shutil.copytree(fetch_broker_jars(name), Path(directory) / "jars", copy_function=os.link)
+        build_image(engine, name, Path(directory), BASE=base, JAVA=java)
 
 
 def make_prometheus_image(engine: Engine, name: str, base: str) -> None:
@@ -95,7 +95,7 @@ def make_prometheus_image(engine: Engine, name: str, base: str) -> None:
     build_image(engine, name, _IMAGES / "prometheus", BASE=base)
 
 
-def build_image(engine: Engine, name: str, folder: Path, **arguments: str) -> None:
+def build_image(engine: Engine, name: str, directory: Path, **arguments: str) -> None:
     """Build an image from a directory with a Dockerfile."""
     options = [f"--build-arg={argument}={value}" for argument, value in arguments.items()]
-    engine.docker("build", f"--tag={name}", *options, folder)
+    engine.docker("build", f"--tag={name}", *options, directory)

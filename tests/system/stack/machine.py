@@ -63,8 +63,8 @@ def make_machine_image(engine: Engine, pipeline: str, packages: str, oriel: str)
         oriel: Commands that install Oriel from the checkout.
     """
     image = "oriel-test-machine"
-    with tempfile.TemporaryDirectory(dir=CACHE) as folder:
-        context = Path(folder)
+    with tempfile.TemporaryDirectory(dir=CACHE) as directory:
+        context = Path(directory)
         shutil.copy(_FILES / "Dockerfile", context)
         for name in ("requirements-build.lock", "requirements-runtime.lock"):
             shutil.copy(ROOT / name, context)

@@ -92,8 +92,8 @@ def main() -> int:
     options = parser.parse_args()
     spark_session()
     with (
-        tempfile.TemporaryDirectory(prefix="kafka-peer-") as folder,
-        running_peer(Path(folder) / "kafka-peer") as peer,
+        tempfile.TemporaryDirectory(prefix="kafka-peer-") as directory,
+        running_peer(Path(directory) / "kafka-peer") as peer,
     ):
         seeds = _wanted(count(options.seed), options.having, options.most)
         return bool(differing(peer, islice(seeds, options.topologies), options.logs))

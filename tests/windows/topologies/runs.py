@@ -116,8 +116,8 @@ def driver_records(topology: Topology, case: Case) -> list[Written]:
 
 def stages_records(topology: Topology, case: Case) -> list[Written]:
     """By the pipeline's stages and several tasks, as ``stages_rows``; task by task of a batch."""
-    with tempfile.TemporaryDirectory(prefix="topologies-") as folder:
-        return list(_staged(topology, case, Path(folder)).written)
+    with tempfile.TemporaryDirectory(prefix="topologies-") as directory:
+        return list(_staged(topology, case, Path(directory)).written)
 
 
 def record_of(entry: Sequence[Any]) -> Record:
@@ -132,14 +132,14 @@ def stages_rows(topology: Topology, case: Case) -> Rows:
     Where interleaving makes no difference, batches have records of several topics, and each topic
     goes at its own pace.
     """
-    with tempfile.TemporaryDirectory(prefix="topologies-") as folder:
-        return _staged(topology, case, Path(folder)).rows
+    with tempfile.TemporaryDirectory(prefix="topologies-") as directory:
+        return _staged(topology, case, Path(directory)).rows
 
 
-def _staged(topology: Topology, case: Case, folder: Path) -> "StagesRun":
+def _staged(topology: Topology, case: Case, directory: Path) -> "StagesRun":
     """A run that was given the log in random batches, by one to three tasks."""
     random = Random(case.seed + case.number)
-    run, tasks = StagesRun(topology, folder), random.randint(1, TASKS)
+    run, tasks = StagesRun(topology, directory), random.randint(1, TASKS)
     for batch in _batches(case, random):
         run.take({topic: {0: records} for topic, records in batch.items()}, tasks)
     return run
@@ -205,16 +205,16 @@ class StagesRun:
     """A topology's stores or its topic, batch by batch, each as if the process began anew."""
 
     def __init__(
-        self, topology: Topology, folder: Path, plans: dict[str, StorePlans] | None = None
+        self, topology: Topology, directory: Path, plans: dict[str, StorePlans] | None = None
     ) -> None:
-        """Plan the stores, unless ``plans`` has what they were before; states are below ``folder``.
+        """Plan the stores, unless ``plans`` has them. The states are in ``directory``.
 
         A sink's folder has its number, as its name is none of a folder.
         """
         self._stores: list[_StoreRun] = []
         self.plans: dict[str, StorePlans] = plans or {}
         for number, store in enumerate(topology.units):
-            own = folder / str(number)
+            own = directory / str(number)
             (own / "state").mkdir(parents=True)
             planned = self.plans.get(store.name)
             self._stores.append(_StoreRun(store, own, self.plans, planned))
@@ -274,12 +274,12 @@ class _StoreRun:
     def __init__(
         self,
         store: Store,
-        folder: Path,
+        directory: Path,
         in_front: Mapping[str, StorePlans],
         plans: StorePlans | None = None,
     ) -> None:
         self.store = store
-        self._folder = folder
+        self._directory = directory
         reasons = dict.fromkeys(store.sources, SourceReasons.FOR_ALL)
         steps = partial(steps_for, store=store.name)
         self.plans = plans or StorePlans(store, steps, reasons, in_front)
@@ -298,7 +298,10 @@ class _StoreRun:
         """Let one batch take effect; its final rows as records, for stores behind it."""
         of_unit = _SinkFiles if is_sink_name(self.store.name) else _NotingFiles
         files = of_unit(
-            self._folder / "table", self._folder / "state", self._folder / "dead", sync=False
+            self._directory / "table",
+            self._directory / "state",
+            self._directory / "dead",
+            sync=False,
         )
         plan, joins = self.plans.plan(self._batch, files, tasks, self._previous, ends)
         runner = LocalRunner({source: read[source] for source in self.store.sources})
@@ -318,7 +321,7 @@ class _StoreRun:
         # A batch without a record has no task, and leaves the files of the one before.
         segments = batch.segments if batch.changed else {}
         for name in (name for names in segments.values() for name in names):
-            records = open_segment(self._folder / "state", name)
+            records = open_segment(self._directory / "state", name)
             self.written_sources += record_sources(records, input_sources(self.plans)).to_pylist()
             for row in records.to_pylist():
                 columns = self.plans.inputs[0].stream.columns

@@ -189,8 +189,8 @@ def run(
         }
         for leaf in leaves
     }
-    with tempfile.TemporaryDirectory(prefix="trees-") as folder:
-        stages = StagesRun(topology, Path(folder), plans)
+    with tempfile.TemporaryDirectory(prefix="trees-") as directory:
+        stages = StagesRun(topology, Path(directory), plans)
         # A partition that is not known from the beginning would begin with the others' time.
         stages.take({topic: dict.fromkeys(of_topic, ()) for topic, of_topic in rest.items()})
         while any(log for of_topic in rest.values() for log in of_topic.values()):

@@ -13,7 +13,7 @@ _LOCK = "demo.lock"
 
 
 @dataclass(frozen=True)
-class DemoFolder:
+class DemoDirectory:
     """Paths in the directory of the demo."""
 
     root: Path
@@ -35,7 +35,7 @@ class DemoFolder:
 
 
 @contextmanager
-def fresh_folder(root: Path) -> Iterator[DemoFolder]:
+def fresh_directory(root: Path) -> Iterator[DemoDirectory]:
     """Empty the directory of the demo and lock it for this process.
 
     Raises:
@@ -55,8 +55,8 @@ def fresh_folder(root: Path) -> Iterator[DemoFolder]:
         except BlockingIOError as error:
             message = f"another demo uses {root}. Stop it, or set --folder to another directory"
             raise DemoError(message) from error
-        folder = DemoFolder(root.resolve())
-        for path in (folder.event_log, folder.data, folder.logs):
+        directory = DemoDirectory(root.resolve())
+        for path in (directory.event_log, directory.data, directory.logs):
             shutil.rmtree(path, ignore_errors=True)
             path.mkdir()
-        yield folder
+        yield directory

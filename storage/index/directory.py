@@ -13,7 +13,7 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
-from oriel.storage.files import replace_file, sync_file, sync_folder
+from oriel.storage.files import replace_file, sync_directory, sync_file
 
 _CURRENT, _COMPARED = "CURRENT", "COMPARED"
 _DAMAGED = "DAMAGED"
@@ -80,7 +80,7 @@ class IndexDirectory:
         # generation, which still exists, or the new one, which is on disk. The old one is deleted
         # last, so the pointer always names an existing generation.
         sync_file(generation / DATA_FILE)
-        sync_folder(generation)
+        sync_directory(generation)
         if os.path.isdir(self._pointer):  # noqa: PTH112 - a text
             # Only damage can create a directory here, and a rename cannot replace it.
             shutil.rmtree(self._pointer)
@@ -125,10 +125,10 @@ class IndexDirectory:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-def withdraw(folder: IndexDirectory, generation: Path, reason: str) -> None:
+def withdraw(directory: IndexDirectory, generation: Path, reason: str) -> None:
     """Mark the current generation as damaged, and let its readers notice at once."""
     mark_damaged(generation, reason)
-    folder.touch()
+    directory.touch()
 
 
 def data_bytes(generation: Path) -> int:
