@@ -38,7 +38,7 @@ def tables(results: Mapping[str, Any]) -> str:
             f"Records per second in the second half of a run, {_records(steady)} records:",
             _rates(steady, "steady_records_per_second", "steady_ratios", ",.0f"),
         ),
-        ("Processor seconds per 1,000,000 records of these runs:", _processor(steady)),
+        ("Processor seconds per 1,000,000 records in the same runs:", _processor(steady)),
         (
             "Processor seconds per 1,000,000 records to write the topics:",
             _written(results["topics"]),

@@ -79,9 +79,9 @@ class JavaProcess:
         SparkContext._gateway.proc = self.process  # type: ignore[union-attr]  # noqa: SLF001
 
     def end(self) -> None:
-        """End Java."""
-        self.process.kill()
-        self.process.wait()
+        """End Java, and close the pipe to it."""
+        with self.process:
+            self.process.kill()
 
 
 def _pyspark_directory() -> Path:

@@ -41,6 +41,14 @@ Invariants:
 - The files of a generation are never replaced. A rebuild creates a new generation.
 """
 
+from oriel.storage.index.build import build_generation
+from oriel.storage.index.check import (
+    raise_findings,
+    start_comparison,
+    start_verification,
+    verify_in_subprocess,
+)
+from oriel.storage.index.comparison import index_differences
 from oriel.storage.index.directory import (
     IndexDirectory,
     are_reads_blocked,
@@ -54,15 +62,6 @@ from oriel.storage.index.directory import (
     request_verification,
     withdraw,
 )
-
-from oriel.storage.index.build import build_generation
-from oriel.storage.index.check import (
-    raise_findings,
-    start_comparison,
-    start_verification,
-    verify_in_subprocess,
-)
-from oriel.storage.index.comparison import index_differences
 from oriel.storage.index.reading import (
     FINAL,
     IndexReader,

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import lmdb
-from oriel.storage.index.directory import DATA_FILE, are_reads_blocked, damage, mark_damaged
 
 from oriel.storage.errors import IndexDamaged, StoreNotReady
 from oriel.storage.index.checksums import checked_content
+from oriel.storage.index.directory import DATA_FILE, are_reads_blocked, damage, mark_damaged
 from oriel.storage.index.state import IndexState
 
 #: Size of the map of an index that is being built. It uses address space, not memory or disk.

@@ -19,6 +19,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import lmdb
+
+from oriel.storage.errors import IndexDamaged
+from oriel.storage.files import file_digest
+from oriel.storage.index.check import verify_in_subprocess
 from oriel.storage.index.directory import (
     DATA_FILE,
     block_reads_until_verified,
@@ -30,10 +34,6 @@ from oriel.storage.index.directory import (
     request_verification,
     write_marker,
 )
-
-from oriel.storage.errors import IndexDamaged
-from oriel.storage.files import file_digest
-from oriel.storage.index.check import verify_in_subprocess
 from oriel.storage.index.generation import LOCK_BLOCK_BYTES, LOCK_BLOCKS, LOCK_FILE
 
 _WRITTEN, _DIED, _CRASHED = "WRITTEN", "DIED", "CRASHED"

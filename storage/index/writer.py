@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 import lmdb
 import numpy as np
 import numpy.typing as npt
-from oriel.storage.index.directory import DATA_FILE
 
 from oriel.storage.errors import IndexDamaged
 from oriel.storage.index.checksums import (
@@ -25,6 +24,7 @@ from oriel.storage.index.checksums import (
     with_checksum,
     with_checksums,
 )
+from oriel.storage.index.directory import DATA_FILE
 from oriel.storage.index.generation import (
     BUILD_MAP_BYTES,
     STATE_KEY,

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from oriel.demo.directory import fresh_directory
 
 from oriel.demo import command
+from oriel.demo.directory import fresh_directory
 from oriel.demo.errors import DemoError
 from oriel.demo.processes import HOST, choose_port, running
 from oriel.demo.records.live import replay

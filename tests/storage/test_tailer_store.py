@@ -10,12 +10,12 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
-from oriel.storage.index.directory import mark_damaged
 
 from oriel.storage import StoreNotReady
 from oriel.storage.delta import DeltaLog
 from oriel.storage.errors import CorruptLog
 from oriel.storage.index import IndexDirectory, request_verification
+from oriel.storage.index.directory import mark_damaged
 from oriel.storage.tailer.store import StoreTailer
 from tests.storage.followed import Followed, check_in_this_process
 from tests.storage.store_tables import Row, StoreTable, make_definition, make_record

@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from functools import cache
 from operator import attrgetter
 
-from oriel.storage.index.directory import IndexDirectory, PointerIdentity
-
 from oriel.storage.definition import StoreKind
 from oriel.storage.errors import StoreNotReady
+from oriel.storage.index.directory import IndexDirectory, PointerIdentity
 from oriel.storage.index.generation import OpenGeneration, not_usable
 from oriel.storage.index.reading.sessions import SessionSnapshot
 from oriel.storage.index.reading.snapshot import IndexSnapshot, KeyValueSnapshot
