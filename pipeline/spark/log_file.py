@@ -67,6 +67,10 @@ class LogFile:
         """The file of the stdout and stderr of processes."""
         return self.directory / f"{self.name}.out"
 
+    def missing_paths(self) -> list[Path]:
+        """Return which files, and then the directory, do not exist."""
+        return [path for path in (self.log, self.outputs, self.directory) if not path.exists()]
+
     def java_options(self, configuration: str) -> list[str]:
         """Return the options with which the JVM logs to the file.
 

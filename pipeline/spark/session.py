@@ -262,6 +262,8 @@ class SparkStart:
         self._settings = with_conf(settings, extra or {})
         self._resolved = with_resolved_packages(self._settings)
         self._log = log
+        #: The paths that the output of this start creates.
+        self._new_paths = [] if log is None else log.missing_paths()
         self._java = self._started()
 
     def _started(self) -> JavaProcess | None:
@@ -311,9 +313,12 @@ class SparkStart:
         return spark
 
     def cancel(self) -> None:
-        """End Java if it has no session."""
+        """End Java if it has no session, and delete the files that it has created for its log."""
         if self._java is not None:
             self._java.end()
+            for path in self._new_paths:
+                with suppress(OSError):  # for example, if another run has written to the directory
+                    path.rmdir() if path.is_dir() else path.unlink()
 
 
 def build_session(

@@ -214,12 +214,8 @@ def orders(tmp_path: Path) -> Path:
 
 
 def _files(directory: Path) -> set[Path]:
-    """Return all files except the bytecode of topologies, and the logs of an early start of Java.
-
-    A worker of the tests that already has Java does not start it.
-    """
-    own = {"__pycache__", "logs"}
-    return {path for path in directory.rglob("*") if own.isdisjoint(path.parts)}
+    """Return all files except the bytecode of topologies."""
+    return {path for path in directory.rglob("*") if "__pycache__" not in path.parts}
 
 
 @pytest.mark.parametrize("command", [main, rebuild])
