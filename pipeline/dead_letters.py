@@ -108,7 +108,7 @@ class RecordTopics:
     Attributes:
         topics: The topics, first the left one. Each is one log of ``lineage``.
         lineage: The form of the lineages of the results.
-        subtracts: True for changes of a table. An old row has no dead letter, because it had one
+        has_old_rows: True for changes of a table. An old row has no dead letter, because it had one
             when it was the new row.
     """
 

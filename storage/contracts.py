@@ -23,8 +23,8 @@ and end, or exactly the reverse. Keys are compared by their type (``oriel.storag
 example strings by UTF-8 bytes. Keys of more than 459 bytes are ordered by their first 459 bytes. If
 these are equal, their order is fixed but not defined.
 
-A key is a string, also if its type is a number. Every read raises ``UnfitKey`` if the key does not
-fit the type of the store, or if keys with the prefix are not next to each other.
+A key is a string, also if its type is a number. Every read raises ``KeyTypeMismatch`` if the key
+does not fit the type of the store, or if keys with the prefix are not next to each other.
 
 No result has a window that retention has expired, even if the store still has its bytes. Visible
 windows have ``window_start_ms >= earliest_ms`` (semantics.md#7).
@@ -185,7 +185,7 @@ class ReadOnlyStore(Protocol):
             The page.
 
         Raises:
-            UnfitKey: keys with this prefix are not next to each other.
+            KeyTypeMismatch: keys with this prefix are not next to each other.
         """
 
     def scan(self, scan_range: ScanRange) -> ScanPage:

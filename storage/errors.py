@@ -11,7 +11,7 @@
     |-- TableReadTooLarge       a read of the table has more rows than allowed
     |-- TableReadTimeout        a read of the table needs more time than allowed
     |-- InvalidCursor           a page token that this store did not issue
-    |-- UnfitKey                a key or key prefix that does not have the store's key type
+    |-- KeyTypeMismatch         a key or key prefix that does not have the store's key type
     |-- InvalidDefinition       a store definition that cannot be used
     |-- IncompatibleStore       a topology that does not match the existing table
     |-- ForeignCheckpoint       checkpoint and table do not belong together
@@ -68,7 +68,7 @@ class InvalidCursor(StorageError):
     """The page token was not issued for this store, key and direction."""
 
 
-class InvalidKey(StorageError):
+class KeyTypeMismatch(StorageError):
     """The string is not a key of this store's type. The message describes the keys."""
 
 

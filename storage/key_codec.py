@@ -75,7 +75,7 @@ def key_prefix(key: str, key_type: KeyType) -> bytes:
     """Return the first bytes of each window of ``key``, and of no other key.
 
     Raises:
-        UnfitKey: the string is not a key of this type.
+        KeyTypeMismatch: the string is not a key of this type.
     """
     return _key_part(key, key_type.escaped(key)) + _END
 
@@ -84,7 +84,7 @@ def record_key(key: str, window_start_ms: int, window_end_ms: int, key_type: Key
     """Return the full record key of one window.
 
     Raises:
-        UnfitKey: the string is not a key of this type.
+        KeyTypeMismatch: the string is not a key of this type.
     """
     prefix = key_prefix(key, key_type)
     return prefix + encoded_time(window_start_ms) + encoded_time(window_end_ms)
@@ -144,7 +144,7 @@ def scan_start(prefix: str, key_type: KeyType) -> bytes:
     """Return the first bytes of the record keys of all keys that start with ``prefix``.
 
     Raises:
-        UnfitKey: keys of this type with this prefix are not next to each other.
+        KeyTypeMismatch: keys of this type with this prefix are not next to each other.
     """
     return _first_bytes(key_type.escaped_prefix(prefix))
 
@@ -155,7 +155,7 @@ def key_span(key_from: str | None, key_to: str | None, prefix: str, key_type: Ke
     Both bounds are inclusive. Without a bound, the range is open.
 
     Raises:
-        UnfitKey: a bound is not a key of this type, or the keys are not next to each other.
+        KeyTypeMismatch: a bound is not a key of this type, or the keys are not next to each other.
     """
     beginning = key_type.escaped_prefix(prefix)
     low, high = _first_bytes(beginning), _after_all(_first_bytes(beginning))

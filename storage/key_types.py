@@ -24,7 +24,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.storage.errors import InvalidDefinition, InvalidKey
+from oriel.storage.errors import InvalidDefinition, KeyTypeMismatch
 
 _DECIMAL = "0|-?[1-9][0-9]{0,18}"
 _ONLY_DECIMAL = re.compile(_DECIMAL)
@@ -53,7 +53,7 @@ class KeyType(ABC):
         """Encode a key in bytes with the order of the keys. Each 00 is before a 02 or FF.
 
         Raises:
-            UnfitKey: the string is not a key of this type.
+            KeyTypeMismatch: the string is not a key of this type.
         """
 
     @abstractmethod
@@ -73,7 +73,7 @@ class KeyType(ABC):
         """Return the first bytes of all encoded keys whose strings start with ``prefix``.
 
         Raises:
-            UnfitKey: such keys are not next to each other. The message names an alternative.
+            KeyTypeMismatch: such keys are not next to each other. The message names an alternative.
         """
 
     @abstractmethod
@@ -81,7 +81,7 @@ class KeyType(ABC):
         """Return the string of a key that a JSON value represents: a string, number or array.
 
         Raises:
-            UnfitKey: the value is not a key of this type.
+            KeyTypeMismatch: the value is not a key of this type.
         """
 
 
@@ -111,7 +111,7 @@ class StringKeys(KeyType):
         if isinstance(value, str):
             return value
         message = f"{_shortened(value)} is not a key of this store. Keys are strings"
-        raise InvalidKey(message)
+        raise KeyTypeMismatch(message)
 
 
 class LongKeys(KeyType):
@@ -122,7 +122,7 @@ class LongKeys(KeyType):
     def escaped(self, key: str) -> bytes:
         if _ONLY_DECIMAL.fullmatch(key) and _LONG_MIN <= int(key) <= _LONG_MAX:
             return _escaped_long(int(key))
-        raise InvalidKey(_invalid_long_message(key))
+        raise KeyTypeMismatch(_invalid_long_message(key))
 
     def key_of(self, escaped: bytes) -> str:
         return str(_long_of(escaped))
@@ -162,14 +162,14 @@ class LongKeys(KeyType):
             "integers in numeric order. Leave out prefix, or read a range of keys with key_from "
             "and key_to"
         )
-        raise InvalidKey(message)
+        raise KeyTypeMismatch(message)
 
     def written(self, value: object) -> str:
         key = str(value) if type(value) is int else value
         if isinstance(key, str):
             self.escaped(key)
             return key
-        raise InvalidKey(_invalid_long_message(value))
+        raise KeyTypeMismatch(_invalid_long_message(value))
 
 
 class CompositeKeys(KeyType):
@@ -191,13 +191,13 @@ class CompositeKeys(KeyType):
             return self._escaped_values(values)
         spelling = "" if values is None else f". Write {self._text(values)}"
         message = f"{_shortened(key)} is not a key of this store{spelling or self._type_hint()}"
-        raise InvalidKey(message)
+        raise KeyTypeMismatch(message)
 
     def key_of(self, escaped: bytes) -> str:
         match = self._pattern.fullmatch(escaped)
         if match is None:
             message = f"the bytes {escaped.hex(' ')} are not a key of the type {self.name}"
-            raise InvalidKey(message)
+            raise KeyTypeMismatch(message)
         return self._text([
             _text_of(part) if component == StringKeys.name else _long_of(part)
             for component, part in zip(self._components, match.groups(), strict=True)
@@ -232,7 +232,7 @@ class CompositeKeys(KeyType):
             f"{_shortened(prefix)} is not a prefix of keys of this store, which have the type "
             f"{self.name}. A prefix consists of whole components and ends with a comma{example}"
         )
-        raise InvalidKey(message)
+        raise KeyTypeMismatch(message)
 
     def written(self, value: object) -> str:
         try:
@@ -246,7 +246,7 @@ class CompositeKeys(KeyType):
         """Return the key with these components. Numbers are in decimal.
 
         Raises:
-            UnfitKey: the number of components is wrong, or one is not a decimal number.
+            KeyTypeMismatch: the number of components is wrong, or one is not a decimal number.
         """
         values = [
             text if component == StringKeys.name or not _ONLY_DECIMAL.fullmatch(text) else int(text)

@@ -138,7 +138,7 @@ class Operation:
             (AS_OF_VERSION in query, (storage.VersionNotFound, *TABLE_READ_PROBLEMS)),
             (bool(self.store_kinds) and self.store_kinds != EVERY_STORE, (WrongStoreKind,)),
             (KEY in path or self.method == "POST", (KeyOfAnotherShard,)),
-            (_names_keys(path, query) or self.method == "POST", (storage.InvalidKey,)),
+            (_names_keys(path, query) or self.method == "POST", (storage.KeyTypeMismatch,)),
             (CURSOR in query, (storage.InvalidCursor,)),
             (CURSOR in query or HISTORY in query, (storage.HistoryLost,)),
             (self.has_formats, (NotAcceptable,)),

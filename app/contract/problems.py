@@ -197,7 +197,9 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     Forbidden: ProblemKind(403, "forbidden", "The token does not grant access"),
     NotAcceptable: ProblemKind(406, "not-acceptable", "The response format is not available"),
     storage.InvalidCursor: ProblemKind(400, "invalid-cursor", "The cursor is not valid"),
-    storage.InvalidKey: ProblemKind(400, "unfit-key", "The key does not have the store's key type"),
+    storage.KeyTypeMismatch: ProblemKind(
+        400, "unfit-key", "The key does not have the store's key type"
+    ),
     storage.UnknownStore: ProblemKind(404, "unknown-store", "The store does not exist"),
     storage.VersionNotFound: ProblemKind(
         404, "version-not-found", "The table version does not exist"

@@ -75,7 +75,7 @@ class JwtVerifier:
         """Read the keys.
 
         Raises:
-            BadKeys: The keys cannot be fetched or read.
+            InvalidKeys: The keys cannot be fetched or read.
         """
         self._settings = settings
         self._key_set = _KeySet(_read_keys(settings.keys), OrderedDict())

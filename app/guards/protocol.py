@@ -66,7 +66,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._task: asyncio.Task[None] | None = None
         #: The request that ``_task`` responds to. ``cycle`` is the last request that was read.
         self._current: RequestResponseCycle | None = None
-        #: The application for ``_front`` while the client has not read the previous responses.
+        #: The application of the next request while the client has not read the previous responses.
         self._postponed_app: Any = None
         #: The bytes that arrived after the requests that fill the queue.
         self._unread = b""

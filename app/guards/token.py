@@ -48,7 +48,7 @@ def _change(options: argparse.Namespace, token: str) -> int:
     """Add a token to the file, or only seal the file. Return how many tokens were in it.
 
     Raises:
-        BadTokenFile: The file is invalid, or has a token with this name.
+        InvalidTokenFile: The file is invalid, or has a token with this name.
         ValueError: The file cannot be sealed.
         OSError: The file cannot be written. It is unchanged.
     """

@@ -65,7 +65,7 @@ class TokenFile:
         """Read the file.
 
         Raises:
-            BadTokenFile: The file cannot be read, or an entry is invalid.
+            InvalidTokenFile: The file cannot be read, or an entry is invalid.
         """
         self._path = path
         self._stamp = self._look()
@@ -147,7 +147,7 @@ def read_text(path: Path) -> str:
     """Return the text of a token file.
 
     Raises:
-        BadTokenFile: The file cannot be read, or is not UTF-8.
+        InvalidTokenFile: The file cannot be read, or is not UTF-8.
     """
     try:
         return path.read_text(encoding="utf-8")
@@ -165,7 +165,7 @@ def parse_tokens(path: Path, text: str, *, check_seals: bool = True) -> Mapping[
         check_seals: False accepts entries that differ from their seals.
 
     Raises:
-        BadTokenFile: The text is not TOML, or an entry is invalid.
+        InvalidTokenFile: The text is not TOML, or an entry is invalid.
     """
     try:
         content = tomllib.loads(text)

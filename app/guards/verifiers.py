@@ -27,8 +27,8 @@ def make_verifiers(settings: TokenSettings) -> list[TokenVerifier]:
     """Return the verifiers of tokens. The list is empty if requests need no token.
 
     Raises:
-        BadTokenFile: The token file cannot be used.
-        BadKeys: The keys of the identity provider cannot be used.
+        InvalidTokenFile: The token file cannot be used.
+        InvalidKeys: The keys of the identity provider cannot be used.
         ModuleNotFoundError: The extra ``jwt`` is not installed.
     """
     verifiers: list[TokenVerifier] = []

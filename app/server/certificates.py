@@ -50,7 +50,7 @@ class CertificateFiles:
         """Read the files. An expired certificate is only logged, because no other one exists.
 
         Raises:
-            BadCertificate: A file cannot be read, or the key is of another certificate.
+            InvalidCertificate: A file cannot be read, or the key is of another certificate.
         """
         self._certificate, self._key = certificate, key
         self._used = self._last = self._stamp()
@@ -147,7 +147,7 @@ def _context(pair: _Pair, names: str) -> ssl.SSLContext:
     """Return the context of a server with this certificate and key.
 
     Raises:
-        BadCertificate: They are not PEM, or the key is encrypted or of another certificate.
+        InvalidCertificate: They are not PEM, or the key is encrypted or of another certificate.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 

@@ -181,7 +181,7 @@ class Supervisor:
             certificate: Shared with the workers, and read again if it changes or on SIGHUP.
 
         Raises:
-            AddressTaken: Another service listens on the address.
+            AddressInUse: Another service listens on the address.
         """
         self._certificate = certificate
         stop = stop_on_signal()

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.language import Input
-from oriel.storage import TEXT, CompositeKeys, InvalidKey, key_type
+from oriel.storage import TEXT, CompositeKeys, KeyTypeMismatch, key_type
 
 #: A component in a string of joined columns, after a bar. In components, a backslash escapes bars
 #: and backslashes.
@@ -52,5 +52,5 @@ def _composite(joined: str, of_type: CompositeKeys) -> str | None:
     parts = [_ESCAPED.sub(r"\1", part) for part in _COMPONENT.findall(f"|{joined}")]
     try:
         return of_type.of_strings(parts)
-    except InvalidKey:
+    except KeyTypeMismatch:
         return None

@@ -71,7 +71,7 @@ def prepared_batch(
     A batch without a partition does not have tasks, and leaves the state unchanged.
 
     Raises:
-        RecordsMiscounted: a record was lost or used twice in the tasks.
+        RecordCountMismatch: a record was lost or used twice in the tasks.
     """
     clocks = reports.stream_times_after(plan.clocks)
     counted = count_batch(plan.store, plan.batch, reports.counters)
@@ -279,7 +279,7 @@ class StoreBatches:
             blocks: The blocks of the log that the batch reads.
 
         Raises:
-            RecordsMiscounted: a record was lost or used twice in the tasks. Nothing is committed.
+            RecordCountMismatch: a record was lost or used twice in the tasks. Nothing is committed.
             Fenced: another process has taken over. Nothing more is committed.
         """
         previous = self._previous(batch)

@@ -60,7 +60,7 @@ class StateVersions:
         self.sync = sync
         self.check_epoch = check_epoch
         self._application = application
-        #: The names of the files that ``forget_before`` kept, None before its first call.
+        #: The names of the files that ``remove_before`` kept, None before its first call.
         self._left: set[str] | None = None
 
     def load(self, batch: int) -> PreparedBatch | None:

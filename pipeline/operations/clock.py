@@ -166,7 +166,7 @@ def _in_topology(directory: Path, versions: Sequence[_Version]) -> list[_Version
     A store is in the topology if its state has the newest prepared batch of the pipeline.
 
     Raises:
-        ClockRefused: No version belongs to a store of the topology.
+        StreamTimeRejected: No version belongs to a store of the topology.
     """
     stores = {name.partition("@")[0] for name in current_files().names(directory / "state")}
     last = newest_prepared(directory, stores)
@@ -299,7 +299,7 @@ def _set(
         time_ms: The new stream time.
 
     Raises:
-        ClockRefused: No store has a later stream time, or a store cannot be set back.
+        StreamTimeRejected: No store has a later stream time, or a store cannot be set back.
     """
     name, partition = place
     known = [v for v in versions if partition in v.prepared.record.stream_time_ms.get(name, {})]
@@ -352,7 +352,7 @@ def _refuse_stream_join(version: _Version) -> None:
     """Reject a store whose join would emit results twice.
 
     Raises:
-        ClockRefused: The store has such a join. Joins of tables keep their rows, so they are
+        StreamTimeRejected: The store has such a join. Joins of tables keep their rows, so they are
             accepted.
     """
     for by_task in version.prepared.join_segments.values():
@@ -371,7 +371,7 @@ def _final_ms(layout: DataLayout, version: _Version) -> int | None:
     """Return the last ms of the last final window of the table, or None without a final window.
 
     Raises:
-        ClockRefused: The table does not have the batch of the version yet.
+        StreamTimeRejected: The table does not have the batch of the version yet.
     """
     if is_sink_name(version.store):
         return None

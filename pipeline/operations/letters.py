@@ -48,7 +48,7 @@ def letters(data: Path, wanted: Selection, replays: Replays) -> Iterator[pa.Tabl
     """Yield the dead letters of a data directory, unordered, as ``DEAD_LETTER_SCHEMA`` tables.
 
     Raises:
-        ReplayRefused: The directory has no dead-letter table.
+        ReplayRejected: The directory has no dead-letter table.
     """
     directory = DataLayout(data).dead_letters
     current_files().reach(data)

@@ -45,8 +45,8 @@ class Replayed:
     Attributes:
         sent: Records that were sent, or that would be sent without a target.
         known: Dead letters of a record that was already sent.
-        of_stores: Dead letters that only one store has, while no store is selected.
-        unsendable: Dead letters without bytes, of a null value or of a join result.
+        of_single_stores: Dead letters that only one store has, while no store is selected.
+        without_bytes: Dead letters without bytes, of a null value or of a join result.
     """
 
     sent: int = 0
@@ -74,7 +74,7 @@ def replay(
         The number of records that were sent, and of dead letters that were not, by reason.
 
     Raises:
-        ReplayRefused: The directory has no dead letters, another replay runs, a record cannot be
+        ReplayRejected: The directory has no dead letters, another replay runs, a record cannot be
             sent, or the sending was interrupted by an error.
         KafkaUnavailable: The brokers do not respond, reject the client, or lack a topic.
     """
@@ -152,7 +152,7 @@ class EventLogTarget:
         """Reject messages that cannot be appended.
 
         Raises:
-            ReplayRefused: A file does not exist or ends within a line, or a value is not one line.
+            ReplayRejected: A file does not exist or ends within a line, or a value is not one line.
         """
         for message in messages:
             if message.value is None or b"\n" in message.value:
@@ -217,7 +217,7 @@ class KafkaTarget:
         """Check that all topics exist, so that a mistyped topic is not created.
 
         Raises:
-            ReplayRefused: Java is not installed.
+            ReplayRejected: Java is not installed.
             KafkaUnavailable: The brokers do not respond, reject the client, or lack a topic.
         """
         self._brokers.topics(sorted({message.topic for message in messages}))
@@ -240,7 +240,7 @@ def brokers_for(command: str, servers: str, options: Mapping[str, str], logs: Pa
         logs: The directory for the log of the JVM.
 
     Raises:
-        ReplayRefused: Java is not installed.
+        ReplayRejected: Java is not installed.
     """
     java = Path(os.environ.get("JAVA_HOME", "")) / "bin" / "java"
     if not java.is_file() and shutil.which("java") is None:
@@ -261,7 +261,7 @@ def _replay_log(data: Path) -> Iterator[tuple[Replays, Note]]:
     """Yield the records that were sent before, and the function that notes further records.
 
     Raises:
-        ReplayRefused: Another replay of the data directory runs.
+        ReplayRejected: Another replay of the data directory runs.
     """
     layout = DataLayout(data)
     path = layout.replayed

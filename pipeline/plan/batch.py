@@ -77,12 +77,12 @@ class StreamPlan:
         constants: Columns with one value, for example the input that a record belongs to.
         source_reasons: Which invalid records of the source this stream reports.
         inputs: The number of inputs of the store.
-        input_number: The index of this input (``hops.PartitionNumbers``).
+        input_index: The index of this input (``PartitionIndexes``).
         origin: The topics of the records of join results. None for records of a source.
         effect_logs: The number of logs of updates with an apply order. 0: the rows have none.
         flattened: The form of lineages before the steps that flatten. None: no step flattens.
-        moves_clock: False if another stream of the store advances this stream time. A stream that
-            is joined with a table advances it after the join.
+        advances_stream_time: False if another stream of the store advances this stream time. A
+            stream that is joined with a table advances it after the join.
         counts: False if another operator of the store counts these records.
     """
 
@@ -234,7 +234,7 @@ class BatchPlan:
         topics: The topic of each input.
         origins: The topics of the records of each input, if it is a join. Otherwise None.
         assembly: The engine of the store with its columns.
-        clock_plans: All stream times of the store.
+        stream_time_plans: All stream times of the store.
         clocks: The stream time of each known partition before the batch.
         close_ms: The close time before the batch.
         segments: The state files of each task of the previous batch, which can have had another
@@ -242,7 +242,7 @@ class BatchPlan:
         files: The files of the tasks.
         wall_clock: The wall clock, which is read once per batch.
         heard_ms: The wall-clock time of the last record of each partition.
-        topics_in_front: All topics of the store, also of upstream stores whose rows it reads. The
+        upstream_topics: All topics of the store, also of upstream stores whose rows it reads. The
             commit contains their end offsets. Empty for a store that reads only topics.
     """
 

@@ -89,7 +89,8 @@ class JoinInput:
         stage: The operator with its steps.
         sides: The inputs, first the left one.
         of_elements: For each input, True if it has flattened records.
-        own_clock: The stream time of the results, if it is not the stream time of the left input.
+        own_stream_time: The stream time of the results, if it is not the stream time of the left
+            input.
         counts: False if another operator of the store counts its records.
     """
 

@@ -44,7 +44,7 @@ class BatchLoop:
 
         Raises:
             Fenced: Another process has taken over.
-            RecordsMiscounted: A record was lost or used twice. Nothing is committed.
+            RecordCountMismatch: A record was lost or used twice. Nothing is committed.
         """
         pipeline, began = self._pipeline, time.perf_counter()
         ends, time_ms = planned_batch(pipeline.spark, pipeline.checkpoint.application)

@@ -99,7 +99,7 @@ class Rebuild:
 
         Raises:
             ForeignCheckpoint: the store's table belongs to another application.
-            RecordsMiscounted: a record was lost or used twice.
+            RecordCountMismatch: a record was lost or used twice.
             CheckpointError, EventLogError: the log has fewer records than the pipeline has read.
         """
         windowed = defined.window.is_windowed
@@ -139,7 +139,7 @@ class Rebuild:
         the next rebuild starts from the beginning.
 
         Raises:
-            RecordsMiscounted, CheckpointError, EventLogError: as from ``run``.
+            RecordCountMismatch, CheckpointError, EventLogError: as from ``run``.
         """
         recorded = SinkDefinition.recorded(self.checkpoint.directory, defined.name)
         if recorded is not None:

@@ -170,7 +170,7 @@ class TopicProducer:
             messages: All messages of the batch, in an order that is the same in each call.
 
         Raises:
-            NoAnswer: The brokers do not respond in time.
+            BrokersUnavailable: The brokers do not respond in time.
             KafkaUnavailable: The brokers reject the producer or a message.
             Fenced: Another process writes to the topic for this pipeline.
         """

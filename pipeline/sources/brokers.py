@@ -61,8 +61,8 @@ class Brokers(ABC):
         """Return each topic of ``names`` as it is now.
 
         Raises:
-            NoAnswer: No broker responds in a few seconds.
-            NoTopic: The brokers have no such topic.
+            BrokersUnavailable: No broker responds in a few seconds.
+            MissingTopic: The brokers have no such topic.
             KafkaUnavailable: The brokers reject the client.
         """
 
@@ -71,7 +71,7 @@ class Brokers(ABC):
         """Return the offset of the first record at or after a time per partition, -1 without one.
 
         Raises:
-            NoAnswer: No broker responds in a few seconds.
+            BrokersUnavailable: No broker responds in a few seconds.
             KafkaUnavailable: The brokers reject the client.
         """
 
@@ -80,7 +80,7 @@ class Brokers(ABC):
         """Return the end of each partition of the topics.
 
         Raises:
-            NoAnswer: No broker responds in a few seconds.
+            BrokersUnavailable: No broker responds in a few seconds.
             KafkaUnavailable: The brokers reject the client, or have no such topic.
         """
 
@@ -89,7 +89,7 @@ class Brokers(ABC):
         """Return the id of the cluster, which does not depend on the addresses.
 
         Raises:
-            NoAnswer: No broker responds in a few seconds.
+            BrokersUnavailable: No broker responds in a few seconds.
             KafkaUnavailable: The brokers reject the client.
         """
 
@@ -107,7 +107,7 @@ class Brokers(ABC):
             logs: The topics as ``topics`` returned them.
 
         Raises:
-            NoAnswer: No broker responds in a few seconds.
+            BrokersUnavailable: No broker responds in a few seconds.
             KafkaUnavailable: The brokers reject the client.
         """
         log = logs[topic]

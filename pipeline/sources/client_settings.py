@@ -111,7 +111,7 @@ def client_settings(servers: str, options: Mapping[str, str]) -> dict[str, str]:
         Settings by their name in librdkafka. Their values can be secrets.
 
     Raises:
-        NotTranslated: librdkafka has no such option, or not this value of it.
+        UntranslatableOption: librdkafka has no such option, or not this value of it.
 
     Example:
         >>> client_settings("kafka:9092", {"fetch.max.wait.ms": "100"})
@@ -130,7 +130,7 @@ def producer_settings(options: Mapping[str, str]) -> dict[str, str]:
         Settings by their name in librdkafka. Their values can be secrets.
 
     Raises:
-        NotTranslated: librdkafka has no such option, or not this value of it.
+        UntranslatableOption: librdkafka has no such option, or not this value of it.
 
     Example:
         >>> producer_settings({"bootstrap.servers": "kafka:9092", "max.request.size": "5000000"})

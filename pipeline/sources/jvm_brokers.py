@@ -97,7 +97,7 @@ class JvmBrokers(Brokers):
         All in-sync replicas have acknowledged the messages when this returns.
 
         Raises:
-            NoAnswer: The brokers do not accept a message in a bounded time.
+            BrokersUnavailable: The brokers do not accept a message in a bounded time.
             KafkaUnavailable: The brokers reject the client or a message.
         """
         byte_serializer = _COMMON + "serialization.ByteArraySerializer"

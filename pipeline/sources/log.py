@@ -59,9 +59,9 @@ class Log(Protocol):
     def open(
         self, _spark: SparkSession, _topics: Sequence[str], _read: Offsets, _directory: Path
     ) -> None:
-        """Check, before a query begins, that the log has all records after the offsets ``read``.
+        """Check, before a query begins, that the log has all records after the offsets ``_read``.
 
-        ``directory`` is the directory of the checkpoint, where a log can keep facts.
+        ``_directory`` is the directory of the checkpoint, where a log can keep facts.
 
         Raises:
             PipelineError: Records are missing, or the topics cannot be read.

@@ -106,7 +106,7 @@ class SparkDecoder:
 
 
 def spark_reject_ahead(records: DataFrame, latest_ms: int | None) -> DataFrame:
-    """Return decoded records as ``oriel.pipeline.decoding.refuse_ahead`` does, with Spark."""
+    """Return decoded records as ``oriel.pipeline.decoding.reject_ahead`` does, with Spark."""
     if latest_ms is None:
         return records
     ahead = F.col("reason").isNull() & (F.col("timestamp_ms") > latest_ms)

@@ -92,7 +92,7 @@ def nearby_hashes(hashes: Ints, units: Ranges) -> Ints:
     # needs no sort.
     table = pa.table({"low": hashes + units.low * TIME_BUCKET_STEP, "size": units.sizes})
     distinct = table.group_by(["low", "size"]).aggregate([])
-    # The hashes of a range differ by ``UNIT_STEP``.
+    # The hashes of a range differ by ``TIME_BUCKET_STEP``.
     low, size = np.asarray(distinct["low"]), np.asarray(distinct["size"])
     ranges = Ranges(np.zeros_like(size), size)
     return np.unique(low[ranges.owners] + ranges.rows()[1] * TIME_BUCKET_STEP)

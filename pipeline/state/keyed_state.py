@@ -80,7 +80,7 @@ class KeyedWorkingSet:
         hashes: The hashes whose rows the batch can change, ascending.
         rows: The visible rows.
         closing_ms: The close times before and after the batch.
-        looks_at_more: True if ``rows`` also has rows of other hashes, which do not change.
+        has_read_only_rows: True if ``rows`` also has rows of other hashes, which do not change.
     """
 
     hashes: Ints

@@ -41,7 +41,7 @@ class Layout:
         leave_ms: Returns the ms after which each row can be deleted. It is greater than ``due_ms``
             if the row shadows older rows of its time bucket until then. None: rows stay until they
             are replaced.
-        only_added: True if rows never change, so a batch only adds rows to a time bucket.
+        append_only: True if rows never change, so a batch only adds rows to a time bucket.
         member: The column of the sub-key, which divides the rows of a key instead of time buckets.
             A row with a null sub-key belongs to the key itself.
     """

@@ -47,7 +47,7 @@ class Segment:
         hashes: The hash of each row, ascending.
         due_ms: When a row is due, ascending. With ``expiring_hash``, it is an index of rows that
             expire.
-        due_hash: The hash of the row of each ``due_ms``.
+        expiring_hash: The hash of the row of each ``due_ms``.
     """
 
     name: str

@@ -106,7 +106,7 @@ class DirectoryFiles:
         """Check that this machine has a directory. Otherwise, its files would seem to be lost.
 
         Raises:
-            FolderNotShared: The directory does not exist on this machine.
+            DirectoryNotShared: The directory does not exist on this machine.
         """
         if self.on_cluster and not is_object(directory) and not directory.is_dir():
             message = (

@@ -100,8 +100,8 @@ def count_batch(store: str, batch: int, by_task: Iterable[Counters]) -> Counters
     """Return the sum of the counts of all tasks of a batch.
 
     Raises:
-        RecordsMiscounted: The records that were read are not as many as the records that ended, or
-            the flattened records are not.
+        RecordCountMismatch: The records that were read are not as many as the records that ended,
+            or the flattened records are not.
     """
     total = sum(by_task, Counters())
     numbers = vars(total)
@@ -129,7 +129,7 @@ class StreamReport:
     """The report of one task of a stream.
 
     Attributes:
-        clock_name: The name of the stream time.
+        stream_time_name: The name of the stream time.
         stream_time_ms: Partition -> stream time after the batch, for the partitions whose records
             advance it.
         counters: The records that ended here.

@@ -72,8 +72,8 @@ def stream_task(
             elif advances:
                 rows = with_column(rows, STREAM_TIME, pa.array(stream_time_ms, STREAM_TIME.type))
             yield router.to_tasks(rows)
-        # Without ``moves_clock`` or ``counts``, another operator of the store advances this stream
-        # time, or counts these records.
+        # Without ``advances_stream_time`` or ``counts``, another operator of the store advances
+        # this stream time, or counts these records.
         advanced = {partition: clock.stream_time_ms[partition] for partition in seen}
         report = StreamReport(stream.clock.name, advanced if stream.advances_stream_time else {})
         if stream.counts:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from oriel.pipeline.testing.other_words import DriverHints
 from oriel.pipeline.testing.rows import StoreRows, WindowedValue
 from oriel.pipeline.windows import IllegalArgument, IllegalArgumentType
-from oriel.storage import InvalidKey
+from oriel.storage import KeyTypeMismatch
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class ReadOnlyStore(DriverHints):
         """Return the bytes that define the order of keys."""
         try:
             return self._rows.key_type.escaped(key)
-        except InvalidKey as error:
+        except KeyTypeMismatch as error:
             raise IllegalArgument(str(error)) from error
 
 

@@ -29,7 +29,7 @@ from oriel.pipeline.testing.store_reads import (
     starts_in,
 )
 from oriel.pipeline.windows import IllegalArgument
-from oriel.storage import InvalidKey
+from oriel.storage import KeyTypeMismatch
 
 #: The default of a time, because users must not pass None.
 _MISSING = object()
@@ -278,7 +278,7 @@ class ReadOnlyKeyValueStore(ReadOnlyStore):
         text = checked_string(prefix, "prefix")
         try:
             self._rows.key_type.escaped_prefix(text)
-        except InvalidKey as error:
+        except KeyTypeMismatch as error:
             raise IllegalArgument(str(error)) from error
         return list(self._entries(k for k in self._keys(None, None) if k.startswith(text)))
 

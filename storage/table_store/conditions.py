@@ -70,7 +70,7 @@ def of_key(key: str, key_type: KeyType) -> Condition:
     """Return the condition for rows with this key.
 
     Raises:
-        UnfitKey: The string is not a key of this type.
+        KeyTypeMismatch: The string is not a key of this type.
     """
     key_type.escaped(key)
     return Condition(pc.field("key") == _text(key), (_keys(key, key),))
@@ -82,7 +82,7 @@ def of_keys(after: str | None, to: str | None, key_type: KeyType) -> Condition:
     Use None for an open bound.
 
     Raises:
-        UnfitKey: A bound is not a key of this type.
+        KeyTypeMismatch: A bound is not a key of this type.
     """
     expression = pc.scalar(value=True)
     if key_type is not TEXT:
@@ -103,7 +103,7 @@ def from_key(key: str, key_type: KeyType) -> Condition:
     """Return the condition for keys from ``key`` on (inclusive).
 
     Raises:
-        UnfitKey: The string is not a key of this type.
+        KeyTypeMismatch: The string is not a key of this type.
     """
     if key_type is not TEXT:
         is_from = pc.field(_ORDERED) >= _escaped(key, key_type)
@@ -115,7 +115,7 @@ def of_prefix(prefix: str, key_type: KeyType) -> Condition:
     """Return the condition for keys with this prefix.
 
     Raises:
-        UnfitKey: Keys of this type with this prefix are not adjacent in their order.
+        KeyTypeMismatch: Keys of this type with this prefix are not adjacent in their order.
     """
     key_type.escaped_prefix(prefix)
     expression = pc.field("key") >= _text(prefix)

@@ -97,7 +97,8 @@ def of_scan(scan_range: ScanRange, key_type: KeyType, *, windowed: bool) -> Cond
     """Return the condition for the keys and windows in a range.
 
     Raises:
-        UnfitKey: A bound is not a key of this type, or keys with the prefix are not adjacent.
+        KeyTypeMismatch: A bound is not a key of this type, or keys with the prefix are not
+            adjacent.
     """
     condition = of_prefix(scan_range.prefix, key_type)
     if scan_range.key_to is not None:

@@ -42,10 +42,10 @@ class PooledStore:
 
     Attributes:
         tailer: The store.
-        is_out: True if it is with a worker, or on the way to one or back.
+        is_in_progress: True while a worker has it, and on the way to and from the worker.
         is_removed: True if the thread that has it next must close it.
         due_at: The time of its next poll, in monotonic seconds.
-        has_changed: True if its log has changed while it was out.
+        has_changed: True if its log has changed while it was in progress.
     """
 
     tailer: StoreTailer

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oriel.storage.errors import InvalidDefinition, InvalidKey
+from oriel.storage.errors import InvalidDefinition, KeyTypeMismatch
 from oriel.storage.key_codec import (
     LMDB_KEY_BYTES_MAX,
     after_key,
@@ -142,7 +142,7 @@ def test_what_is_no_key_is_refused_one_by_one_and_in_columns(name: str) -> None:
     """Invalid keys are rejected by scalar and vectorized code, including non-canonical ones."""
     of_type = key_type(name)
     for key in UNFIT_KEYS[name]:
-        with pytest.raises(InvalidKey, match="is not a key of this store"):
+        with pytest.raises(KeyTypeMismatch, match="is not a key of this store"):
             of_type.escaped(key)
     keys = [*UNFIT_KEYS[name], None]
     fitting = of_type.fitting(pa.array(keys, pa.string())).to_pylist()
@@ -151,15 +151,15 @@ def test_what_is_no_key_is_refused_one_by_one_and_in_columns(name: str) -> None:
 
 def test_a_prefix_that_does_not_fit_is_told_what_fits() -> None:
     """The error for an invalid prefix has an example of a valid one, if one exists."""
-    with pytest.raises(InvalidKey, match=r'ends with a comma, for example \["a",1,$'):
+    with pytest.raises(KeyTypeMismatch, match=r'ends with a comma, for example \["a",1,$'):
         key_type("[text, long, text]").escaped_prefix('["a"')
-    with pytest.raises(InvalidKey, match="only one component"):
+    with pytest.raises(KeyTypeMismatch, match="only one component"):
         key_type("[text]").escaped_prefix('["a",')
 
 
 def test_a_key_that_is_spelled_otherwise_is_told_its_spelling() -> None:
     """The error for JSON in another spelling has the canonical spelling."""
-    with pytest.raises(InvalidKey, match=r'Write \["é",1\]'):
+    with pytest.raises(KeyTypeMismatch, match=r'Write \["é",1\]'):
         key_type("[text, long]").escaped('["\\u00e9", 1]')
 
 
@@ -188,7 +188,7 @@ def test_values_of_json_become_texts(of_type: KeyType, value: Any, key: str) -> 
 )  # fmt: skip
 def test_values_that_are_no_keys_are_refused(of_type: KeyType, value: Any) -> None:
     """JSON values with wrong types or a wrong number of components are rejected."""
-    with pytest.raises(InvalidKey):
+    with pytest.raises(KeyTypeMismatch):
         of_type.written(value)
 
 
@@ -221,7 +221,7 @@ def test_a_string_key_only_must_not_be_null() -> None:
 @pytest.mark.parametrize("name", ["[text, long]", "[long]", "[text]"])
 def test_bytes_that_no_key_has_are_refused(name: str) -> None:
     """Bytes that no key can have raise an error instead of returning another key."""
-    with pytest.raises(InvalidKey, match="00 00 00 are not a key of the type"):
+    with pytest.raises(KeyTypeMismatch, match="00 00 00 are not a key of the type"):
         key_type(name).key_of(bytes(3))
 
 
@@ -231,5 +231,5 @@ def test_a_composite_is_made_of_the_strings_of_its_components() -> None:
     assert isinstance(of_type, CompositeKeys)
     assert of_type.of_strings(["7", "-7"]) == '["7",-7]'
     for texts in (["a", "b"], ["a", "07"], ["a"], ["a", "7", "7"]):
-        with pytest.raises(InvalidKey, match="is not a key of this store"):
+        with pytest.raises(KeyTypeMismatch, match="is not a key of this store"):
             of_type.of_strings(texts)

@@ -165,7 +165,7 @@ class _Client:
         """Return the description of each topic.
 
         Raises:
-            NoAnswer, NoTopic, KafkaUnavailable: See ``Brokers``.
+            BrokersUnavailable, MissingTopic, KafkaUnavailable: See ``Brokers``.
         """
         collection = TopicCollection(list(names))
         futures = self._admin.describe_topics(collection, request_timeout=_REQUEST_SECONDS)
@@ -205,7 +205,7 @@ class _Client:
         """Return the result of a request.
 
         Raises:
-            NoAnswer: No broker responds in time.
+            BrokersUnavailable: No broker responds in time.
             KafkaUnavailable: The brokers reject the client or the request.
         """
         error = self._error_of(future)

@@ -30,9 +30,9 @@ class FunctionUpdatesEngine(GridUpdatesEngine):
     """The updates by functions of a user, which are called record by record.
 
     The state has one row per key, window and source partition, like the state of
-    ``TimeFoldEngine``. Within a partition, the functions see the records in the order of offsets.
-    The row of a window is the merge of its partitions. If a function raises on a record, the record
-    is in none of its windows.
+    ``TimeFunctionsEngine``. Within a partition, the functions see the records in the order of
+    offsets. The row of a window is the merge of its partitions. If a function raises on a record,
+    the record is in none of its windows.
     """
 
     def __init__(

@@ -194,7 +194,7 @@ class SessionUpdatesEngine(AggregateUpdatesEngine):
     ) -> pa.Table | None:
         """Return the ``chosen`` state rows as sessions of the store.
 
-        Return None if no downstream operator needs them (``tells_before``).
+        Return None if no downstream operator needs them (``returns_before``).
         """
         if not self.returns_before:
             return None

@@ -1,6 +1,6 @@
 """The updates of sliding windows by functions of a user, which are called record by record.
 
-As in a store (``SlidingFoldEngine``), the functions see the members of a window in the order of
+As in a store (``SlidingFunctionEngine``), the functions see the members of a window in the order of
 arrival, partition by partition. Here, they are called for each record: once for each window that
 contains the record, and for all members of each window that it creates. If a function raises on a
 record, the record is in no window and creates none, as for tumbling and hopping windows.

@@ -43,7 +43,7 @@ class RecordsEngine(WindowEngine):
         """Return the records of the batch as changes, with the columns of records."""
         del state, times
         batch = self._read(batch).drop_columns(["close_ms"])
-        # The partition is partition * inputs + input (``hops.PartitionNumbers``).
+        # The partition is partition * inputs + input (``PartitionIndexes``).
         partition, input_number = np.divmod(np.asarray(batch["partition"]), self._inputs)
         apply_order = []
         if APPLY_ORDER.name in batch.column_names:

@@ -2,8 +2,8 @@
 
 A record that replaces a row has two results, the old row and then the new row. The first row of a
 key has one result, and so has a deletion. The downstream aggregation subtracts the old row from its
-group and adds the new row to its group (``takes_away``), as Kafka Streams does with both values of
-a ``Change``.
+group and adds the new row to its group (``are_retractions``), as Kafka Streams does with both
+values of a ``Change``.
 
 A key of one table has one row per partition, as in Kafka Streams, whose tasks have one store each.
 So the results depend only on the log of their partition, in the order of offsets, for all batches

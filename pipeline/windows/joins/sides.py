@@ -60,12 +60,12 @@ class InputRows:
 
     Attributes:
         lineage: The form of their lineages.
-        have_effect: True if they have an apply order (``APPLY_ORDER``), because they are from
+        have_apply_order: True if they have an apply order (``APPLY_ORDER``), because they are from
             several logs or waited in a buffer.
-        are_changes: True for the old and new rows of a table (``takes_away``).
-        are_elements: True for flattened records.
-        tell_rows: True for updates of an aggregation or of joined tables. The last update of a key
-            is its row, in whichever partition it is.
+        are_changes: True for the old and new rows of a table (``are_retractions``).
+        are_flattened: True for flattened records.
+        are_table_updates: True for updates of an aggregation or of joined tables. The last update
+            of a key is its row, in whichever partition it is.
         held_ms: How much older than the stream time of the input a row can be, in milliseconds
             (``JoinEngine.delay_ms`` of the upstream join).
     """

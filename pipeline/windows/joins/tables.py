@@ -108,8 +108,8 @@ class TableRowsEngine(WindowEngine):
             tables: The value columns of each table.
             carried: Further columns of the records.
             responses: The tables that are responses of a foreign-key join (see ``foreign_keys``).
-            updates: The tables whose records are updates (``SideRows.tell_rows``), which arrive in
-                their apply order.
+            updates: The tables whose records are updates (``InputRows.are_table_updates``), which
+                arrive in their apply order.
 
         Raises:
             IllegalArgument: Two columns have one name.

@@ -30,7 +30,7 @@ from oriel.storage.contracts import (
     ReadOnlyStore,
     ReadOnlyWindowStore,
 )
-from oriel.storage.errors import InvalidKey
+from oriel.storage.errors import KeyTypeMismatch
 
 
 class Put(NamedTuple):
@@ -328,7 +328,7 @@ def key_value(key: str, key_type: str) -> Any:
     """Return the value of a key: bytes, an integer, or a tuple of these.
 
     Raises:
-        UnfitKey: the key does not fit the type.
+        KeyTypeMismatch: the key does not fit the type.
     """
     if key_type == "text":
         return key.encode()
@@ -347,7 +347,7 @@ def key_value(key: str, key_type: str) -> Any:
     )
     if written != key or not is_fitting or isinstance(parsed, list) != (key_type[0] == "["):
         message = f"{key!r} is not a key of the type {key_type}"
-        raise InvalidKey(message)
+        raise KeyTypeMismatch(message)
     values = tuple(each.encode() if isinstance(each, str) else each for each in components)
     return values if isinstance(parsed, list) else parsed
 
@@ -356,7 +356,7 @@ def check_prefix(prefix: str, key_type: str) -> None:
     """Reject a prefix if its keys are not next to each other.
 
     Raises:
-        UnfitKey: the prefix is such a prefix.
+        KeyTypeMismatch: the prefix is such a prefix.
     """
     if key_type == "text" or not prefix:
         return
@@ -364,7 +364,7 @@ def check_prefix(prefix: str, key_type: str) -> None:
     count = len(json.loads(f"{prefix[:-1]}]")) if prefix[0] == "[" and prefix[-1] == "," else 0
     if not 0 < count < len(names):
         message = f"{prefix!r} is not a prefix of keys of the type {key_type}"
-        raise InvalidKey(message)
+        raise KeyTypeMismatch(message)
     key_value(f"{prefix[:-1]}]", f"[{', '.join(names[:count])}]")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from oriel.storage import ScanRange
 from oriel.storage.contracts import ReadOnlyStore
-from oriel.storage.errors import InvalidKey
+from oriel.storage.errors import KeyTypeMismatch
 from oriel.testing.scan_conformance import all_pages
 from oriel.testing.store_models import Put, put
 
@@ -151,10 +151,10 @@ class TypedKeyConformance:
         store = make_typed_store(_puts(key_type), key_type)
         for key in UNFIT_KEYS[key_type]:
             for scan_range in (ScanRange(key_from=key), ScanRange(key_to=key)):
-                with pytest.raises(InvalidKey):
+                with pytest.raises(KeyTypeMismatch):
                     store.scan(scan_range)
         for prefix in UNFIT_PREFIXES[key_type]:
-            with pytest.raises(InvalidKey):
+            with pytest.raises(KeyTypeMismatch):
                 store.scan(ScanRange(prefix=prefix))
-            with pytest.raises(InvalidKey):
+            with pytest.raises(KeyTypeMismatch):
                 store.keys(prefix, 1)

@@ -66,7 +66,7 @@ class _PartitionAggregate(NamedTuple):
     timestamp_ms: int
 
 
-#: The partial aggregates of each window by their partition (``Fold.fold_partition``).
+#: The partial aggregates of each window by their partition (``UserFunctions.aggregation_group``).
 _Windows = dict[_Window, dict[int, _PartitionAggregate]]
 
 

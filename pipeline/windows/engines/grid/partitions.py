@@ -17,7 +17,7 @@ class PartitionAggregates:
     Attributes:
         code: The code of the key.
         start_ms: The start of the window.
-        partition: The partition (``Fold.fold_partition``).
+        partition: The partition (``UserFunctions.aggregation_group``).
         time_ms: The time of the row.
         known: True if the state has the row before the batch.
         changed: True if the batch changed the row.

@@ -246,8 +246,8 @@ class SlidingFunctionEngine(SlidingWindowEngine):
         """Call the aggregator. A null result restarts the aggregate and the time of a partition.
 
         Each partition has its aggregate, or None if it was removed, and the time. Without a merger,
-        the index of a partition is partition * inputs + input. ``Fold.fold_partition`` then groups
-        the inputs of one partition, so that they share one aggregate.
+        the index of a partition is partition * inputs + input. ``UserFunctions.aggregation_group``
+        then groups the inputs of one partition, so that they share one aggregate.
         """
         parts: dict[int, tuple[Any, int]] = {}
         raised: list[_LeftOut] = []
