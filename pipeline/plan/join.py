@@ -7,16 +7,19 @@ time that decides whether it is late.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from oriel.pipeline.arrow_steps import UpdateSteps
+from oriel.pipeline.dead_letters import Reason, with_detail
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.hops import KEY_GROUP
 from oriel.pipeline.language import (
     AggregatedRows,
     AggregateUpdates,
+    Columns,
     GraceBuffer,
     Join,
     MergedStreams,
@@ -28,7 +31,13 @@ from oriel.pipeline.language import (
     TableUpdates,
     VersionedRecords,
 )
-from oriel.pipeline.plan.engine import ReadColumns, merge_engine, updates_engine
+from oriel.pipeline.plan.read_columns import (
+    ReadColumns,
+    engine_names,
+    read_aggregates,
+    read_functions,
+    stream_schemas,
+)
 from oriel.pipeline.plan.row_steps import RowStepsOf, update_steps
 from oriel.pipeline.windows import (
     APPLY_ORDER,
@@ -43,6 +52,7 @@ from oriel.pipeline.windows import (
     InputRows,
     JoinEngine,
     JoinResult,
+    MergeEngine,
     ResponsesEngine,
     ResponseUpdatesEngine,
     StreamJoinEngine,
@@ -53,6 +63,8 @@ from oriel.pipeline.windows import (
     TableUpdatesEngine,
     VersionedLookupEngine,
     VersionedRecordsEngine,
+    merged_lineage,
+    updates_engine_for,
     value_fields,
 )
 
@@ -294,11 +306,34 @@ def _filtered(join: TableUpdates | TableChanges) -> frozenset[int]:
 
 
 def _aggregate_updates(inputs: _Inputs) -> Planned:
-    return updates_engine(inputs.store, inputs.join, inputs.sides, inputs.rows, inputs.carried)
+    updates: AggregateUpdates = inputs.join
+    aggregation, windows, streams = updates.aggregation, updates.windows, updates.streams
+    of_streams = stream_schemas(inputs.store, streams, inputs.sides)
+    if isinstance(aggregation, Columns):
+        merged = merged_lineage([each.lineage for each in updates.inputs])
+        aggregates, read = read_aggregates(
+            aggregation, of_streams, updates.inputs, streams, has_lineage=merged.length > 0
+        )
+        engine = updates_engine_for(
+            windows, aggregates, read.schema, inputs.carried, inputs=inputs.rows
+        )
+        return engine, read
+    functions, read = read_functions(inputs.store, aggregation, of_streams, updates.inputs, streams)
+    engine = updates_engine_for(
+        windows, functions, read.schema, inputs.carried, inputs=inputs.rows,
+        reason=partial(with_detail, Reason.FUNCTION_RAISED.value),
+    )  # fmt: skip
+    return engine, read
 
 
 def _merged_streams(inputs: _Inputs) -> Planned:
-    return merge_engine(inputs.store, inputs.join, inputs.sides, inputs.rows, inputs.carried)
+    join: MergedStreams = inputs.join
+    streams = (0,) * len(inputs.rows)
+    (of_stream,) = stream_schemas(inputs.store, streams, inputs.sides)
+    engine = MergeEngine(
+        of_stream, inputs.carried, rows=inputs.rows, allowed_lateness_ms=join.allowed_lateness_ms
+    )
+    return engine, ReadColumns(of_stream, engine_names([of_stream]), (None,)).by_input(streams)
 
 
 #: The function of each kind of node. A new kind needs a class, a function and an entry here.
