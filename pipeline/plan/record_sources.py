@@ -24,7 +24,7 @@ from oriel.pipeline.hops import PartitionIndexes
 from oriel.pipeline.language import Input
 from oriel.pipeline.plan.inputs import InputPlan
 from oriel.pipeline.plan.store import StorePlans
-from oriel.pipeline.windows import Ints, Lineage
+from oriel.pipeline.windows import Ints, Lineage, right_records
 
 
 @dataclass(frozen=True)
@@ -71,24 +71,21 @@ class InputSource:
 
     def _join_strings(self, partition: Ints, offset: Ints, log: Ints, in_log: Ints) -> pa.Array:
         left, right = self.sides
-        right_start = left.lineage.length_in_log
-        right_partition, right_offset = in_log[:, right_start], in_log[:, right_start + 1] - 1
+        forms = left.lineage, right.lineage
+        (right_partition, right_offset), right_log, of_right = right_records(forms, in_log)
         has_left = log < left.lineage.logs
         has_right = ~has_left | (right_offset >= 0)
-        of_right = in_log[:, right_start + 2 :]
-        has_log = right.lineage.has_log
-        right_log = of_right[:, 0] if has_log else np.zeros_like(log)
         left_texts = left._texts(partition, offset, log, in_log)  # noqa: SLF001
         right_texts = right._texts(  # noqa: SLF001
             np.where(has_left, right_partition, partition),
             np.where(has_left, right_offset, offset),
             right_log,
-            of_right[:, has_log:],
+            of_right,
         )
         both = pc.binary_join_element_wise(left_texts, right_texts, "+")
         unmatched = pc.if_else(pa.array(has_left), left_texts, right_texts)
         texts = pc.if_else(pa.array(has_left & has_right), both, unmatched)
-        length = right_start + 2 + right.lineage.length
+        length = left.lineage.joined_length_in_log(right.lineage)
         return _slash_joined(texts, *in_log[:, length : length + self.indexes].T)
 
 
@@ -106,8 +103,7 @@ def _source_of(definition: Input, plan: InputPlan) -> InputSource:
         return InputSource(lineage, topic=plan.stream.clock.name, indexes=lineage.length)
     if join.is_pair and not join.merges:
         left, right = map(_source_of, join.inputs, created.sides)
-        own = left.lineage.length_in_log + 2 + right.lineage.length
-        indexes = lineage.length_in_log - own
+        indexes = lineage.length_in_log - left.lineage.joined_length_in_log(right.lineage)
         return InputSource(lineage, sides=(left, right), is_pair=True, indexes=indexes)
     if join.log_inputs == join.inputs:
         sides = tuple(map(_source_of, join.inputs, created.sides))

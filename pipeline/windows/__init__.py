@@ -115,6 +115,7 @@ from oriel.pipeline.windows.records import (
     close_time_ms,
     extended_by,
     merged_lineage,
+    right_records,
     with_column,
 )
 
@@ -213,6 +214,7 @@ __all__ = [
     "min",
     "python_rows",
     "python_values",
+    "right_records",
     "run_starts",
     "stddev",
     "sum",

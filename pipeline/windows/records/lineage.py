@@ -76,8 +76,11 @@ class Lineage:
         ``has_left``: each result has a left record, as in inner and left joins.
         """
         logs = self.logs if has_left else self.logs + right.logs
-        length = self.length_in_log + _RECORD_INDEXES + right.length
-        return Lineage(length + (logs > 1), logs)
+        return Lineage(self.joined_length_in_log(right) + (logs > 1), logs)
+
+    def joined_length_in_log(self, right: "Lineage") -> int:
+        """Return ``length_in_log`` of results of a stream join with ``right``."""
+        return self.length_in_log + _RECORD_INDEXES + right.length
 
     def log_of(self, rows: pa.Table) -> Ints:
         """Return the index of the log of each row, from 0."""
@@ -146,6 +149,26 @@ def joined_lineages(
         log_of_right = of_right[:, 0] if right.has_log else 0
         columns.insert(0, np.where(no_left, left.logs + log_of_right, log)[:, np.newaxis])
     return encoded(np.hstack(columns))
+
+
+def right_records(
+    forms: tuple[Lineage, Lineage], in_log: Ints
+) -> tuple[tuple[Ints, Ints], Ints, Ints]:
+    """Return the right record of each result of a stream join, from ``joined_lineages``.
+
+    Args:
+        forms: The forms of the left and of the right lineages.
+        in_log: The indexes of the results without the log, by [result, index].
+
+    Returns:
+        Partition and offset (-1 without a right record), log, and the indexes in this log.
+    """
+    left, right = forms
+    start = left.length_in_log
+    of_right = in_log[:, start + _RECORD_INDEXES :]
+    log = of_right[:, 0] if right.has_log else np.zeros(len(in_log), dtype=np.int64)
+    record = in_log[:, start], in_log[:, start + 1] - 1
+    return record, log, of_right[:, right.has_log :]
 
 
 def encoded(rows: Ints) -> pa.Array:
