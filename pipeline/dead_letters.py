@@ -20,7 +20,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.hops import MESSAGE, RAW, PartitionIndexes
+from oriel.pipeline.stage_columns import MESSAGE, RAW, PartitionIndexes
 from oriel.pipeline.windows import MAX_TIMESTAMP_MS, REJECTED_SCHEMA, EngineResult, Ints, Lineage
 from oriel.storage import KEY_BYTES_MAX
 from oriel.storage.delta import DEAD_LETTER_SCHEMA

@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 
 from oriel.pipeline.arrow_steps import selecting_steps
-from oriel.pipeline.hops import decoded_schema
 from oriel.pipeline.language import (
     AggregatedRows,
     Input,
@@ -19,6 +18,7 @@ from oriel.pipeline.language import (
     step_calls,
 )
 from oriel.pipeline.plan import InputPlan, Steps, StorePlans, reasons_by_store
+from oriel.pipeline.stage_columns import decoded_schema
 from oriel.pipeline.windows import Operator
 
 

@@ -3,9 +3,9 @@
 import argparse
 from pathlib import Path
 
-from oriel.pipeline.arguments.clock import add_stream_time_options
 from oriel.pipeline.arguments.kafka import add_kafka_arguments
-from oriel.pipeline.arguments.upkeep import add_maintenance_options
+from oriel.pipeline.arguments.maintenance import add_maintenance_options
+from oriel.pipeline.arguments.stream_time import add_stream_time_options
 from oriel.storage import add_log_format, parse_data_directory
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

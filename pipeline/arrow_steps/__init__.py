@@ -27,7 +27,7 @@ from oriel.pipeline.arrow_steps.steps import (
     ProgramStep,
 )
 from oriel.pipeline.arrow_steps.typed_keys import TypedKeys
-from oriel.pipeline.hops import StepsOutput
+from oriel.pipeline.stage_columns import StepsOutput
 
 __all__ = [
     "AggregatedSteps",

@@ -8,7 +8,6 @@ import pyarrow as pa
 from oriel.pipeline.arrow_steps.expressions import Call, ColumnRef, Expression
 from oriel.pipeline.arrow_steps.steps import ArrowSteps, Compute, Program, ProgramStep
 from oriel.pipeline.arrow_steps.typed_keys import TypedKeys
-from oriel.pipeline.hops import joined_values
 from oriel.pipeline.language import (
     SCOPE_COLUMNS,
     AggregatedRows,
@@ -19,6 +18,7 @@ from oriel.pipeline.language import (
     arrow_schema,
     reject_scope_names,
 )
+from oriel.pipeline.stage_columns import joined_values
 from oriel.pipeline.windows import FOREIGN_KEY
 
 if TYPE_CHECKING:

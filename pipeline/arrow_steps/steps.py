@@ -20,7 +20,10 @@ from oriel.pipeline.arrow_steps.expressions import (
 from oriel.pipeline.arrow_steps.functions import Operand, as_one_array
 from oriel.pipeline.arrow_steps.typed_keys import TypedKeys
 from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.hops import (
+from oriel.pipeline.language import (
+    SCOPE_COLUMNS,
+)
+from oriel.pipeline.stage_columns import (
     FIRST_ELEMENT,
     MESSAGE,
     RAW,
@@ -29,9 +32,6 @@ from oriel.pipeline.hops import (
     STEPPED_FIELDS,
     StepsOutput,
     joined_values,
-)
-from oriel.pipeline.language import (
-    SCOPE_COLUMNS,
 )
 from oriel.pipeline.windows import NULL_VALUE
 from oriel.storage import KEY_BYTES_MAX

@@ -16,10 +16,9 @@ from oriel.pipeline.commit.checkpoint import (
 from oriel.pipeline.commit.differences import differences, refuse_changes, store_definition
 from oriel.pipeline.commit.log_identity import check_log
 from oriel.pipeline.commit.maintenance import Maintenance
-from oriel.pipeline.commit.mend import StreamTimeOverride
 from oriel.pipeline.commit.pipeline_names import check_pipeline_exists, check_store_owners
+from oriel.pipeline.commit.recovery_point import RecoveryPoint
 from oriel.pipeline.commit.rescale import rescale
-from oriel.pipeline.commit.resumption import RecoveryPoint
 from oriel.pipeline.commit.sink_topic import (
     SINK_FILE,
     Publish,
@@ -30,6 +29,7 @@ from oriel.pipeline.commit.sink_topic import (
 )
 from oriel.pipeline.commit.store_batch import StoreBatches, prepared_batch, topology_recovery_point
 from oriel.pipeline.commit.store_tables import StoreTables
+from oriel.pipeline.commit.stream_time_override import StreamTimeOverride
 from oriel.pipeline.commit.switch import (
     Replacement,
     add_dead_letters,

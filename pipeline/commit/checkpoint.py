@@ -31,7 +31,7 @@ from typing import IO, Any, NamedTuple, Self
 import orjson
 
 from oriel.pipeline.commit.epochs import EPOCHS_KEPT, Epoch
-from oriel.pipeline.commit.resumption import (
+from oriel.pipeline.commit.recovery_point import (
     RecoveryPoint,
     copy_first_offsets,
     end_offsets,
@@ -123,7 +123,7 @@ class Checkpoint:
             application=self.application,
         )
 
-    def prepare_spark(self, topics: Sequence[str], resumption: RecoveryPoint | None) -> None:
+    def prepare_spark(self, topics: Sequence[str], recovery_point: RecoveryPoint | None) -> None:
         """Write Spark's directory of this epoch, and delete the directories of much earlier epochs.
 
         The directories of the last epochs stay. So the Spark of a suspended process continues in
@@ -131,7 +131,7 @@ class Checkpoint:
 
         Args:
             topics: The sources in Spark's order.
-            resumption: The recovery point, None if no batch is prepared.
+            recovery_point: The recovery point, None if no batch is prepared.
         """
         files = current_files()
         earlier = sorted(
@@ -142,14 +142,14 @@ class Checkpoint:
         )
         # A power loss can have deleted the file of an epoch but not its directory.
         files.delete_directory(self.spark)
-        write_spark_log(self.spark, self.application, topics, resumption)
-        if resumption is None and is_object(self.directory):
+        write_spark_log(self.spark, self.application, topics, recovery_point)
+        if recovery_point is None and is_object(self.directory):
             copy_first_offsets(self.spark, self.directory / _FIRST_OFFSETS)
-        elif resumption is None and earlier:
+        elif recovery_point is None and earlier:
             last = earlier[-1]
             copy_first_offsets(self.spark, self._spark / last if last.isdecimal() else self._spark)
         self._topics_to_save = (
-            len(topics) if resumption is None and is_object(self.directory) else 0
+            len(topics) if recovery_point is None and is_object(self.directory) else 0
         )
         for name in earlier:
             if name.isdecimal() and int(name) > self._epoch.number - EPOCHS_KEPT:

@@ -30,12 +30,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from shlex import quote
 
-from oriel.pipeline.commit.resumption import RecoveryPoint
+from oriel.pipeline.commit.recovery_point import RecoveryPoint
 from oriel.pipeline.commit.sink_topic import SinkTopic
 from oriel.pipeline.commit.store_tables import StoreTables
 from oriel.pipeline.commit.versions import StateVersions
 from oriel.pipeline.errors import CheckpointError
-from oriel.pipeline.hops import ReadBlocks
 from oriel.pipeline.language import of_topics
 from oriel.pipeline.plan import (
     NO_STREAM_TIME_NOTES,
@@ -48,6 +47,7 @@ from oriel.pipeline.plan import (
     StreamTimeNotes,
     WallClock,
 )
+from oriel.pipeline.stage_columns import ReadBlocks
 from oriel.pipeline.tasks import Counters, Reports, StoreWork, count_batch
 from oriel.pipeline.windows import NOTHING_OBSERVED_MS
 from oriel.storage import (
@@ -424,21 +424,23 @@ def topology_recovery_point(stores: Iterable[StoreBatches]) -> RecoveryPoint | N
     topic has no records in it: it starts and ends where their last batch ended.
     """
     recovered = [store.recover() for store in stores]
-    known = [resumption for resumption in recovered if resumption is not None]
+    known = [recovery_point for recovery_point in recovered if recovery_point is not None]
     if not known:
         return None
-    batch = max(resumption.batch for resumption in known)
+    batch = max(recovery_point.batch for recovery_point in known)
     starts: Offsets = {}
     ends: Offsets = {}
-    for resumption in sorted(known, key=lambda resumption: resumption.batch):
-        is_last = resumption.batch == batch
-        starts |= resumption.starts if is_last else resumption.ends
-        ends |= resumption.ends
+    for recovery_point in sorted(known, key=lambda recovery_point: recovery_point.batch):
+        is_last = recovery_point.batch == batch
+        starts |= recovery_point.starts if is_last else recovery_point.ends
+        ends |= recovery_point.ends
     is_done = all(
-        resumption is not None and resumption.batch == batch and resumption.is_done
-        for resumption in recovered
+        recovery_point is not None and recovery_point.batch == batch and recovery_point.is_done
+        for recovery_point in recovered
     )
     # A start is unknown if the version before the batch is damaged. It is then replaced by the end,
     # because a store that has prepared the batch does not read its records again.
-    time_ms = max(resumption.time_ms for resumption in known if resumption.batch == batch)
+    time_ms = max(
+        recovery_point.time_ms for recovery_point in known if recovery_point.batch == batch
+    )
     return RecoveryPoint(batch, ends | starts if batch else {}, ends, is_done, time_ms)

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.decoding.faults import RowErrors, WrongType
 from oriel.pipeline.decoding.formats import SchemaRegistry, value_reader
 from oriel.pipeline.decoding.headers import header_columns
 from oriel.pipeline.decoding.json_lines import (
@@ -27,11 +26,12 @@ from oriel.pipeline.decoding.json_lines import (
     suspicious_lines,
 )
 from oriel.pipeline.decoding.keys import read_keys
+from oriel.pipeline.decoding.row_errors import RowErrors, WrongType
 from oriel.pipeline.decoding.times import check_times, field_times_ms, message_times_ms
 from oriel.pipeline.decoding.values import ValueReader
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.hops import MESSAGE, decoded_schema
 from oriel.pipeline.language import JSON_RECORDS, Consumed, FieldTimestamp, arrow_schema
+from oriel.pipeline.stage_columns import MESSAGE, decoded_schema
 
 #: The size of a block. The start of a parse is a small part of its time, and a block fits into the
 #: cache of a processor.

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.decoding.faults import RowErrors, WrongType, out_of_range
+from oriel.pipeline.decoding.row_errors import RowErrors, WrongType, out_of_range
 from oriel.pipeline.decoding.values import numbers, texts
 
 

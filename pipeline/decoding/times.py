@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.decoding.faults import RowErrors, WrongType
+from oriel.pipeline.decoding.row_errors import RowErrors, WrongType
 from oriel.pipeline.language import FieldTimestamp, Timestamp
 from oriel.pipeline.windows import MAX_TIMESTAMP_MS
 

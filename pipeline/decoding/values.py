@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.decoding.block_bytes import BlockBytes
-from oriel.pipeline.decoding.faults import RowErrors, out_of_range
+from oriel.pipeline.decoding.row_errors import RowErrors, out_of_range
 
 #: The formats in which Kafka's serializers write numbers: big-endian.
 _NUMBERS = {"long": ">i8", "integer": ">i4", "short": ">i2", "double": ">f8", "float": ">f4"}

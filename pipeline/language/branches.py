@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Generic, Never, NoReturn, Protocol, Self, Type
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import require_expressions
-from oriel.pipeline.language.other_words import OtherWords
+from oriel.pipeline.language.kafka_hints import OtherWords
 from oriel.pipeline.language.topology import (
     Branches,
     Chain,

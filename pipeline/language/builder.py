@@ -20,8 +20,8 @@ from typing import Literal
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import checked_period
 from oriel.pipeline.language.formats import JSON_RECORDS, Consumed, checked_consumed
+from oriel.pipeline.language.kafka_hints import OtherWords
 from oriel.pipeline.language.names import check_topic
-from oriel.pipeline.language.other_words import OtherWords
 from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.language.tables import GlobalKTable, SourceTable, VersionedTable

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.hops import STAGE_COLUMNS
+from oriel.pipeline.stage_columns import STAGE_COLUMNS
 from oriel.storage import RESERVED_COLUMNS, InvalidDefinition, check_store_name
 
 #: Kafka's rule for topics. In an event log, a topic is a directory, and the same rule applies.

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import require_expressions
+from oriel.pipeline.language.kafka_hints import NO_VALUE_JOINER
 from oriel.pipeline.language.names import SCOPE_COLUMNS
-from oriel.pipeline.language.other_words import NO_VALUE_JOINER
 from oriel.pipeline.language.topology import FlatMapValues, MapValues
 
 if TYPE_CHECKING:

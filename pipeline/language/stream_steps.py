@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import require_expressions, require_parameters
 from oriel.pipeline.language.joins import stepped
-from oriel.pipeline.language.other_words import OtherWords
+from oriel.pipeline.language.kafka_hints import OtherWords
 from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.step_checks import (
     checked_flat_map,

@@ -11,7 +11,7 @@ from oriel.pipeline.language.arguments import (
     checked_reducer,
     checked_strategy,
 )
-from oriel.pipeline.language.other_words import OtherWords
+from oriel.pipeline.language.kafka_hints import OtherWords
 from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.tables import KTable
 from oriel.pipeline.language.topology import Aggregation, Functions, Input, Store

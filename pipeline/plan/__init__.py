@@ -7,7 +7,6 @@ join, which are plain data for the tasks. The result of a batch is a ``PreparedB
 the next batch starts.
 """
 
-from oriel.pipeline.hops import KEY_GROUP
 from oriel.pipeline.plan.batch import (
     NO_PARTITION,
     BatchPlan,
@@ -18,15 +17,6 @@ from oriel.pipeline.plan.batch import (
     StreamPlan,
     StreamTimePlan,
 )
-from oriel.pipeline.plan.clocks import (
-    NO_LIMITS,
-    NO_STREAM_TIME_NOTES,
-    NO_WALL_CLOCK,
-    Clocks,
-    StreamTimeNotes,
-    WallClock,
-    WallClockLimits,
-)
 from oriel.pipeline.plan.engine import aggregate_calls, plan_engine
 from oriel.pipeline.plan.final_rows import final_records
 from oriel.pipeline.plan.inputs import InputPlan, Steps
@@ -35,6 +25,16 @@ from oriel.pipeline.plan.store import (
     StorePlans,
     reasons_by_store,
 )
+from oriel.pipeline.plan.wall_clock import (
+    NO_LIMITS,
+    NO_STREAM_TIME_NOTES,
+    NO_WALL_CLOCK,
+    Clocks,
+    StreamTimeNotes,
+    WallClock,
+    WallClockLimits,
+)
+from oriel.pipeline.stage_columns import KEY_GROUP
 
 __all__ = [
     "KEY_GROUP",

@@ -14,9 +14,11 @@ from typing import Any, Generic, Protocol
 import orjson
 import pyarrow as pa
 
-from oriel.pipeline import hops
+from oriel.pipeline import stage_columns
 from oriel.pipeline.dead_letters import DeadLetters, RecordTopics, SourceReasons
-from oriel.pipeline.plan.clocks import (
+from oriel.pipeline.plan.engine import PlannedEngine
+from oriel.pipeline.plan.join import JoinStage
+from oriel.pipeline.plan.wall_clock import (
     NO_STREAM_TIME_NOTES,
     NO_WALL_CLOCK,
     Clocks,
@@ -24,8 +26,6 @@ from oriel.pipeline.plan.clocks import (
     StreamTimeNotes,
     WallClock,
 )
-from oriel.pipeline.plan.engine import PlannedEngine
-from oriel.pipeline.plan.join import JoinStage
 from oriel.pipeline.state import Version
 from oriel.pipeline.windows import (
     NEVER_CLOSED_MS,
@@ -173,12 +173,12 @@ class JoinPlan:
     @cached_property
     def input_schema(self) -> pa.Schema:
         """The columns of rows that are sent to the join's tasks."""
-        return hops.to_join_schema(self.stage.record_schema)
+        return stage_columns.to_join_schema(self.stage.record_schema)
 
     @cached_property
     def joined_schema(self) -> pa.Schema:
         """The columns of rows that the join's tasks return."""
-        return hops.joined_schema(self.stage.result_schema)
+        return stage_columns.joined_schema(self.stage.result_schema)
 
 
 class TaskFiles(Protocol):
@@ -266,7 +266,9 @@ class BatchPlan:
     def input_schema(self) -> pa.Schema:
         """The columns of rows that are sent to the window engine's tasks."""
         assembly = self.assembly
-        return hops.to_windows_schema(assembly.engine.record_schema, keeps_raw=assembly.keeps_raw)
+        return stage_columns.to_windows_schema(
+            assembly.engine.record_schema, keeps_raw=assembly.keeps_raw
+        )
 
     @property
     def stored(self) -> StoredOperator[EngineResult]:
@@ -355,10 +357,10 @@ class PreparedBatch:
     changed: int
     open_records: int
     clock_notes: StreamTimeNotes = NO_STREAM_TIME_NOTES
-    blocks: hops.ReadBlocks = field(default_factory=dict)
+    blocks: stage_columns.ReadBlocks = field(default_factory=dict)
 
     def with_blocks(
-        self, previous: "PreparedBatch | None", read: hops.ReadBlocks
+        self, previous: "PreparedBatch | None", read: stage_columns.ReadBlocks
     ) -> "PreparedBatch":
         """Return the batch with the blocks of ``previous``, replaced by newer ones of ``read``.
 

@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from oriel.pipeline.arrow_steps import AggregatedSteps
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.hops import KEY_GROUP, RAW
 from oriel.pipeline.language import (
     Columns,
     Functions,
@@ -22,6 +21,7 @@ from oriel.pipeline.language import (
     share_flattened,
 )
 from oriel.pipeline.plan.read_columns import read_aggregates, read_functions, stream_schemas
+from oriel.pipeline.stage_columns import KEY_GROUP, RAW
 from oriel.pipeline.windows import (
     IllegalArgument,
     RecordsEngine,

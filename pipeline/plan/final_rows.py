@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline import hops
+from oriel.pipeline import stage_columns
 
 #: The value columns of a record in addition to the aggregates.
 _WINDOW = (pa.field("window_start_ms", pa.int64()), pa.field("window_end_ms", pa.int64()))
@@ -48,18 +48,21 @@ def final_records(
     key, timestamp_ms = rows["key"].combine_chunks(), rows["timestamp_ms"].combine_chunks()
     told = {"key": key.cast(pa.binary()), "timestamp_ms": timestamp_ms}
     message = pa.StructArray.from_arrays(
-        [told.get(field.name, pa.nulls(len(rows), field.type)) for field in hops.MESSAGE.type],
-        fields=list(hops.MESSAGE.type),
+        [
+            told.get(field.name, pa.nulls(len(rows), field.type))
+            for field in stage_columns.MESSAGE.type
+        ],
+        fields=list(stage_columns.MESSAGE.type),
     )
     computed = {
         "partition": pa.array(np.zeros(len(rows), np.int32)),
         "offset": pa.array(np.arange(first_offset, first_offset + len(rows))),
         "raw": pa.repeat(pa.scalar(b"", pa.binary()), len(rows)),
-        hops.MESSAGE.name: message,
+        stage_columns.MESSAGE.name: message,
         "key": key,
         "timestamp_ms": timestamp_ms,
         "value": value,
         "reason": pa.nulls(len(rows), pa.string()),
     }
-    decoded = hops.decoded_schema(value.type)
+    decoded = stage_columns.decoded_schema(value.type)
     return pa.table([computed[name] for name in decoded.names], schema=decoded)

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from oriel.pipeline import hops
+from oriel.pipeline import stage_columns
 from oriel.pipeline.language import AggregatedRows, Input, Source
 from oriel.pipeline.plan.batch import StreamPlan, StreamTimePlan
 from oriel.pipeline.plan.join import JoinStage
@@ -22,7 +22,7 @@ class Steps(Protocol):
     def arrow(self) -> "Steps | None":
         """The same steps over Arrow tables, or None if only Spark can run them."""
 
-    def select(self, output: hops.StepsOutput) -> None:
+    def select(self, output: stage_columns.StepsOutput) -> None:
         """Select the columns and the records that ``rows`` returns."""
 
     def rows(self, records: Any) -> Any:

@@ -15,7 +15,6 @@ import pyarrow as pa
 from oriel.pipeline.arrow_steps import UpdateSteps
 from oriel.pipeline.dead_letters import Reason, with_detail
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.hops import KEY_GROUP
 from oriel.pipeline.language import (
     AggregatedRows,
     AggregateUpdates,
@@ -39,6 +38,7 @@ from oriel.pipeline.plan.read_columns import (
     stream_schemas,
 )
 from oriel.pipeline.plan.row_steps import RowStepsOf, update_steps
+from oriel.pipeline.stage_columns import KEY_GROUP
 from oriel.pipeline.windows import (
     APPLY_ORDER,
     INPUT_FIELDS,

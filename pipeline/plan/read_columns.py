@@ -13,8 +13,8 @@ from typing import Any, Self
 import pyarrow as pa
 
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.hops import KEY_GROUP
 from oriel.pipeline.language import WINDOW_BOUNDS, Columns, Functions, Input, arrow_schema
+from oriel.pipeline.stage_columns import KEY_GROUP
 from oriel.pipeline.windows import Aggregate, Aggregator, UserFunctions, widened
 
 #: The columns in the state of functions in addition to the columns of the aggregate.

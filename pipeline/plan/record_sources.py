@@ -20,10 +20,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.hops import PartitionIndexes
 from oriel.pipeline.language import Input
 from oriel.pipeline.plan.inputs import InputPlan
 from oriel.pipeline.plan.store import StorePlans
+from oriel.pipeline.stage_columns import PartitionIndexes
 from oriel.pipeline.windows import Ints, Lineage, right_records
 
 

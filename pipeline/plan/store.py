@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from oriel.pipeline import hops
+from oriel.pipeline import stage_columns
 from oriel.pipeline.dead_letters import SourceReasons
 from oriel.pipeline.language import (
     Input,
@@ -30,19 +30,19 @@ from oriel.pipeline.plan.batch import (
     StreamTimePlan,
     TaskFiles,
 )
-from oriel.pipeline.plan.clocks import (
+from oriel.pipeline.plan.engine import PlannedEngine, plan_engine
+from oriel.pipeline.plan.final_rows import final_row_fields
+from oriel.pipeline.plan.inputs import InputPlan, JoinInput, Steps, StepsOf
+from oriel.pipeline.plan.join import JoinStage
+from oriel.pipeline.plan.record_topics import effect_logs, record_topics_of
+from oriel.pipeline.plan.row_steps import with_row_steps
+from oriel.pipeline.plan.wall_clock import (
     NO_STREAM_TIME_NOTES,
     NO_WALL_CLOCK,
     Clocks,
     WallClock,
     last_records_ms,
 )
-from oriel.pipeline.plan.engine import PlannedEngine, plan_engine
-from oriel.pipeline.plan.final_rows import final_row_fields
-from oriel.pipeline.plan.inputs import InputPlan, JoinInput, Steps, StepsOf
-from oriel.pipeline.plan.join import JoinStage
-from oriel.pipeline.plan.origins import effect_logs, record_topics_of
-from oriel.pipeline.plan.row_steps import with_row_steps
 from oriel.pipeline.windows import (
     LEFT,
     NEVER_CLOSED_MS,
@@ -136,7 +136,7 @@ class StorePlans:
         self._key_groups = key_groups
         assembly = self.assembly
         for plan, columns in zip(self.inputs, assembly.columns, strict=True):
-            output = hops.StepsOutput(
+            output = stage_columns.StepsOutput(
                 list(columns), assembly.takes_null_values, assembly.keeps_raw,
                 assembly.takes_any_key,
             )  # fmt: skip
@@ -144,7 +144,9 @@ class StorePlans:
             for side in plan.sides:
                 # Steps after the join can read all columns of its inputs.
                 names = side.steps.values.names
-                side.steps.select(hops.StepsOutput(names, null_values=side.takes_null_values))
+                side.steps.select(
+                    stage_columns.StepsOutput(names, null_values=side.takes_null_values)
+                )
 
     @property
     def needs_spark(self) -> bool:
@@ -213,7 +215,7 @@ class StorePlans:
             return InputPlan(definition.source, steps, stream, None)
         staged = self._staged(definition.join)
         join = self._joined(staged, number, staged.stage.held_back_ms)
-        steps = self._steps_of(definition, hops.joined_schema(staged.stage.result_schema))
+        steps = self._steps_of(definition, stage_columns.joined_schema(staged.stage.result_schema))
         # A record that is joined with a table continues with its stream time. Any other result
         # is late by the stream time of its records.
         stream = StreamPlan(
@@ -249,7 +251,7 @@ class StorePlans:
                 side,
                 self._typed(side.source)
                 if front is None
-                else hops.joined_schema(front.stage.result_schema),
+                else stage_columns.joined_schema(front.stage.result_schema),
             )
             for side, front in zip(sides, fronts, strict=True)
         )

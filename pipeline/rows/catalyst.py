@@ -27,7 +27,6 @@ from oriel.pipeline.arrow_steps import (
     Program,
     ProgramStep,
 )
-from oriel.pipeline.hops import FIRST_ELEMENT
 from oriel.pipeline.language import OWN_KEY, SCOPE_COLUMNS
 from oriel.pipeline.rows.plan_nodes import (
     BOOLEAN,
@@ -42,6 +41,7 @@ from oriel.pipeline.rows.plan_nodes import (
     items,
     value_of,
 )
+from oriel.pipeline.stage_columns import FIRST_ELEMENT
 from oriel.pipeline.windows import LEAVES, SUBSCRIBED, SUBSCRIBER
 
 #: Internal columns that the steps treat like value columns.

@@ -24,7 +24,6 @@ from pyspark.sql.types import ArrayType, StructField, StructType
 from oriel.pipeline.arrow_steps import ArrowSteps, TypedKeys
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.hops import FIRST_ELEMENT, MESSAGE, StepsOutput
 from oriel.pipeline.language import (
     NO_ROW_KEY,
     OWN_KEY,
@@ -64,6 +63,7 @@ from oriel.pipeline.rows.expressions import (
 from oriel.pipeline.rows.fork import BranchColumns
 from oriel.pipeline.rows.unpacking import JOIN_COLUMNS, JOINED, input_columns
 from oriel.pipeline.spark import error_kind, first_line
+from oriel.pipeline.stage_columns import FIRST_ELEMENT, MESSAGE, StepsOutput
 from oriel.pipeline.windows import FOREIGN_KEY
 from oriel.storage import KEY_BYTES_MAX
 

@@ -8,8 +8,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_type
 
-from oriel.pipeline.hops import MESSAGE, REASON, RESULT_EXTRA_FIELDS, TASK
 from oriel.pipeline.language import SCOPE_COLUMNS, AggregatedRows, Input, reject_scope_names
+from oriel.pipeline.stage_columns import MESSAGE, REASON, RESULT_EXTRA_FIELDS, TASK
 from oriel.pipeline.windows import NULL_VALUE
 
 _META = ("__partition", "__offset", "__raw", MESSAGE.name, "__reason", "__null_value", "__keep")

@@ -22,7 +22,6 @@ from oriel.pipeline.commit import (
 )
 from oriel.pipeline.decoding import BlockDecoder
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.hops import decoded_schema
 from oriel.pipeline.language import (
     AggregatedRows,
     Input,
@@ -38,6 +37,7 @@ from oriel.pipeline.run.publishing import Publisher
 from oriel.pipeline.run.settings import RunSettings
 from oriel.pipeline.sources import Decoder, Log
 from oriel.pipeline.spark import first_line, no_rows, scratch_directory
+from oriel.pipeline.stage_columns import decoded_schema
 from oriel.storage import DataLayout, StoreDefinition, is_sink_name
 
 

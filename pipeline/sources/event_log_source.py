@@ -26,11 +26,11 @@ from oriel.pipeline.event_log import (
     slice_lines,
     slices,
 )
-from oriel.pipeline.hops import ReadBlocks
 from oriel.pipeline.language import Source, check_topic
 from oriel.pipeline.sources.log import Batches, Decoder, Log, RawRows, total_distance
 from oriel.pipeline.sources.spark_decoding import spark_event_log_decoder
 from oriel.pipeline.spark import map_in_arrow
+from oriel.pipeline.stage_columns import ReadBlocks
 from oriel.storage import Offsets, say
 from oriel.storage.files import digest
 

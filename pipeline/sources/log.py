@@ -11,9 +11,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from oriel.pipeline.decoding import BlockDecoder
-from oriel.pipeline.hops import ReadBlocks
 from oriel.pipeline.language import Source
 from oriel.pipeline.sources.spark_decoding import SparkDecoder
+from oriel.pipeline.stage_columns import ReadBlocks
 from oriel.storage import Offsets
 
 #: Rows as Arrow batches.

@@ -33,7 +33,7 @@ from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapTyp
 
 from oriel.pipeline.dead_letters import Reason, with_detail
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.hops import MESSAGE
+from oriel.pipeline.stage_columns import MESSAGE
 from oriel.pipeline.windows import MAX_TIMESTAMP_MS
 
 _OPTIONS = {

@@ -37,10 +37,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.state.covered import newest, sorted_by_hash, state_rows, without_tombstones
 from oriel.pipeline.state.hashes import SUB_KEY_BITS, nearby_hashes, time_bucket_hashes
 from oriel.pipeline.state.layout import Layout, never_expires
-from oriel.pipeline.state.runs import Runs, Segment
 from oriel.pipeline.state.segments import (
     TaskShare,
     Version,
@@ -50,6 +48,8 @@ from oriel.pipeline.state.segments import (
     own_files,
     write_segment,
 )
+from oriel.pipeline.state.sorted_runs import Runs, Segment
+from oriel.pipeline.state.visible_rows import newest, sorted_by_hash, state_rows, without_tombstones
 from oriel.pipeline.windows import (
     FOREVER_MS,
     NEVER_CLOSED_MS,

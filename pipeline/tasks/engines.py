@@ -13,8 +13,8 @@ from itertools import zip_longest
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.hops import REASON, TASK, PartitionIndexes
 from oriel.pipeline.plan import BatchPlan, JoinPlan
+from oriel.pipeline.stage_columns import REASON, TASK, PartitionIndexes
 from oriel.pipeline.tasks.exchange import Batches, Received, TaskFunction
 from oriel.pipeline.tasks.reports import Counters, JoinReport, Reports, StoreReport
 from oriel.pipeline.tasks.router import one_batch

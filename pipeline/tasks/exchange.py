@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.hops import TASK
+from oriel.pipeline.stage_columns import TASK
 from oriel.pipeline.tasks.reports import Reports
 
 #: The rows of a task, in any number of Arrow batches.

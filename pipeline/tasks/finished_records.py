@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.dead_letters import RecordTopics
-from oriel.pipeline.hops import FIRST_ELEMENT
 from oriel.pipeline.plan import BatchPlan, StreamPlan
+from oriel.pipeline.stage_columns import FIRST_ELEMENT
 from oriel.pipeline.tasks.reports import Counters
 from oriel.pipeline.windows import LINEAGE, are_retractions, extended_by, with_column
 

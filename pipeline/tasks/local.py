@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.hops import TASK
 from oriel.pipeline.language import Source
 from oriel.pipeline.plan import Steps
+from oriel.pipeline.stage_columns import TASK
 from oriel.pipeline.tasks.exchange import Output, Received, TaskFunction
 from oriel.pipeline.tasks.reports import Reports
 

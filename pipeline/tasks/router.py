@@ -3,8 +3,8 @@
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.hops import KEY_GROUP, TASK, PartitionIndexes
 from oriel.pipeline.plan import BatchPlan, StreamPlan
+from oriel.pipeline.stage_columns import KEY_GROUP, TASK, PartitionIndexes
 from oriel.pipeline.state import key_hashes
 from oriel.pipeline.windows import APPLY_ORDER, Ints
 

@@ -30,10 +30,10 @@ import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.decoding import BlockDecoder, reject_ahead
-from oriel.pipeline.hops import TASK
 from oriel.pipeline.language import Source
 from oriel.pipeline.late_pandas import use_imported_pandas
 from oriel.pipeline.plan import Steps
+from oriel.pipeline.stage_columns import TASK
 from oriel.pipeline.tasks.exchange import (
     CHANNEL,
     FROM_SOURCE,

@@ -17,7 +17,7 @@ from oriel.pipeline.language import (
     arrow_schema,
 )
 from oriel.pipeline.plan import WallClock, WallClockLimits
-from oriel.pipeline.testing.other_words import DriverHints
+from oriel.pipeline.testing.kafka_hints import DriverHints
 from oriel.pipeline.testing.output import OutputReader, rows_for_users
 from oriel.pipeline.testing.records import Record, check_columns, decoded
 from oriel.pipeline.testing.session_store import ReadOnlySessionStore

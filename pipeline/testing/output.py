@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from typing import Any, Generic, TypeVar
 
-from oriel.pipeline.testing.other_words import DriverHints
+from oriel.pipeline.testing.kafka_hints import DriverHints
 from oriel.pipeline.testing.rows import Row
 from oriel.pipeline.testing.store_driver import StoreDriver
 from oriel.pipeline.windows import IllegalArgument

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from oriel.pipeline.arrow_steps import selecting_steps
-from oriel.pipeline.hops import StepsOutput, decoded_schema
 from oriel.pipeline.language import (
     AggregatedRows,
     Input,
@@ -14,6 +13,7 @@ from oriel.pipeline.language import (
     arrow_schema,
 )
 from oriel.pipeline.plan import Steps
+from oriel.pipeline.stage_columns import StepsOutput, decoded_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

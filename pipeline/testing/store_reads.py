@@ -6,7 +6,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 
-from oriel.pipeline.testing.other_words import DriverHints
+from oriel.pipeline.testing.kafka_hints import DriverHints
 from oriel.pipeline.testing.rows import StoreRows, WindowedValue
 from oriel.pipeline.windows import IllegalArgument, IllegalArgumentType
 from oriel.storage import KeyTypeMismatch

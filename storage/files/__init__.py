@@ -15,7 +15,7 @@ succeeds. A reader of a replaced file sees the old or the new content, never a p
 loss, a file exists with its content if the file and then its directory were synced.
 """
 
-from oriel.storage.files.by_place import FilesByPath
+from oriel.storage.files.by_path import FilesByPath
 from oriel.storage.files.cache import RUN as CACHE_RUN
 from oriel.storage.files.cache import SETTINGS as CACHE_SETTINGS
 from oriel.storage.files.contract import FileIdentity, Files, ListedFile, WrittenFile
@@ -29,7 +29,7 @@ from oriel.storage.files.current import (
     use_files,
 )
 from oriel.storage.files.digests import digest, file_digest, with_digest, without_digest
-from oriel.storage.files.faults import (
+from oriel.storage.files.failing import (
     CountingFiles,
     FailingFiles,
     ForgettingFiles,
@@ -38,7 +38,7 @@ from oriel.storage.files.faults import (
 from oriel.storage.files.local import LocalFiles
 from oriel.storage.files.object_requests import waiting_for
 from oriel.storage.files.objects import ObjectFiles
-from oriel.storage.files.places import absolute, is_object, parse_data_directory, uri
+from oriel.storage.files.paths import absolute, is_object, parse_data_directory, uri
 from oriel.storage.files.problems import add_filename_to_errors, disk_problem
 
 __all__ = [

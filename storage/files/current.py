@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from oriel.storage.files.by_place import FilesByPath
+from oriel.storage.files.by_path import FilesByPath
 from oriel.storage.files.contract import Files
 
 #: Global and not context-local, because Spark calls back in its own threads.

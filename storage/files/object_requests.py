@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from oriel.storage.console import say
 from oriel.storage.errors import ObjectStoreFailed
-from oriel.storage.files.places import bucket_and_key, uri
+from oriel.storage.files.paths import bucket_and_key, uri
 
 if TYPE_CHECKING:
     from obstore.store import S3Store

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from oriel.storage.files.cache import FileCache
 from oriel.storage.files.contract import FileIdentity, Fill, ListedFile, WrittenFile
 from oriel.storage.files.object_requests import ObjectRequests, object_not_found
-from oriel.storage.files.places import bucket_and_key, uri
+from oriel.storage.files.paths import bucket_and_key, uri
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,7 +10,7 @@ from axe_core_python.selenium import Axe
 from oriel.storage import StoreKind, WindowSpec
 from tests.app.dashboard_driver import DESKTOP, PHONE, Dashboard
 from tests.app.serving import Serving, ready_service
-from tests.storage.letter_tables import add_letters
+from tests.storage.dead_letter_tables import add_letters
 from tests.storage.store_tables import NONE, StoreTable, make_definition
 from tests.storage.waiting import wait_for, wait_until
 

@@ -13,7 +13,7 @@ from oriel.storage import DataLayout
 from oriel.storage.delta.opening import LogFiles
 from tests.app.api_client import Answer, Served, served
 from tests.app.problem_shape import assert_problem
-from tests.storage.letter_tables import Letter, add_letters
+from tests.storage.dead_letter_tables import Letter, add_letters
 
 PATH = "/v1/deadLetters"
 

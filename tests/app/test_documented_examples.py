@@ -13,7 +13,7 @@ from oriel.storage import AggregateSpec, StoreDefinition, StoreKind, WindowSpec
 from oriel.storage.tailer import StoreStatus
 from tests.app.api_client import Served, served
 from tests.documentation.pages import RUN_BY, Block, blocks
-from tests.storage.letter_tables import add_letters
+from tests.storage.dead_letter_tables import add_letters
 from tests.storage.store_tables import make_definition
 from tests.tidy.project import ROOT
 

@@ -9,7 +9,7 @@ import pytest
 from tests.app.api_client import Served, served
 from tests.app.backups import Backups
 from tests.app.problem_shape import assert_problem
-from tests.storage.letter_tables import add_letters
+from tests.storage.dead_letter_tables import add_letters
 from tests.storage.store_tables import NONE
 
 ROOT = "/v1/stores/store"

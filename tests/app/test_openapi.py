@@ -15,7 +15,7 @@ from oriel.app.reads.snapshot_reads import HOT_READS
 from oriel.storage.tailer import StoreStatus
 from tests.app.api_client import Answer, Served, served
 from tests.app.problem_shape import all_codes
-from tests.storage.letter_tables import add_letters
+from tests.storage.dead_letter_tables import add_letters
 from tests.storage.store_tables import NONE, SESSION, make_definition
 from tools.openapi import OPENAPI_FILE, written_files
 

@@ -24,7 +24,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from oriel.app.contract import OPERATIONS, MediaType
 from tests.app.api_client import ApiClient, Served, served
 from tests.campaigns import full
-from tests.storage.letter_tables import add_letters
+from tests.storage.dead_letter_tables import add_letters
 from tests.storage.store_tables import HOPPING, NONE, SESSION, make_definition
 
 _BASE_URL = "http://127.0.0.1"

@@ -202,7 +202,7 @@ class PageRun:
                 env=environment, capture_output=True, text=True, check=False, timeout=WAIT_SECONDS,
             )  # fmt: skip
             return done.returncode, done.stdout, done.stderr
-        ended = self._runs.call("tests.e2e.in_folder", str(directory), command, *options)
+        ended = self._runs.call("tests.e2e.in_directory", str(directory), command, *options)
         return ended.code, ended.output, "\n".join(ended.told)
 
     def _serve(self, directory: Path, options: Sequence[str]) -> tuple[int, str, str]:

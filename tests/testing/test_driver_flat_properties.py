@@ -27,7 +27,7 @@ from tests.testing.test_driver_properties import (
 )
 from tests.testing.test_driver_streams import every_aggregate
 from tests.windows.engine_runs import valued_logs
-from tests.windows.test_fold_properties import KINDS as FOLDS
+from tests.windows.test_function_properties import KINDS as FOLDS
 
 COLUMNS = [column.split()[0] for column in SCHEMA.split(", ")]
 FIELDS = ", ".join(column.replace(" ", ": ") for column in SCHEMA.split(", "))

@@ -29,9 +29,9 @@ from tests.models.tables import FoldOutcome, Logs, Outcome, Window, arrivals, in
 from tests.models.time_windows import Hopping, expected_windows
 from tests.windows.engine_runs import AGGREGATES, valued_logs
 from tests.windows.random_logs import random_case
-from tests.windows.test_fold_properties import KINDS as FOLDS
-from tests.windows.test_fold_properties import MAKERS as FOLD_CASES
-from tests.windows.test_fold_properties import left_out_of, with_values
+from tests.windows.test_function_properties import KINDS as FOLDS
+from tests.windows.test_function_properties import MAKERS as FOLD_CASES
+from tests.windows.test_function_properties import left_out_of, with_values
 
 #: Hundreds of random topologies: these tests run in CI, not during development.
 pytestmark = pytest.mark.slow

@@ -32,7 +32,7 @@ from tests.testing.test_driver_properties import (
     random_topology,
 )
 from tests.windows.engine_runs import AGGREGATES
-from tests.windows.test_fold_properties import KINDS as FOLDS
+from tests.windows.test_function_properties import KINDS as FOLDS
 
 
 def topic_of(partition: int) -> str:

@@ -64,7 +64,7 @@ FLOORS = {
         "planned_slices new_records",
         "language",
         "dead_letters",
-        "hops arguments disk_errors late_pandas",
+        "stage_columns arguments disk_errors late_pandas",
         "errors",
         "windows",
     ),
@@ -81,9 +81,9 @@ FLOORS = {
     "pipeline/windows/joins": (
         "foreign_keys",
         "changes versions",
-        "updates lookups streams grace_buffer merge",
+        "updates stream_tables streams grace_buffer merge",
         "tables",
-        "sides",
+        "inputs",
     ),
     "pipeline/windows/engines": (
         "choice",

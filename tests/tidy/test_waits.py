@@ -8,7 +8,10 @@ from tests.tidy.project import Module, modules_of, offenders
 
 #: Pauses and short timeouts that are part of a scenario -> why they are not waits.
 PAUSES = {
-    ("tests/system/kills/killed_in_upkeep.py", "time.sleep"): "the kill comes at a random time",
+    (
+        "tests/system/kills/killed_in_maintenance.py",
+        "time.sleep",
+    ): "the kill comes at a random time",
     ("tests/pipeline/commit/killed_writer.py", "time.sleep"): "the kill comes at a random time",
     ("tests/storage/test_tailer.py", "time.sleep"): "the kill comes at a random time",
     ("tests/storage/waiting.py", "time.sleep"): "the pause between two looks",

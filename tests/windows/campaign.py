@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from tests.windows import test_fold_properties as folds
+from tests.windows import test_function_properties as folds
 from tests.windows import test_session_properties as sessions
 from tests.windows import test_sliding_properties as sliding
 from tests.windows import test_table_properties as tables

@@ -21,7 +21,7 @@ from tests.windows.random_functions import (
     sources,
     uncompiled,
 )
-from tests.windows.test_fold_properties import Noting, cuts_of
+from tests.windows.test_function_properties import Noting, cuts_of
 
 WINDOWS: Mapping[str, Windows] = {
     "tumbling": TimeWindows.of_size_and_grace(5, 3),

@@ -23,8 +23,8 @@ from oriel.pipeline.windows import (
     TableRowsEngine,
     Times,
 )
-from oriel.pipeline.windows.joins.lookups import StreamTableHow
-from oriel.pipeline.windows.joins.sides import RECORDS, How
+from oriel.pipeline.windows.joins.inputs import RECORDS, How
+from oriel.pipeline.windows.joins.stream_tables import StreamTableHow
 from tests.windows.lineages import indexes_of, lineage
 
 LEFT_VALUES = pa.schema([("l", pa.string())])

@@ -10,7 +10,7 @@ import pytest
 
 from oriel import JoinWindows
 from oriel.pipeline.windows import LEFT, RIGHT, StreamJoinEngine, Times
-from oriel.pipeline.windows.joins.sides import How
+from oriel.pipeline.windows.joins.inputs import How
 from tests.campaigns import cases
 from tests.models.joins import Arrived, Joined, Result, Span, clock, joined
 from tests.windows.join_batches import (

@@ -17,8 +17,8 @@ from oriel.pipeline.windows import (
     TableRowsEngine,
     Times,
 )
-from oriel.pipeline.windows.joins.lookups import StreamTableHow
-from oriel.pipeline.windows.joins.sides import How
+from oriel.pipeline.windows.joins.inputs import How
+from oriel.pipeline.windows.joins.stream_tables import StreamTableHow
 from tests.campaigns import cases
 from tests.models.joins import Logs, Row, arrivals, counting, joined_tables, newest
 from tests.windows.join_batches import (

@@ -18,7 +18,7 @@ from oriel.pipeline.windows import (
     TableUpdatesEngine,
     Times,
 )
-from oriel.pipeline.windows.joins.sides import How
+from oriel.pipeline.windows.joins.inputs import How
 from tests.campaigns import cases
 from tests.models.joins import Arrived, Logs, Tree, arrivals, random_tree
 from tests.models.table_updates import Model, Values

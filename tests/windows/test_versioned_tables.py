@@ -23,7 +23,7 @@ from oriel.pipeline.windows import (
     VersionedLookupEngine,
     VersionedRecordsEngine,
 )
-from oriel.pipeline.windows.joins.lookups import StreamTableHow
+from oriel.pipeline.windows.joins.stream_tables import StreamTableHow
 from tests.campaigns import cases
 from tests.models.joins import Arrived, Logs, arrivals
 from tests.windows.join_batches import (

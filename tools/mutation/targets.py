@@ -15,7 +15,7 @@ def _tests(pattern: str, names: str) -> tuple[str, ...]:
 TARGETS = {
     "pipeline/windows/definitions": (
         *_tests(_WINDOWS, "definitions window_examples join_examples drawings"),
-        "tests/pipeline/language/test_other_words.py",
+        "tests/pipeline/language/test_kafka_hints.py",
         "tests/pipeline/language/test_topology_arguments.py",
         "tests/pipeline/language/test_topology_ways_out.py",
     ),
@@ -26,15 +26,15 @@ TARGETS = {
     ),
     "pipeline/windows/engines": _tests(
         _WINDOWS,
-        "window_examples sliding_examples fold_examples session_merging hopping_parts "
+        "window_examples sliding_examples function_examples session_merging hopping_parts "
         "sliding_members timeline time_window_properties sliding_properties session_properties "
-        "fold_properties",
+        "function_properties",
     ),
     "pipeline/windows/joins": (
         *_tests(
             _WINDOWS,
             "join_examples join_pieces table_changes foreign_updates many_updates versioned_tables "
-            "places stream_join_properties table_join_properties table_properties",
+            "stream_join_properties table_join_properties table_properties",
         ),
         *_tests("tests/testing/test_driver_{}.py", "foreign_updates table_updates streams"),
     ),
@@ -43,7 +43,9 @@ TARGETS = {
         "tests/pipeline/state/test_keyed_updates.py",
         *_tests("tests/testing/test_driver_{}.py", "many_updates updates_of_several updates"),
     ),
-    "pipeline/windows/functions": _tests(_WINDOWS, "converters fold_examples fold_properties"),
+    "pipeline/windows/functions": _tests(
+        _WINDOWS, "converters function_examples function_properties"
+    ),
     "pipeline/windows/arrays": _tests(
         _WINDOWS,
         "ranges timeline selection record_order window_examples sliding_members converters",
@@ -55,20 +57,20 @@ TARGETS = {
     "pipeline/commit": (
         *_tests(
             "tests/pipeline/commit/test_{}.py",
-            "checkpoint checkpoint_damage switch differences sink_topic log_identity resumption "
-            "fencing maintenance power_loss",
+            "checkpoint checkpoint_damage switch differences sink_topic log_identity "
+            "recovery_point fencing maintenance power_loss",
         ),
         *_tests("tests/system/kills/test_{}.py", "suspended_at_operations failing_files"),
     ),
     "storage/delta": _tests(
         "tests/storage/test_{}.py",
-        "delta_log table table_commits columns compaction table_upkeep replacement "
+        "delta_log table table_commits columns compaction table_maintenance replacement "
         "other_hands_files other_hands_history table_power_loss",
     ),
     "storage/index": _tests(
         "tests/storage/test_{}.py",
         "index_bits index_build index_formats index_limits sessions_by_length window_store "
-        "session_store key_value_store index_damage index_faults",
+        "session_store key_value_store index_damage index_failures",
     ),
     "storage/key_codec.py": _tests(
         "tests/storage/test_{}.py", "key_codec key_types sessions_by_length"

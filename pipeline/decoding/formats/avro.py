@@ -30,8 +30,8 @@ from fastavro.schema import (
 
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.decoding.block_bytes import BlockBytes
-from oriel.pipeline.decoding.faults import RowErrors, WrongType
 from oriel.pipeline.decoding.formats.registry import SchemaRegistry
+from oriel.pipeline.decoding.row_errors import RowErrors, WrongType
 from oriel.pipeline.decoding.values import as_float, struct_rows
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import AvroSerde

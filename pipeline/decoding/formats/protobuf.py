@@ -19,7 +19,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.decoding.faults import RowErrors, WrongType
+from oriel.pipeline.decoding.row_errors import RowErrors, WrongType
 from oriel.pipeline.decoding.values import as_float, struct_rows
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import ProtobufSerde

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.decoding.faults import WrongType, out_of_range
+from oriel.pipeline.decoding.row_errors import WrongType, out_of_range
 
 #: Jackson's limits: levels, digits of a number, and UTF-16 characters of a name and of a string in
 #: a column. Two more levels are in use for the list that Spark's decoder puts around a line.

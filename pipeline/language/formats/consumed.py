@@ -15,7 +15,7 @@ from oriel.pipeline.language.formats.serdes import (
     Serde,
     ValueSerde,
 )
-from oriel.pipeline.language.other_words import OtherWords
+from oriel.pipeline.language.kafka_hints import OtherWords
 
 _UNITS = ("s", "ms", "us", "iso")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.language.other_words import OtherWords
+from oriel.pipeline.language.kafka_hints import OtherWords
 
 #: The header of an Avro value: no header, Confluent's header with the id of the schema in a schema
 #: registry, or the fingerprint of the schema (single-object encoding of Avro).

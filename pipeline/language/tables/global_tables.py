@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from oriel.pipeline.language.other_words import OtherWords
+from oriel.pipeline.language.kafka_hints import OtherWords
 from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.topology import Input
 

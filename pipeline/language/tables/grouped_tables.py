@@ -9,7 +9,7 @@ from oriel.pipeline.language.arguments import (
     checked_table_aggregation,
     checked_table_reducers,
 )
-from oriel.pipeline.language.other_words import OtherWords
+from oriel.pipeline.language.kafka_hints import OtherWords
 from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.tables.ktables import KTable
 from oriel.pipeline.language.topology import Aggregation, Input, Store

@@ -16,8 +16,8 @@ from oriel.pipeline.language.arguments import (
 )
 from oriel.pipeline.language.formats import StoreKeySerde
 from oriel.pipeline.language.joins import aggregate_updates, results_of
+from oriel.pipeline.language.kafka_hints import OtherWords
 from oriel.pipeline.language.names import check_names
-from oriel.pipeline.language.other_words import OtherWords
 from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.step_checks import (
     check_builder,

@@ -22,7 +22,7 @@ from oriel.pipeline.language.joins import (
     table_updates,
     with_row_step,
 )
-from oriel.pipeline.language.other_words import OtherWords
+from oriel.pipeline.language.kafka_hints import OtherWords
 from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.step_checks import (
     check_builder,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from oriel.pipeline.language.arguments import require_expressions
 from oriel.pipeline.language.formats import StoreKeySerde
 from oriel.pipeline.language.joins import results_of, with_row_step
-from oriel.pipeline.language.other_words import OtherWords
+from oriel.pipeline.language.kafka_hints import OtherWords
 from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.step_checks import checked_map_values
 from oriel.pipeline.language.tables.grouped_tables import KGroupedTable

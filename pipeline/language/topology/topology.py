@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from oriel.pipeline.language.other_words import OtherWords
+from oriel.pipeline.language.kafka_hints import OtherWords
 from oriel.pipeline.language.topology.aggregations import TableRows
 from oriel.pipeline.language.topology.drawing import drawn
 from oriel.pipeline.language.topology.inputs import as_join_input

@@ -23,12 +23,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from oriel.pipeline.decoding import BlockDecoder
 from oriel.pipeline.errors import ExpressionFailed
-from oriel.pipeline.hops import REASON, TASK
 from oriel.pipeline.language import Source, StoreSource
 from oriel.pipeline.plan import Steps, StorePlans
 from oriel.pipeline.rows import RowSteps
 from oriel.pipeline.sources import Decoder, Log, SparkDecoder, spark_reject_ahead
 from oriel.pipeline.spark import first_line, map_in_arrow
+from oriel.pipeline.stage_columns import REASON, TASK
 from oriel.pipeline.tasks import (
     CHANNEL,
     ENVELOPE_SCHEMA,

@@ -14,7 +14,7 @@ from oriel.pipeline.windows.definitions.durations import (
 )
 from oriel.pipeline.windows.definitions.errors import IllegalArgument, IllegalArgumentType, said
 from oriel.pipeline.windows.definitions.join_windows import LEFT, RIGHT, JoinWindows
-from oriel.pipeline.windows.definitions.other_words import KafkaHints
+from oriel.pipeline.windows.definitions.kafka_hints import KafkaHints
 from oriel.pipeline.windows.definitions.rules import (
     FOREVER_MS,
     RULES,

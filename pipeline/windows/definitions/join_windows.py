@@ -11,7 +11,7 @@ from oriel.pipeline.windows.definitions.durations import (
     to_ms,
 )
 from oriel.pipeline.windows.definitions.errors import IllegalArgument
-from oriel.pipeline.windows.definitions.other_words import WindowHints
+from oriel.pipeline.windows.definitions.kafka_hints import WindowHints
 
 #: The inputs of a join, as values of the column ``side``.
 LEFT, RIGHT = 0, 1

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from oriel.pipeline.windows.arrays import Flags, Ints
-from oriel.pipeline.windows.definitions.other_words import WindowHints
+from oriel.pipeline.windows.definitions.kafka_hints import WindowHints
 
 Kind = Literal["tumbling", "hopping", "sliding", "session", "none"]
 

@@ -19,7 +19,7 @@ from oriel.pipeline.windows.definitions.durations import (
     to_ms,
 )
 from oriel.pipeline.windows.definitions.errors import IllegalArgument
-from oriel.pipeline.windows.definitions.other_words import WindowHints
+from oriel.pipeline.windows.definitions.kafka_hints import WindowHints
 from oriel.pipeline.windows.definitions.rules import FOREVER_MS, RULES, Kind, WindowRule
 
 #: The most windows that can contain one record. For each key and batch that changes it, a hopping

@@ -12,7 +12,8 @@ from oriel.pipeline.windows.functions.compiled import (
     compile_functions,
     skipped_runs,
 )
-from oriel.pipeline.windows.functions.folds import (
+from oriel.pipeline.windows.functions.sources import NotPlain
+from oriel.pipeline.windows.functions.user_functions import (
     Aggregator,
     Merger,
     Rejected,
@@ -23,7 +24,6 @@ from oriel.pipeline.windows.functions.folds import (
     merged_in_order,
     rejected_table,
 )
-from oriel.pipeline.windows.functions.sources import NotPlain
 
 __all__ = [
     "Aggregator",

@@ -22,9 +22,9 @@ import pyarrow as pa
 
 from oriel.pipeline.windows.arrays import Flags, Ints, python_values
 from oriel.pipeline.windows.functions.converters import converter
-from oriel.pipeline.windows.functions.folds import Rejected, UserFunctions
 from oriel.pipeline.windows.functions.inlining import Inliner, Record, Result
 from oriel.pipeline.windows.functions.sources import Bound, NotPlain
+from oriel.pipeline.windows.functions.user_functions import Rejected, UserFunctions
 
 #: The functions that add a record to an aggregate: the aggregator, or for sessions the merger and
 #: then the aggregator.

@@ -30,9 +30,7 @@ from oriel.pipeline.windows.joins.foreign_keys import (
     SubscriptionUpdatesEngine,
 )
 from oriel.pipeline.windows.joins.grace_buffer import GraceBufferEngine
-from oriel.pipeline.windows.joins.lookups import StreamTableJoinEngine
-from oriel.pipeline.windows.joins.merge import MergeEngine
-from oriel.pipeline.windows.joins.sides import (
+from oriel.pipeline.windows.joins.inputs import (
     INPUT_FIELDS,
     MATCHED,
     RECORDS,
@@ -49,6 +47,8 @@ from oriel.pipeline.windows.joins.sides import (
     replaced,
     value_fields,
 )
+from oriel.pipeline.windows.joins.merge import MergeEngine
+from oriel.pipeline.windows.joins.stream_tables import StreamTableJoinEngine
 from oriel.pipeline.windows.joins.streams import StreamJoinEngine
 from oriel.pipeline.windows.joins.tables import TableJoin, TableRowsEngine
 from oriel.pipeline.windows.joins.updates import TableUpdatesEngine

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.windows.arrays import Flags
-from oriel.pipeline.windows.joins.sides import RESULT_FIELDS, InputRows
+from oriel.pipeline.windows.joins.inputs import RESULT_FIELDS, InputRows
 from oriel.pipeline.windows.joins.tables import TableJoin
 from oriel.pipeline.windows.joins.updates import Histories, TableUpdatesEngine, Told
 from oriel.pipeline.windows.records import extended_by

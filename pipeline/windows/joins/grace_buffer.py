@@ -23,7 +23,7 @@ import pyarrow as pa
 from oriel.pipeline.windows.arrays import Flags, Ints
 from oriel.pipeline.windows.definitions import LEFT
 from oriel.pipeline.windows.engines import Times
-from oriel.pipeline.windows.joins.sides import (
+from oriel.pipeline.windows.joins.inputs import (
     INPUT_FIELDS,
     MATCHED,
     RECORDS,

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.windows.engines import Times
-from oriel.pipeline.windows.joins.sides import (
+from oriel.pipeline.windows.joins.inputs import (
     INPUT_FIELDS,
     RESULT_FIELDS,
     SIDE,

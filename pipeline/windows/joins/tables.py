@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from oriel.pipeline.windows.arrays import Flags, Ints
 from oriel.pipeline.windows.definitions import FOREVER_MS, NoWindows
 from oriel.pipeline.windows.engines import EngineResult, Times, WindowEngine
-from oriel.pipeline.windows.joins.sides import (
+from oriel.pipeline.windows.joins.inputs import (
     SIDE,
     TABLE_FIELDS,
     How,

@@ -29,7 +29,7 @@ from oriel.pipeline.windows.arrays import (
     run_starts,
 )
 from oriel.pipeline.windows.engines import Times
-from oriel.pipeline.windows.joins.sides import (
+from oriel.pipeline.windows.joins.inputs import (
     INPUT_FIELDS,
     RECORDS,
     RESULT_FIELDS,

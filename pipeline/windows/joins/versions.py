@@ -28,8 +28,7 @@ from oriel.pipeline.windows.arrays import (
 )
 from oriel.pipeline.windows.definitions import FOREVER_MS, LEFT, RIGHT
 from oriel.pipeline.windows.engines import StateReader, Times
-from oriel.pipeline.windows.joins.lookups import StreamTableHow, StreamTableJoinEngine
-from oriel.pipeline.windows.joins.sides import (
+from oriel.pipeline.windows.joins.inputs import (
     INPUT_FIELDS,
     RECORDS,
     RESULT_FIELDS,
@@ -46,6 +45,7 @@ from oriel.pipeline.windows.joins.sides import (
     split_by_key,
     value_fields,
 )
+from oriel.pipeline.windows.joins.stream_tables import StreamTableHow, StreamTableJoinEngine
 from oriel.pipeline.windows.records import LINEAGE, NEVER_CLOSED_MS, NULL_VALUE
 
 #: The time until which a version is valid. No value column has such a name.

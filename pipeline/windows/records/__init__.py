@@ -5,14 +5,6 @@ records, the layout of changed rows, and the orders of arrival and inside a wind
 of each partition decides which records are late and which windows are final.
 """
 
-from oriel.pipeline.windows.records.clock import (
-    NEVER_CLOSED_MS,
-    NO_STREAM_TIME_MS,
-    NOTHING_OBSERVED_MS,
-    StreamTimes,
-    close_time_ms,
-    greatest_ms,
-)
 from oriel.pipeline.windows.records.lineage import (
     LINEAGE,
     Lineage,
@@ -43,6 +35,14 @@ from oriel.pipeline.windows.records.rows import (
     rows_schema,
     window_order,
     with_column,
+)
+from oriel.pipeline.windows.records.stream_times import (
+    NEVER_CLOSED_MS,
+    NO_STREAM_TIME_MS,
+    NOTHING_OBSERVED_MS,
+    StreamTimes,
+    close_time_ms,
+    greatest_ms,
 )
 
 __all__ = [

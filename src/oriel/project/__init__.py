@@ -23,7 +23,7 @@ _SUFFIX = ".template"
 _NEXT = """\
 Created {name}. Try it:
 
-  cd {folder}
+  cd {directory}
   {test}
   {oriel} run topology.py --event-log events --data data --once
   {oriel} serve --data data

@@ -9,12 +9,12 @@ from pyspark.sql import SparkSession
 
 from oriel import InvalidTopology, Serdes, StreamsBuilder
 from oriel.pipeline.arrow_steps import selecting_steps
-from oriel.pipeline.hops import StepsOutput, joined_schema
 from oriel.pipeline.language import Input, arrow_schema
 from oriel.pipeline.language.arguments import with_key_type
 from oriel.pipeline.language.formats import StoreKeySerde
 from oriel.pipeline.language.grouped import KGroupedStream
 from oriel.pipeline.language.streams import KStream
+from oriel.pipeline.stage_columns import StepsOutput, joined_schema
 from oriel.pipeline.windows import RESULT_FIELDS
 from tests.pipeline.arrow_steps.stepped import (
     Row,

@@ -103,8 +103,8 @@ class Writer:
             tables = StoreTables(layout, definition, types, sync=sync)
             versions = self.checkpoint.versions(store.name)
             self.stores[store.name] = StoreBatches(plans, tables, versions, tasks=tasks)
-        self.resumption = topology_recovery_point(self.stores.values())
-        self.checkpoint.prepare_spark(["t"], self.resumption)
+        self.recovery_point = topology_recovery_point(self.stores.values())
+        self.checkpoint.prepare_spark(["t"], self.recovery_point)
         self._next = 0
         #: End offsets of the batches in Spark's log. Later batches end at the next cut.
         self._ends: dict[int, Offsets] = {}

@@ -7,12 +7,12 @@ import pyarrow as pa
 from pyspark.sql import Row, SparkSession
 
 from oriel.pipeline.decoding import BlockDecoder, event_log_decoder, kafka_decoder
-from oriel.pipeline.hops import MESSAGE
 from oriel.pipeline.sources.spark_decoding import (
     SparkDecoder,
     spark_event_log_decoder,
     spark_kafka_decoder,
 )
+from oriel.pipeline.stage_columns import MESSAGE
 
 #: Lines after the tested lines, enough that a block is not decoded line by line.
 _GOOD_LINES = [b'{"key":"good","timestamp_ms":1}'] * 64

@@ -8,11 +8,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from oriel import InvalidTopology, StreamsBuilder
-from oriel.pipeline.hops import STAGE_COLUMNS, StepsOutput
 from oriel.pipeline.language import reject_internal_names
 from oriel.pipeline.language.grouped import KGroupedStream
 from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.rows import RowSteps
+from oriel.pipeline.stage_columns import STAGE_COLUMNS, StepsOutput
 from tests.pipeline.rows.decoded import decoded_columns
 
 # Spark is slow, so these tests are not in the inner loop.

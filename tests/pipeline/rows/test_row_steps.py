@@ -9,10 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from oriel import InvalidTopology, StreamsBuilder
-from oriel.pipeline.hops import StepsOutput
 from oriel.pipeline.language.grouped import KGroupedStream
 from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.rows import RowSteps
+from oriel.pipeline.stage_columns import StepsOutput
 from tests.pipeline.rows.decoded import decoded_columns
 
 # Spark is slow, so these tests are not in the inner loop.

@@ -12,7 +12,7 @@ import pytest
 from oriel import SessionWindows, SlidingWindows, TimeWindows
 from oriel.pipeline import windows as w
 from oriel.pipeline.plan import KEY_GROUP
-from oriel.pipeline.state import KeyedState, Layout, runs, segments
+from oriel.pipeline.state import KeyedState, Layout, segments, sorted_runs
 from oriel.pipeline.state import hashes as hashing
 from oriel.pipeline.state.hashes import key_hashes
 from oriel.pipeline.windows import (
@@ -54,7 +54,7 @@ WINDOWS: dict[str, Windows] = {
 SHARING: dict[str, tuple[int | None, np.int64, int]] = {
     "nobody": (None, hashing.TIME_BUCKET_STEP, 10),
     "keys": (5, hashing.TIME_BUCKET_STEP, 10),
-    "keys and units": (5, np.int64(1), runs.SLICE_ROWS),
+    "keys and units": (5, np.int64(1), sorted_runs.SLICE_ROWS),
 }
 
 
@@ -144,8 +144,8 @@ def test_what_a_batch_does_not_touch_does_not_matter(
         monkeypatch.setattr(hashing, "key_hashes", lambda keys: key_hashes(keys) % hashes)
     monkeypatch.setattr(hashing, "TIME_BUCKET_STEP", unit_step)
     # Small, so that batches merge one slice at a time and have few segments before they do.
-    monkeypatch.setattr(runs, "SLICE_ROWS", slice_rows)
-    monkeypatch.setattr(runs, "SLICE_BATCHES", 1)
+    monkeypatch.setattr(sorted_runs, "SLICE_ROWS", slice_rows)
+    monkeypatch.setattr(sorted_runs, "SLICE_BATCHES", 1)
     monkeypatch.setattr(segments, "MAX_SEGMENTS", 3)
     changes = 0
     for seed in range(logs):

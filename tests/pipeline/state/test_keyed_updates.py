@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from oriel.pipeline import windows as w
-from oriel.pipeline.state import KeyedState, Layout, runs, segments
+from oriel.pipeline.state import KeyedState, Layout, segments, sorted_runs
 from oriel.pipeline.windows import StreamTimes, Times, UserFunctions, updates_engine_for
 from tests.campaigns import full
 from tests.pipeline.state.test_keyed_engines import (
@@ -53,8 +53,8 @@ def test_what_a_batch_does_not_touch_is_not_needed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, folds: int, seed: int
 ) -> None:
     """With only the rows of its working set, a batch emits the same and leaves the same state."""
-    monkeypatch.setattr(runs, "SLICE_ROWS", 10)
-    monkeypatch.setattr(runs, "SLICE_BATCHES", 1)
+    monkeypatch.setattr(sorted_runs, "SLICE_ROWS", 10)
+    monkeypatch.setattr(sorted_runs, "SLICE_BATCHES", 1)
     monkeypatch.setattr(segments, "MAX_SEGMENTS", 3)
     random = Random(seed)
     aggregates: Any = {"n": w.count(), "all": w.collect_list("v"), "last": w.last("v")}

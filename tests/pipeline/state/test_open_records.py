@@ -14,7 +14,7 @@ from oriel.pipeline.state import OpenRecords, Version
 from oriel.pipeline.state import segments as state_files
 from oriel.pipeline.state.segments import open_segment
 from oriel.pipeline.windows import LEFT, RIGHT, Clocks, JoinResult, StreamJoinEngine, Times
-from oriel.pipeline.windows.joins.sides import How
+from oriel.pipeline.windows.joins.inputs import How
 from tests.campaigns import cases
 from tests.models.joins import clock
 from tests.windows.join_batches import batches, random_cuts, to_table

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 from oriel import Topology
 from oriel.pipeline.commit import prepared_batch
 from oriel.pipeline.dead_letters import SourceReasons
-from oriel.pipeline.hops import STEPPED_FIELDS
 from oriel.pipeline.language import Store
 from oriel.pipeline.plan import BatchPlan, StreamPlan, StreamTimePlan, plan_engine
 from oriel.pipeline.plan.engine import PlannedEngine
+from oriel.pipeline.stage_columns import STEPPED_FIELDS
 from oriel.pipeline.tasks import (
     DirectoryFiles,
     Output,

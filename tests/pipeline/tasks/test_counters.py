@@ -11,8 +11,8 @@ import pytest
 from oriel import SessionWindows, StreamsBuilder, count
 from oriel.pipeline.commit import prepared_batch
 from oriel.pipeline.errors import RecordCountMismatch
-from oriel.pipeline.hops import FIRST_ELEMENT
 from oriel.pipeline.plan import BatchPlan
+from oriel.pipeline.stage_columns import FIRST_ELEMENT
 from oriel.pipeline.tasks import Counters, Reports, count_batch
 from oriel.pipeline.windows import Lineage
 from tests.pipeline.tasks.task_runs import (

@@ -13,7 +13,7 @@ import pytest
 
 from oriel import StreamsBuilder, TimeWindows, Topology
 from oriel.pipeline.state import hashes as hashing
-from oriel.pipeline.state import runs as state_runs
+from oriel.pipeline.state import sorted_runs as state_runs
 from oriel.testing import Record
 from tests.campaigns import cases
 from tests.models.foreign_keys import Row, Updates, foreign_key_of, joined_by_foreign_key

@@ -9,7 +9,7 @@ from tests.e2e.kafka_broker import Broker
 from tests.e2e.runs_in_one_process import Ended, Runs
 from tests.ports import reserved_port
 from tests.storage.waiting import WAIT_SECONDS, wait_until
-from tests.system.kafka.test_kafka_faults import Cluster
+from tests.system.kafka.test_kafka_failures import Cluster
 
 _TOPOLOGY = """
 from oriel import StreamsBuilder, count

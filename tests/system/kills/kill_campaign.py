@@ -1,8 +1,8 @@
 """Kills with compaction: a pipeline of every kind of store is killed repeatedly.
 
-The test calls ``killed_in_upkeep_runs`` for a few kills. For any number of kills, run ``python -P
--m tests.system.kills.kill_campaign --kills 200``. With ``--kafka``, the records are in a topic of a
-real broker. The exit code is 1 if anything differs.
+The test calls ``killed_in_maintenance_runs`` for a few kills. For any number of kills, run
+``python -P -m tests.system.kills.kill_campaign --kills 200``. With ``--kafka``, the records are in
+a topic of a real broker. The exit code is 1 if anything differs.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from tests.e2e.runs_in_one_process import Runs, running_process
 from tests.system.kills import kinds_topology
 from tests.system.kills.event_topics import produced
 from tests.system.kills.expected_rows import STORES, Json, bad_for_all, expected_stores
-from tests.system.kills.killed_in_upkeep import STEPS
+from tests.system.kills.killed_in_maintenance import STEPS
 from tests.system.kills.killed_runs import pipeline_arguments, start
 from tests.system.kills.table_checks import check_rows, told_letters, told_rows
 
@@ -38,7 +38,7 @@ _ANY_MS = 6_000
 _KILLS_OF_A_LOG = 6
 
 
-def killed_in_upkeep_runs(
+def killed_in_maintenance_runs(
     directory: Path, seed: int, steps: Sequence[str], runs: Runs, address: str | None = None
 ) -> Counter[str]:
     """Run over random logs, killed once per step, then to the end, and check everything.
@@ -67,7 +67,7 @@ def killed_in_upkeep_runs(
         for step in steps:
             number = random.randrange(_ANY_MS) if step == "any" else random.randint(1, 8)
             told = (step, str(number), *pipeline_arguments(directory, random, address), *compacting)
-            killed = start("tests.system.kills.killed_in_upkeep", *told)
+            killed = start("tests.system.kills.killed_in_maintenance", *told)
             assert killed.returncode in {0, -9}, f"seed {seed}: {told}: {killed.stderr[-3000:]}"
             done[step] += killed.returncode == -9
         finished = runs.run(*pipeline_arguments(directory, random, address), *compacting)
@@ -172,7 +172,7 @@ def main() -> None:
             steps = random.choices(list(STEPS), k=_KILLS_OF_A_LOG)
             seed = random.randrange(1 << 32)
             with tempfile.TemporaryDirectory(prefix="oriel-kills-") as directory:
-                total += killed_in_upkeep_runs(Path(directory), seed, steps, runs, address)
+                total += killed_in_maintenance_runs(Path(directory), seed, steps, runs, address)
             sys.stderr.write(f"seed {seed}: {dict(total)}\n")
 
 

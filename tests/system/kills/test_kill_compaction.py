@@ -8,8 +8,8 @@ import pytest
 from tests.campaigns import full
 from tests.e2e.runs_in_one_process import Runs
 from tests.system.kills.conftest import SEED
-from tests.system.kills.kill_campaign import killed_in_upkeep_runs
-from tests.system.kills.killed_in_upkeep import STEPS
+from tests.system.kills.kill_campaign import killed_in_maintenance_runs
+from tests.system.kills.killed_in_maintenance import STEPS
 
 pytestmark = pytest.mark.e2e
 
@@ -28,6 +28,6 @@ def test_killed_in_compaction_tables_and_index_are_those_of_an_undisturbed_run(
     """Tables and index are right for every kind of store, and readers find all files."""
     seed = int(os.environ.get(SEED) or int.from_bytes(os.urandom(4)))
     request.node.add_report_section("call", "seed", f"{SEED}={seed} repeats this run")
-    done = killed_in_upkeep_runs(tmp_path, seed, steps, runs)
+    done = killed_in_maintenance_runs(tmp_path, seed, steps, runs)
     assert done["written"] + done["merged"] >= 1
     assert done["reads"] > 0

@@ -92,6 +92,6 @@ def test_suspended_at_any_operation_a_process_changes_nothing(
         successor.close()
         assert tables_of(directory) == expected, f"suspended at operation {stop}"
         again = Writer(directory)
-        assert again.resumption is not None
-        assert again.resumption.is_done
+        assert again.recovery_point is not None
+        assert again.recovery_point.is_done
         again.close()

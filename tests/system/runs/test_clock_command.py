@@ -4,8 +4,8 @@ import pytest
 
 from oriel.pipeline.operations import clock
 from oriel.pipeline.run.run_report import RunReport
-from tests.pipeline.run.clock_runs import YEAR_9999, ClockRuns, runs
-from tests.system.runs.test_run_clocks import record, topology
+from tests.pipeline.run.wall_clock_runs import YEAR_9999, ClockRuns, runs
+from tests.system.runs.test_run_stream_times import record, topology
 
 __all__ = ["runs"]
 

@@ -19,7 +19,7 @@ from oriel.pipeline.windows.joins.foreign_keys.subscriptions import (
     SUBSCRIBER,
     SubscribedTableEngine,
 )
-from oriel.pipeline.windows.joins.sides import (
+from oriel.pipeline.windows.joins.inputs import (
     INPUT_FIELDS,
     RESULT_FIELDS,
     SIDE,

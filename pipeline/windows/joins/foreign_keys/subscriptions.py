@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from oriel.pipeline.windows.arrays import Flags, Ints, coded_keys
 from oriel.pipeline.windows.definitions import RIGHT
 from oriel.pipeline.windows.engines import StateReader, Times
-from oriel.pipeline.windows.joins.sides import (
+from oriel.pipeline.windows.joins.inputs import (
     INPUT_FIELDS,
     RECORDS,
     RESULT_FIELDS,

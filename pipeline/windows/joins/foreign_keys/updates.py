@@ -35,7 +35,7 @@ from oriel.pipeline.windows.definitions import LEFT, RIGHT
 from oriel.pipeline.windows.joins.changes import TableChangesEngine
 from oriel.pipeline.windows.joins.foreign_keys.response_updates import LEAVES, SUBSCRIBED
 from oriel.pipeline.windows.joins.foreign_keys.subscriptions import FOREIGN_KEY, SUBSCRIBER, differ
-from oriel.pipeline.windows.joins.sides import (
+from oriel.pipeline.windows.joins.inputs import (
     RECORDS,
     RESULT_FIELDS,
     SIDE,

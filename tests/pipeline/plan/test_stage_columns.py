@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from oriel.pipeline.hops import (
+from oriel.pipeline.stage_columns import (
     RAW,
     STAGE_COLUMNS,
     PartitionIndexes,

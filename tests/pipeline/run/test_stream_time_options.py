@@ -11,7 +11,7 @@ from oriel.pipeline.plan import (
     StreamTimeNotes,
     WallClockLimits,
 )
-from oriel.pipeline.run.options.clock import idle_lines, stream_time_settings
+from oriel.pipeline.run.options.stream_time import idle_lines, stream_time_settings
 from oriel.storage import CommitRecord
 
 DAY_MS, HOUR_MS = 86_400_000, 3_600_000

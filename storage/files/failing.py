@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from oriel.storage.files.by_place import FilesByPath
+from oriel.storage.files.by_path import FilesByPath
 from oriel.storage.files.contract import FileIdentity, Files, Fill, ListedFile, WrittenFile
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from oriel.pipeline.windows.definitions import LEFT, RIGHT
 from oriel.pipeline.windows.engines import Times
-from oriel.pipeline.windows.joins.sides import (
+from oriel.pipeline.windows.joins.inputs import (
     INPUT_FIELDS,
     RECORDS,
     RESULT_FIELDS,

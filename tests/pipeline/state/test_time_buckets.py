@@ -8,7 +8,7 @@ import pytest
 
 from oriel import SlidingWindows, TimeWindows
 from oriel.pipeline import windows as w
-from oriel.pipeline.state import KeyedState, Layout, Version, runs, segments
+from oriel.pipeline.state import KeyedState, Layout, Version, segments, sorted_runs
 from oriel.pipeline.state import hashes as hashing
 from oriel.pipeline.state.segments import open_segment
 from oriel.pipeline.windows import (
@@ -165,7 +165,7 @@ def test_a_row_that_was_removed_stays_so_when_others_of_its_hash_leave(
 @pytest.mark.slow
 def test_no_batch_merges_more_than_a_slice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Each batch writes a bounded part of many rows, although most rows are replaced in the end."""
-    monkeypatch.setattr(runs, "SLICE_ROWS", 64)
+    monkeypatch.setattr(sorted_runs, "SLICE_ROWS", 64)
     layout = Layout(SCHEMA)
     model: dict[str, int] = {}
     version, most, files = Version([], 0), 0, 0
@@ -190,7 +190,7 @@ def test_no_batch_merges_more_than_a_slice(monkeypatch: pytest.MonkeyPatch, tmp_
     found = KeyedState(tmp_path, version.names, layout).all_rows()
     assert dict(zip(found["key"].to_pylist(), last_ms(found).tolist(), strict=True)) == model
     # A slice of all rows, a merge of the rows of later batches, and the batch.
-    assert most < 2 * 4_000 / runs.MAX_SLICES + runs.SLICE_BATCHES * 20 + 64 + 20
-    assert files <= 3 * runs.MAX_SLICES + 2 * segments.MAX_SEGMENTS
+    assert most < 2 * 4_000 / sorted_runs.MAX_SLICES + sorted_runs.SLICE_BATCHES * 20 + 64 + 20
+    assert files <= 3 * sorted_runs.MAX_SLICES + 2 * segments.MAX_SEGMENTS
     stored = sum(len(open_segment(tmp_path, name)) for name in version.names)
     assert stored < 3 * len(model)

@@ -34,8 +34,8 @@ from oriel.storage.index import IndexDirectory
 from oriel.storage.index.reading.reader import IndexReader
 from oriel.storage.tailer.store import StoreTailer
 from tests.bits import flip_bit
-from tests.pipeline.run.clock_runs import YEAR_9999, ClockRuns, runs
 from tests.pipeline.run.topic_logs import Stores, write_topics
+from tests.pipeline.run.wall_clock_runs import YEAR_9999, ClockRuns, runs
 from tests.storage.waiting import wait_until
 
 __all__ = ["runs"]

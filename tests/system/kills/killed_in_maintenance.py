@@ -1,8 +1,8 @@
 """A pipeline that compacts during every batch, killed at a step of the compaction or at any moment.
 
-``python -m tests.system.kills.killed_in_upkeep STEP NUMBER PIPELINE-ARGUMENTS...`` runs in its own
-process group. The kill happens when any table reaches the step for the NUMBER-th time, or NUMBER ms
-after the first batch.
+``python -m tests.system.kills.killed_in_maintenance STEP NUMBER PIPELINE-ARGUMENTS...`` runs in its
+own process group. The kill happens when any table reaches the step for the NUMBER-th time, or
+NUMBER ms after the first batch.
 """
 
 import itertools

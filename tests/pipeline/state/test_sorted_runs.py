@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from oriel.pipeline.state.runs import Segment
+from oriel.pipeline.state.sorted_runs import Segment
 
 _LAST = 2**63 - 1
 _HASHES = [-(2**63), -1, 5, 5, _LAST - 1, _LAST]

@@ -5,15 +5,15 @@ from pathlib import Path
 import orjson
 
 from oriel.pipeline.commit import Checkpoint
-from oriel.pipeline.commit.resumption import RecoveryPoint
+from oriel.pipeline.commit.recovery_point import RecoveryPoint
 
 ENDS = {"a": {"0": 12, "1": 0}, "b": {}}
 
 
-def prepared(directory: Path, resumption: RecoveryPoint | None) -> Path:
+def prepared(directory: Path, recovery_point: RecoveryPoint | None) -> Path:
     """Return Spark's directory after a start has prepared it."""
     with Checkpoint(directory, sync=False) as checkpoint:
-        checkpoint.prepare_spark(["a", "b", "new"], resumption)
+        checkpoint.prepare_spark(["a", "b", "new"], recovery_point)
         return checkpoint.spark
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from oriel.storage.files.contract import FileIdentity, Files, Fill, ListedFile, WrittenFile
 from oriel.storage.files.local import LocalFiles
 from oriel.storage.files.objects import ObjectFiles
-from oriel.storage.files.places import is_object
+from oriel.storage.files.paths import is_object
 
 if TYPE_CHECKING:
     import pyarrow as pa

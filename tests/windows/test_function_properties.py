@@ -22,7 +22,7 @@ from oriel.pipeline.windows import (
 from oriel.pipeline.windows.definitions.errors import said
 from tests.campaigns import cases
 from tests.models.sessions import folded_sessions
-from tests.models.sliding_folds import LeftOut, SlidingOutcome, folded_sliding
+from tests.models.sliding_functions import LeftOut, SlidingOutcome, folded_sliding
 from tests.models.tables import FoldOutcome, Functions, Logs, Record, folded_table
 from tests.models.time_windows import Hopping, folded_windows
 from tests.windows.engine_runs import (
@@ -34,7 +34,7 @@ from tests.windows.engine_runs import (
     valued_logs,
     whole,
 )
-from tests.windows.fold_checks import check_deleted, check_told_for_a_reason
+from tests.windows.function_checks import check_deleted, check_told_for_a_reason
 from tests.windows.random_logs import marks_reached, random_case
 
 #: Functions are called one by one: for CI, not for the inner loop.
