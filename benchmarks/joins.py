@@ -177,8 +177,8 @@ class _Task:
         seconds = time.perf_counter() - began
         (report,) = output.reports.joins
         self._join = replace(self._join, segments={0: report.segments})
-        clocks = upstream.stream_times_after(self._plan.clocks)
-        self._plan = replace(self._plan, batch=self._plan.batch + 1, clocks=clocks)
+        stream_times = upstream.stream_times_after(self._plan.stream_times)
+        self._plan = replace(self._plan, batch=self._plan.batch + 1, stream_times=stream_times)
         self.rows = report.open_records
         for path in self._state.iterdir():
             if path.name not in report.segments:

@@ -106,7 +106,7 @@ class Task:
             key_groups=64,
             assembly=plan_engine(store_of(case), [arrow_schema("v DOUBLE")]),
             stream_time_plans=(StreamTimePlan("events", "events", 0),),
-            clocks={"events": {}},
+            stream_times={"events": {}},
             close_ms=NEVER_CLOSED_MS,
             segments={},
             files=self.files,

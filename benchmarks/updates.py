@@ -85,18 +85,21 @@ def measure(case: Case, arrival: str, records: int, batch: int) -> dict[str, flo
     engine = updates_engine_for(case.windows(grace_ms), case.by, _VALUES, pa.schema([KEY_GROUP]))
     random = np.random.default_rng(1)
     layout, names, rows, seconds = Layout.of(engine), list[str](), 0, 0.0
-    clocks = (-1, -1)
+    stream_times = (-1, -1)
     with tempfile.TemporaryDirectory(prefix="oriel-bench-updates-") as name:
         for number, low in enumerate(range(0, records, batch)):
             arrived = _records(engine, random, low, batch, disorder_ms, hot)
-            before, clocks = clocks, (int(pc.max(arrived["stream_time_ms"]).as_py()), -1)
+            before, stream_times = (
+                stream_times,
+                (int(pc.max(arrived["stream_time_ms"]).as_py()), -1),
+            )
             began = time.process_time()
             state = KeyedState(Path(name), names, layout)
-            touched = engine.needed_state(state, arrived, Times(before, clocks))
-            result = engine.apply(touched.rows, arrived, Times.at(clocks))
+            needed = engine.needed_state(state, arrived, Times(before, stream_times))
+            result = engine.apply(needed.rows, arrived, Times.at(stream_times))
             rows += sum(map(len, result.pieces))
             version = state.replaced(
-                touched, result.state, str(number), sync=False, added_rows=result.added
+                needed, result.state, str(number), sync=False, added_rows=result.added
             )
             seconds += time.process_time() - began
             names = version.names

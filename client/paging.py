@@ -46,7 +46,7 @@ class WindowPaging(RowPaging, total=False):
 def in_form(read: Read[Any], accept: str) -> Read[bytes | None]:
     """Return the same read, for the body of its response in another format."""
     request = replace(read.request, accept=accept)
-    return Read(request, lambda answer: answer.content, read.wait_s, read.absent_codes)
+    return Read(request, lambda response: response.content, read.wait_s, read.absent_codes)
 
 
 def one_item(
@@ -59,7 +59,7 @@ def one_item(
     """Return the read of one item, with the value None if the item does not exist."""
     absent = frozenset({"window-not-found", "row-not-found"})
     request = address.request(*parts).asking(columns=column_names(columns))
-    return Read(request, lambda answer: item(answer.json[field][0]), address.wait_s, absent)
+    return Read(request, lambda response: item(response.json[field][0]), address.wait_s, absent)
 
 
 def one_window(address: Address, columns: Sequence[str] | None, *parts: Key) -> Read[Window | None]:

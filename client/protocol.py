@@ -24,7 +24,7 @@ PAGE_SIZE_MAX = 10_000
 PAGE_SIZE = 1_000
 
 
-class Answer(NamedTuple):
+class RawResponse(NamedTuple):
     """A complete response, with the names of header fields in lower case."""
 
     status: int
@@ -106,7 +106,7 @@ class Read(Generic[T]):
     """
 
     request: Request
-    parse: Callable[[Answer], T]
+    parse: Callable[[RawResponse], T]
     wait_s: float = 0.0
     absent_codes: frozenset[str] = frozenset()
 
@@ -148,28 +148,28 @@ class PagedRead(Generic[T]):
         """Return the read of the first page, with the value None if it is unchanged."""
         request = replace(self._request(None, 0), etag=etag)
 
-        def parse(answer: Answer) -> Page[T] | None:
-            return None if answer.status == 304 else self._page_of(answer)
+        def parse(response: RawResponse) -> Page[T] | None:
+            return None if response.status == 304 else self._page_of(response)
 
         return Read(request, parse, self.wait_s)
 
     def body(self, accept: str, cursor: str | None = None, done: int = 0) -> "Read[Body]":
         """Return the read of the page after ``cursor`` in another format than JSON."""
 
-        def parse(answer: Answer) -> Body:
-            headers = answer.headers
+        def parse(response: RawResponse) -> Body:
+            headers = response.headers
             return Body(
-                answer.content, int(headers["oriel-items"]), headers.get("oriel-next-cursor")
+                response.content, int(headers["oriel-items"]), headers.get("oriel-next-cursor")
             )
 
         request = replace(self._request(cursor, done), accept=accept)
         return Read(request, parse, self.wait_s)
 
-    def _page_of(self, answer: Answer) -> Page[T]:
-        content = answer.json
+    def _page_of(self, response: RawResponse) -> Page[T]:
+        content = response.json
         items = [self.item(item) for item in content[self.field]]
         position = position_of(content["position"])
-        return Page(items, position, content["next_cursor"], answer.headers.get("etag"))
+        return Page(items, position, content["next_cursor"], response.headers.get("etag"))
 
     def _request(self, cursor: str | None, done: int) -> Request:
         if not self.sized:

@@ -60,7 +60,7 @@ def approximate_num_entries(address: Address) -> Read[int]:
         3
     """
     request = address.request("approximateNumEntries")
-    return Read(request, lambda answer: int(answer.json["count"]), address.wait_s)
+    return Read(request, lambda response: int(response.json["count"]), address.wait_s)
 
 
 def range_of_keys(

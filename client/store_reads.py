@@ -26,13 +26,13 @@ from oriel.client.records import (
 def stores() -> Read[list[StoreSummary]]:
     """List the stores with their kinds and positions."""
     return Read(
-        Request("/v1/stores"), lambda answer: [summary_of(one) for one in answer.json["stores"]]
+        Request("/v1/stores"), lambda response: [summary_of(one) for one in response.json["stores"]]
     )
 
 
 def status() -> Read[dict[str, Any]]:
     """Return the status of pipelines and stores, as the JSON object of the API."""
-    return Read(Request("/v1/status"), lambda answer: dict(answer.json))
+    return Read(Request("/v1/status"), lambda response: dict(response.json))
 
 
 def describe(address: Address) -> Read[dict[str, Any]]:
@@ -47,13 +47,13 @@ def describe(address: Address) -> Read[dict[str, Any]]:
     """
     # The description accepts no position.
     request = Address(address.store).request()
-    return Read(request, lambda answer: dict(answer.json))
+    return Read(request, lambda response: dict(response.json))
 
 
 def kind(address: Address) -> Read[str]:
     """Return the window kind of the store, ``none`` for a store with one row per key."""
     request = Address(address.store).request()
-    return Read(request, lambda answer: str(answer.json["definition"]["window"]["kind"]))
+    return Read(request, lambda response: str(response.json["definition"]["window"]["kind"]))
 
 
 def reached(address: Address) -> Read[Position]:
@@ -67,7 +67,7 @@ def reached(address: Address) -> Read[Position]:
         1
     """
     request = address.request("keys").asking(limit=1)
-    return Read(request, lambda answer: position_of(answer.json["position"]), address.wait_s)
+    return Read(request, lambda response: position_of(response.json["position"]), address.wait_s)
 
 
 def wait_for(address: Address, position: Position, wait_s: float = 30.0) -> Read[Position]:

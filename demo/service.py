@@ -25,10 +25,10 @@ class Service:
         """Close the connections."""
         self._client.close()
 
-    def answers(self, store: str, key: str) -> bool:
+    def has_windows(self, store: str, key: str) -> bool:
         """Return True if the service has windows of ``key``."""
-        answer = self._get(f"/v1/stores/{store}/fetch/{key}", limit=1)
-        return answer is not None and bool(answer["windows"])
+        content = self._get(f"/v1/stores/{store}/fetch/{key}", limit=1)
+        return content is not None and bool(content["windows"])
 
     def wait_ready(self, seconds: float) -> None:
         """Wait until the service is ready.
@@ -48,10 +48,10 @@ class Service:
         """
 
         def is_included() -> bool:
-            answer = self._get(f"/v1/stores/{store}/fetch/any", limit=1)
-            if answer is None:
+            content = self._get(f"/v1/stores/{store}/fetch/any", limit=1)
+            if content is None:
                 return False
-            reached = answer["position"]["offsets"].get(topic, {})
+            reached = content["position"]["offsets"].get(topic, {})
             return all(reached.get(p, 0) >= offset for p, offset in offsets.items())
 
         self._wait(is_included, seconds, f"store {store} did not reach the end of the log")
@@ -66,11 +66,11 @@ class Service:
             if response.status_code != httpx.codes.OK:
                 message = f"{response.url} returned {response.status_code}: {response.text}"
                 raise DemoError(message)
-            answer = response.json()
-            yield from answer["windows"]
-            if answer["next_cursor"] is None:
+            content = response.json()
+            yield from content["windows"]
+            if content["next_cursor"] is None:
                 return
-            cursor = {"cursor": answer["next_cursor"]}
+            cursor = {"cursor": content["next_cursor"]}
 
     def _is_ready(self) -> bool:
         try:
@@ -85,8 +85,8 @@ class Service:
             return None
         if response.status_code != httpx.codes.OK:
             return None
-        answer: dict[str, Any] = response.json()
-        return answer
+        content: dict[str, Any] = response.json()
+        return content
 
     def _wait(self, is_done: Callable[[], bool], seconds: float, complaint: str) -> None:
         until = time.monotonic() + seconds

@@ -16,7 +16,7 @@ from oriel.demo.progress import say
 _STEP_SECONDS = 0.2
 #: One step has at most this many records, so each partition gets them in one request.
 _STEP_RECORDS = 2_000
-_ANSWER_SECONDS = 30
+_RESPONSE_SECONDS = 30
 _LINE_SECONDS = 10
 #: The command ends with an error if the broker is down for longer.
 _OUTAGE_SECONDS = 300.0
@@ -97,7 +97,7 @@ def _send_rest(
                 timestamp=record["timestamp_ms"],
                 on_delivery=note,
             )
-        unsent = producer.flush(_ANSWER_SECONDS) if step else 0
+        unsent = producer.flush(_RESPONSE_SECONDS) if step else 0
         if failures or unsent:
             producer.purge()
             reason = failures[0] if failures else f"{unsent} records were not acknowledged"
@@ -114,7 +114,7 @@ def _counts(bootstrap: str, topic: str, partitions: int) -> list[int]:
     """Return how many records each partition of the topic has."""
     client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     # A request for this topic alone would create it, with one partition.
-    topics = client.list_topics(timeout=_ANSWER_SECONDS).topics
+    topics = client.list_topics(timeout=_RESPONSE_SECONDS).topics
     known = len(topics[topic].partitions) if topic in topics else 0
     if known < partitions:
         message = (
@@ -124,8 +124,8 @@ def _counts(bootstrap: str, topic: str, partitions: int) -> list[int]:
         raise DemoError(message)
     newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     wanted = {TopicPartition(topic, p): newest for p in range(partitions)}
-    answers = client.list_offsets(wanted, request_timeout=_ANSWER_SECONDS)
-    ends = {place.partition: answer.result().offset for place, answer in answers.items()}
+    responses = client.list_offsets(wanted, request_timeout=_RESPONSE_SECONDS)
+    ends = {place.partition: response.result().offset for place, response in responses.items()}
     return [ends[p] for p in range(partitions)]
 
 

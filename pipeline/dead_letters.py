@@ -143,11 +143,11 @@ class DeadLetters:
             source_reasons: Which records are reported that are invalid for all stores.
         """
         # The reason can contain a detail.
-        told = [text.partition(_DETAIL) for text in rows["reason"].to_pylist()]
-        reasons = pa.array([code for code, _, _ in told], pa.string())
+        parts = [text.partition(_DETAIL) for text in rows["reason"].to_pylist()]
+        reasons = pa.array([code for code, _, _ in parts], pa.string())
         rows = rows.set_column(rows.column_names.index("reason"), "reason", reasons)
         if "detail" not in rows.column_names:
-            details = [detail or REASONS[code] for code, _, detail in told]
+            details = [detail or REASONS[code] for code, _, detail in parts]
             rows = rows.append_column("detail", pa.array(details, pa.string()))
         for_this_store = pc.is_in(reasons, _REASONS_OF_ONE_STORE)
         if source_reasons is SourceReasons.NOT_REPORTED:
@@ -231,22 +231,22 @@ def _messages(rows: pa.Table) -> dict[str, pa.ChunkedArray | pa.Array]:
     if known is None or known.null_count:
         lines = rows["raw"].to_pylist()
         messages = known.to_pylist() if known is not None else [None] * len(rows)
-        told = [
+        messages = [
             _message_of_line(line) if message is None else message
             for line, message in zip(lines, messages, strict=True)
         ]
-        known = pa.array(told, MESSAGE.type)
+        known = pa.array(messages, MESSAGE.type)
     return {field.name: pc.struct_field(known, field.name) for field in MESSAGE.type}
 
 
 def _message_of_line(line: bytes) -> dict[str, Any]:
     """Return key, time and headers of a line of an event log. Missing and invalid ones are null."""
     try:
-        told = orjson.loads(line)
+        fields = orjson.loads(line)
     except orjson.JSONDecodeError:
-        told = None
-    told = told if isinstance(told, dict) else {}
-    key, time_ms, headers = (told.get(name) for name in ("key", "timestamp_ms", "headers"))
+        fields = None
+    fields = fields if isinstance(fields, dict) else {}
+    key, time_ms, headers = (fields.get(name) for name in ("key", "timestamp_ms", "headers"))
     # In Python, ``True`` is an ``int``, but not a time.
     has_time = type(time_ms) is int and abs(time_ms) < 2**63
     return {

@@ -172,9 +172,9 @@ def _reads_by_kind() -> str:
 @cache
 def describe(limits: Limits | None = None) -> Json:
     """Return the whole document, which is shared and must not be changed."""
-    answers = dict.fromkeys(operation.answer for operation in OPERATIONS.values())
+    models = dict.fromkeys(operation.response_model for operation in OPERATIONS.values())
     _, schemas = models_json_schema(
-        [(model, "serialization") for model in (*answers, Problem) if model is not None],
+        [(model, "serialization") for model in (*models, Problem) if model is not None],
         ref_template=_SCHEMA_REFERENCE,
     )
     return {
@@ -296,10 +296,10 @@ def _list_of(schema: Mapping[str, Any]) -> Json:
 
 def _response(operation: Operation) -> Json:
     content = _content(operation)
-    if operation.answer is None:
+    if operation.response_model is None:
         return {"description": "Text", "content": content}
     headers: Json = {"Vary": _VARY} if operation.has_formats else {}
-    if "position" in operation.answer.model_fields:
+    if "position" in operation.response_model.model_fields:
         names = ("Oriel-Version", "Oriel-History")
         headers = {**headers, **{name: _RESPONSE_HEADERS[name] for name in names}}
     if not operation.is_hot:
@@ -314,14 +314,16 @@ def _response(operation: Operation) -> Json:
 
 def _content(operation: Operation) -> Json:
     content: Json
-    if operation.answer is None:
+    if operation.response_model is None:
         schema = _EVENT if operation.text_type == EVENT_STREAM else {"type": "string"}
         content = {"schema": schema}
         if operation.response_example is not None:
             # The schema of a stream describes one event, so an example of events does not fit it.
             content["x-oriel-example"] = operation.response_example
         return {operation.text_type: content}
-    content = {"schema": {"$ref": _SCHEMA_REFERENCE.format(model=operation.answer.__name__)}}
+    content = {
+        "schema": {"$ref": _SCHEMA_REFERENCE.format(model=operation.response_model.__name__)}
+    }
     if operation.response_example is not None:
         content["example"] = operation.response_example
     forms = _OTHER_FORMATS if operation.has_formats else {}
@@ -335,7 +337,7 @@ def _problems(of_status: Iterable[ProblemKind]) -> Json:
         "What is wrong with this request, and what to do.",
         "/v1/stores/departures/latest/EWR",
     )
-    answer: Json = {
+    response: Json = {
         "description": "; ".join(f"`{kind.code}`: {kind.title}" for kind in kinds),
         "content": {
             CONTENT_TYPE: {
@@ -347,5 +349,5 @@ def _problems(of_status: Iterable[ProblemKind]) -> Json:
         },
     }
     if any(kind.retry for kind in kinds):
-        answer["headers"] = {"Retry-After": _RETRY_AFTER}
-    return answer
+        response["headers"] = {"Retry-After": _RETRY_AFTER}
+    return response

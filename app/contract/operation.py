@@ -79,7 +79,7 @@ class Operation:
         tag: The group of the operation in the OpenAPI document.
         summary: A few words about the operation.
         description: The result, the limits and the errors.
-        answer: The model of the response. Without a model, the response has the type
+        response_model: The model of the response. Without a model, the response has the type
             ``text_type``, and ignores the query.
         query: The query parameters.
         example: An example response.
@@ -97,7 +97,7 @@ class Operation:
     tag: str
     summary: str
     description: str
-    answer: type[BaseModel] | None
+    response_model: type[BaseModel] | None
     query: Query = NO_QUERY
     example: Json | str | None = None
     own_problems: tuple[type[Exception], ...] = ()
@@ -115,7 +115,7 @@ class Operation:
     @property
     def has_formats(self) -> bool:
         """Return whether the response is available in each format of ``MediaType``."""
-        return self.is_hot or self.method == "POST" or self.answer is KeysAnswer
+        return self.is_hot or self.method == "POST" or self.response_model is KeysAnswer
 
     @property
     def response_example(self) -> Json | str | None:
@@ -132,7 +132,7 @@ class Operation:
             # Any value of the query can be invalid. In the path, the times can be.
             (bool(query) or any(p.name.endswith("_ms") for p in path), (InvalidParameter,)),
             # A typing error must not be ignored. Only the dashboard accepts any query.
-            (self.answer is not None, (UnknownParameter,)),
+            (self.response_model is not None, (UnknownParameter,)),
             (STORE in path, _STORE_PROBLEMS),
             (MIN_VERSION in query, (storage.BehindPositionBound,)),
             (AS_OF_VERSION in query, (storage.VersionNotFound, *TABLE_READ_PROBLEMS)),
@@ -162,7 +162,7 @@ STORE_PATH = "/v1/stores/{store}"
 windows_read = partial(
     Operation,
     tag="windows",
-    answer=WindowsAnswer,
+    response_model=WindowsAnswer,
     example=WINDOWS_EXAMPLE,
     store_kinds=WINDOW_STORES,
     is_hot=True,
@@ -172,7 +172,7 @@ windows_read = partial(
 rows_read = partial(
     Operation,
     tag="rows",
-    answer=RowsAnswer,
+    response_model=RowsAnswer,
     example=ROWS_EXAMPLE,
     store_kinds=ROW_STORES,
     is_hot=True,

@@ -54,7 +54,7 @@ _RECORDS = (
         summary="List stores",
         description="List every store of the data directory with its definition, position and "
         "state.",
-        answer=StoresAnswer,
+        response_model=StoresAnswer,
     ),
     Operation(
         "describeStore",
@@ -63,7 +63,7 @@ _RECORDS = (
         summary="Describe a store",
         description="Return the definition, position, stream time, counters and retention of one "
         "store.",
-        answer=StoreDetail,
+        response_model=StoreDetail,
     ),
     Operation(
         "listKeys",
@@ -72,7 +72,7 @@ _RECORDS = (
         summary="List keys of a store",
         description="List the keys that have a visible window or row, in key order. Strings are "
         "ordered by their UTF-8 bytes, other keys by value.",
-        answer=KeysAnswer,
+        response_model=KeysAnswer,
         query=KEYS_QUERY,
     ),
     windows_read(
@@ -157,7 +157,7 @@ _RECORDS = (
         tag="health",
         summary="Check that the process runs",
         description="Return `ok` while the process can respond.",
-        answer=Health,
+        response_model=Health,
     ),
     Operation(
         "readiness",
@@ -166,7 +166,7 @@ _RECORDS = (
         summary="Check that the service is ready",
         description="Return whether the tailer is alive and follows every store. If not, the "
         "status code is 503 with the same body. A pipeline that does not run does not change it.",
-        answer=Readiness,
+        response_model=Readiness,
         other_statuses={503: "Not ready. The body names what is not ready"},
     ),
     Operation(
@@ -178,7 +178,7 @@ _RECORDS = (
         "follows the tables. If not, the status code is 503 with the same body, which says since "
         "when and why. Use it for alerts. For load balancers use `/readyz`, because a service can "
         "serve its data while a pipeline is down.",
-        answer=Freshness,
+        response_model=Freshness,
         other_statuses={503: "No new data arrives. The body says since when and why"},
         own_problems=(storage.ObjectStoreFailed,),
     ),
@@ -189,7 +189,7 @@ _RECORDS = (
         summary="Show the status of pipelines",
         description="Return state, lag and throughput of each pipeline, and what each store waits "
         "for. With a token for some stores, only these stores and the pipelines that write them.",
-        answer=StatusAnswer,
+        response_model=StatusAnswer,
         own_problems=(storage.ObjectStoreFailed,),
     ),
     Operation(
@@ -199,7 +199,7 @@ _RECORDS = (
         summary="Export metrics for Prometheus",
         description="Return metrics of the pipelines, stores, partitions and indexes of the data "
         "directory, in the text format of Prometheus.",
-        answer=None,
+        response_model=None,
         text_type="text/plain",
     ),
     Operation(
@@ -212,7 +212,7 @@ _RECORDS = (
         "if the row was removed. Expired windows are left out, and compaction changes no "
         "window. If the log no longer contains the changes, the problem is `version-gone`. Then "
         f"read the store again. {TABLE_READS}",
-        answer=ChangesAnswer,
+        response_model=ChangesAnswer,
         query=CHANGES_QUERY,
         own_problems=(storage.BehindPositionBound, *TABLE_READ_PROBLEMS),
     ),
@@ -223,7 +223,7 @@ _RECORDS = (
         summary="List dead letters",
         description="List the records that the stores could not use, with their source offset, "
         f"reason, key, time, headers and bytes. {TABLE_READS}",
-        answer=DeadLettersAnswer,
+        response_model=DeadLettersAnswer,
         query=DEAD_LETTERS_QUERY,
         own_problems=TABLE_READ_PROBLEMS,
     ),
@@ -234,7 +234,7 @@ _RECORDS = (
         summary="Count dead letters by reason",
         description="Count the dead letters that `listDeadLetters` returns for the same "
         f"parameters, with the most frequent reason first. {TABLE_READS}",
-        answer=DeadLetterCountsAnswer,
+        response_model=DeadLetterCountsAnswer,
         query=DEAD_LETTER_COUNTS_QUERY,
         own_problems=TABLE_READ_PROBLEMS,
     ),
@@ -245,7 +245,7 @@ _RECORDS = (
         summary="Open the dashboard",
         description="Return a web page that shows stores, keys, windows and dead letters, and "
         "updates them.",
-        answer=None,
+        response_model=None,
     ),
     Operation(
         "watch",
@@ -259,7 +259,7 @@ _RECORDS = (
         "repetition, send the `id` of the last event. An event with only an `id` arrives at "
         "least every 15 s as a heartbeat. If the token expires, is removed or grants less "
         "access, the last event is `denied`, a problem document.",
-        answer=None,
+        response_model=None,
         query=WATCH_QUERY,
         own_problems=(UnknownParameter,),
         text_type=EVENT_STREAM,
@@ -271,7 +271,7 @@ _RECORDS = (
         tag="dashboard",
         summary="Open the API reference",
         description="Return Swagger UI for this document. It loads nothing from another server.",
-        answer=None,
+        response_model=None,
     ),
 )
 

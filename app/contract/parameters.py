@@ -398,7 +398,7 @@ ORDER = QueryParameter(
 )
 
 #: Parameters that select dead letters, by column name.
-LETTERS = (
+DEAD_LETTER_BOUNDS = (
     _text_bound("topic", "Only records of this topic."),
     QueryParameter(
         "partition",

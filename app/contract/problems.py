@@ -266,11 +266,11 @@ def problem_response(error: Exception, instance: str) -> ProblemResponse:
     allow = (getattr(error, "headers", None) or {}).get("Allow", "")
     more = {"owners": error.owners} if isinstance(error, KeysOfSeveralShards) else {}
     allowed = b"POST" if allow == "POST" else b"GET, HEAD"
-    answer = _response(kind, detail, instance, more, allow=allowed)
+    response = _response(kind, detail, instance, more, allow=allowed)
     if isinstance(error, KeyOfAnotherShard):
         # A router sends the request to this shard (docs/how-to/routing.md).
-        answer.headers.append((b"oriel-owner", b"%d" % error.owner))
-    return answer
+        response.headers.append((b"oriel-owner", b"%d" % error.owner))
+    return response
 
 
 def malformed_request(detail: str) -> ProblemResponse:

@@ -40,7 +40,7 @@ class Connections:
         self.limits = limits
         self.all: set[Connection] = set()
         #: Connections without a complete header, in the order in which they became silent.
-        self.silent: dict[Connection, None] = {}
+        self.idle: dict[Connection, None] = {}
         #: Connections whose request waits for its body, or has a body and waits in the queue. The
         #: order is the order in which the requests began.
         self.arriving: dict[Connection, None] = {}
@@ -101,14 +101,14 @@ class Connections:
             False if no connection is silent or slow.
         """
         late = asyncio.get_running_loop().time() - _CHECK_SECONDS
-        oldest = next(iter(self.silent), None)
+        oldest = next(iter(self.idle), None)
         if oldest is None:
             oldest, since = next(iter(self.stuck.items()), (None, late))
             if oldest is None or since > late:
                 oldest = next(iter(self.arriving), None)
         if oldest is None:
             return False
-        for kind in (self.silent, self.stuck, self.arriving):
+        for kind in (self.idle, self.stuck, self.arriving):
             kind.pop(oldest, None)
         oldest.transport.abort()
         return True

@@ -20,12 +20,12 @@ _ANY = "*"
 class AllowedHosts:
     """The allowed hosts of requests: addresses, ``localhost``, and configured names."""
 
-    def __init__(self, told: Iterable[str] = ()) -> None:
-        """Allow the names ``told``, without a port.
+    def __init__(self, allowed: Iterable[str] = ()) -> None:
+        """Allow the names ``allowed``, without a port.
 
         ``*`` allows any name, and ``*.example.org`` allows all names below ``example.org``.
         """
-        names = {name.lower().rstrip(".") for name in told}
+        names = {name.lower().rstrip(".") for name in allowed}
         self._any = _ANY in names
         self._names = names | {"localhost"}
         self._below = tuple(name[1:] for name in names if name.startswith("*."))

@@ -100,12 +100,12 @@ class GuardedProtocol(HttpToolsProtocol):
             )
             self._refuse(problem_response(Overloaded(message), ""))
             return
-        connections.silent[self] = None
+        connections.idle[self] = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection and cancel its request."""
         self._connections.all.discard(self)
-        self._connections.silent.pop(self, None)
+        self._connections.idle.pop(self, None)
         self._connections.stuck.pop(self, None)
         self._forget_bodies()
         super().connection_lost(exc)
@@ -210,7 +210,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._is_in_header = False
         self._is_in_body = True
         self._body_bytes = self._trailer_bytes = 0
-        self._connections.silent.pop(self, None)
+        self._connections.idle.pop(self, None)
         super().on_headers_complete()
         self.cycle.keep_alive &= not self._connections.is_ending
         if self.pipeline:
@@ -255,7 +255,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._task = self._current = None
         if not self.pipeline and not self.transport.is_closing():
             self._since = self.loop.time()
-            self._connections.silent[self] = None
+            self._connections.idle[self] = None
         super().on_response_complete()
         if self._kept_bytes:
             self._count_bodies()
@@ -322,7 +322,7 @@ class GuardedProtocol(HttpToolsProtocol):
                 f"{self._limits.body_seconds} s. Send the request again."
             )
             self._refuse(problem_response(RequestTimeout(message), ""))
-        elif self in self._connections.silent and now - self._since > self._limits.idle_seconds:
+        elif self in self._connections.idle and now - self._since > self._limits.idle_seconds:
             self.transport.close()
 
     def _reads_nothing(self, now: float) -> bool:
@@ -355,7 +355,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def _refuse(self, send_response: ProblemResponse) -> None:
         """Respond without an application, and close. A request in progress is canceled."""
         self._is_in_header = self._is_in_body = False
-        self._connections.silent.pop(self, None)
+        self._connections.idle.pop(self, None)
         self._forget_bodies()
         self.pipeline.clear()
         if self.transport.is_closing():

@@ -68,7 +68,7 @@ class TokenFile:
             InvalidTokenFile: The file cannot be read, or an entry is invalid.
         """
         self._path = path
-        self._stamp = self._look()
+        self._identity = self._look()
         self._tokens = parse_tokens(path, read_text(path))
         #: Every token of the file until now, including removed ones. While a copy replaces the
         #: content of the file, it can be read when it is empty, and then when it is incomplete.
@@ -92,10 +92,10 @@ class TokenFile:
         if monotonic() - self._looked_at < _CHECK_SECONDS:
             return
         self._looked_at = monotonic()
-        stamp = self._look()
-        if stamp == self._stamp:
+        identity = self._look()
+        if identity == self._identity:
             return
-        self._stamp = stamp
+        self._identity = identity
         try:
             tokens = parse_tokens(self._path, read_text(self._path))
             self._reject_truncated(tokens)

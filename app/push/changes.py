@@ -46,7 +46,7 @@ class Changes(NamedTuple):
         version: The version.
         digest: The digest of its log entry.
         before: The digest of the previous log entry, "" if the log does not have it.
-        stamp: The identity of the file from which the entry was read.
+        identity: The identity of the file from which the entry was read.
         record: The commit record of the version, None if the entry does not have one.
         windows: The rows as JSON of the API.
         deleted: Whether each row is a removed window.
@@ -59,7 +59,7 @@ class Changes(NamedTuple):
     version: int
     digest: str
     before: str
-    stamp: FileIdentity
+    identity: FileIdentity
     record: CommitRecord | None
     windows: list[bytes]
     deleted: npt.NDArray[np.bool_]
@@ -163,13 +163,13 @@ class ChangeReader:
             if now - self._checked_at.get(cache_key, -_OBJECT_SECONDS) < _OBJECT_SECONDS:
                 return kept
             loop = asyncio.get_running_loop()
-            stamp = await loop.run_in_executor(self._thread, log.stamp, kept.version)
+            identity = await loop.run_in_executor(self._thread, log.identity, kept.version)
             self._checked_at[cache_key] = now
         else:
-            stamp = log.stamp(kept.version)
+            identity = log.identity(kept.version)
         if self._kept.get(cache_key) is not kept:
             return None
-        if stamp != kept.stamp:
+        if identity != kept.identity:
             self._forget(cache_key)
             return None
         self._kept.move_to_end(cache_key)
@@ -221,7 +221,7 @@ def read_changes(
 ) -> Changes:
     """Read the changes of one version. See ``ChangeReader.changes``."""
     try:
-        entry, stamp, before = _read_entry(log, version, digests)
+        entry, identity, before = _read_entry(log, version, digests)
     except StorageError as error:
         message = f"the log entry of version {version} cannot be read: {error}"
         raise ResetNeeded(message) from error
@@ -236,7 +236,7 @@ def read_changes(
         raise ResetNeeded(message) from error
     if not tables:
         return Changes(
-            version, entry.digest, before, stamp, entry.record, [], np.zeros(0, np.bool_),
+            version, entry.digest, before, identity, entry.record, [], np.zeros(0, np.bool_),
             np.zeros(0, np.int64), {}, np.zeros(0, np.int64), _ends([]),
         )  # fmt: skip
     rows = pa.concat_tables(tables).combine_chunks()
@@ -249,7 +249,7 @@ def read_changes(
         version=version,
         digest=entry.digest,
         before=before,
-        stamp=stamp,
+        identity=identity,
         record=entry.record,
         windows=windows,
         deleted=rows["deleted"].to_numpy(),
@@ -264,18 +264,18 @@ def _read_entry(
     log: DeltaLog, version: int, digests: LogDigests
 ) -> tuple[LogEntry, FileIdentity, str]:
     """Read the log entry of a version, its file identity, and the previous entry's digest."""
-    stamp = log.stamp(version)
+    identity = log.identity(version)
     entry = log.read(version)
-    if entry is None or stamp is None:
+    if entry is None or identity is None:
         message = f"version {version} is not in the log of the table"
         raise ResetNeeded(message)
     before = digests.digest(log, version - 1)
     # Only entries that are in the log at the same time belong to one history.
-    if log.stamp(version) != stamp:
+    if log.identity(version) != identity:
         message = f"version {version} was replaced by another"
         raise ResetNeeded(message)
-    digests.keep(log, version, stamp, entry.digest)
-    return entry, stamp, before
+    digests.keep(log, version, identity, entry.digest)
+    return entry, identity, before
 
 
 def _ends(windows: list[bytes]) -> npt.NDArray[np.int64]:

@@ -127,15 +127,15 @@ class StoreView:
         """
         if self._frame is not None or self._is_remote:
             return False
-        stamp = self.log.stamp(0)
-        if stamp != self._first_identity:
+        identity = self.log.identity(0)
+        if identity != self._first_identity:
             try:
-                first = None if stamp is None else self.log.read(0)
+                first = None if identity is None else self.log.read(0)
             except (errors.CorruptLog, IsADirectoryError):
                 first = None
             metadata = None if first is None else first.metadata
             self._is_foreign = metadata is not None and metadata.definition_json is None
-            self._first_identity = stamp
+            self._first_identity = identity
         return self._is_foreign
 
     def snapshot(self) -> IndexSnapshot:
@@ -179,8 +179,8 @@ class StoreView:
         Returns:
             None if its log entry is deleted, or if the table is in an object store.
         """
-        stamp = None if self._is_remote else self.log.stamp(version)
-        return None if stamp is None else stamp[1] // 1_000_000
+        identity = None if self._is_remote else self.log.identity(version)
+        return None if identity is None else identity[1] // 1_000_000
 
     async def snapshot_at(self, query: Mapping[str, Any]) -> IndexSnapshot:
         """Open a snapshot of a version that has the position that a request requires.
@@ -352,15 +352,15 @@ def _position_fields(state: IndexState) -> list[tuple[bytes, bytes]]:
 
 def _lag(log: DeltaLog, version: int) -> Lag:
     """Return the lag of a version to its table. The number of checks is logarithmic in the lag."""
-    first = log.stamp(version + 1)
+    first = log.identity(version + 1)
     if first is None:
         return Lag(0, 0)
     # Versions have no gaps, so double the step while the version exists, then bisect.
     versions = 1
-    while log.stamp(version + 2 * versions) is not None:
+    while log.identity(version + 2 * versions) is not None:
         versions *= 2
     span = range(versions, 2 * versions)
-    versions += bisect_left(span, 1, key=lambda n: int(log.stamp(version + n + 1) is None))
+    versions += bisect_left(span, 1, key=lambda n: int(log.identity(version + n + 1) is None))
     _, modified_ns, _ = first
     # Negative if the wall clock of the pipeline is ahead. 0 would mean that the index has no lag.
     ms = (time.time_ns() - modified_ns) // 1_000_000

@@ -37,28 +37,28 @@ class LogDigests:
 
     def digest(self, log: DeltaLog, version: int) -> str:
         """Return the digest of a version's entry, "" if the log does not have it."""
-        stamp = log.stamp(version)
-        if stamp is None:
+        identity = log.identity(version)
+        if identity is None:
             return ""
-        kept = self.kept(log, version, stamp)
+        kept = self.kept(log, version, identity)
         if kept is None:
             entry = log.read(version)
             kept = "" if entry is None else entry.digest
-            self.keep(log, version, stamp, kept)
+            self.keep(log, version, identity, kept)
         return kept
 
-    def kept(self, log: DeltaLog, version: int, stamp: FileIdentity) -> str | None:
+    def kept(self, log: DeltaLog, version: int, identity: FileIdentity) -> str | None:
         """Return the cached digest of an entry, None if its file has changed since the read."""
         cached_identity, digest = self._kept.get((log.table, version), (None, ""))
-        return digest if cached_identity == stamp else None
+        return digest if cached_identity == identity else None
 
-    def keep(self, log: DeltaLog, version: int, stamp: FileIdentity, digest: str) -> None:
-        """Cache a digest. The caller must determine ``stamp`` before it reads the entry."""
+    def keep(self, log: DeltaLog, version: int, identity: FileIdentity, digest: str) -> None:
+        """Cache a digest. The caller must determine ``identity`` before it reads the entry."""
         if len(self._kept) >= _CACHE_MAX:
             self._kept.clear()
         # A torn entry is written again, perhaps within the resolution of the file's time.
         if digest:
-            self._kept[log.table, version] = stamp, digest
+            self._kept[log.table, version] = identity, digest
 
 
 class StoreHistory:
@@ -74,9 +74,9 @@ class StoreHistory:
         """Return the digest of a version's log entry, "" if the log does not have it."""
         if self._is_remote:
             return await self._remote_digest(version)
-        stamp = self._log.stamp(version)
-        kept = None if stamp is None else self._digests.kept(self._log, version, stamp)
-        if stamp is None or kept is not None:
+        identity = self._log.identity(version)
+        kept = None if identity is None else self._digests.kept(self._log, version, identity)
+        if identity is None or kept is not None:
             return kept or ""
         # An entry can be long, so a thread reads it.
         return await asyncio.to_thread(self._digests.digest, self._log, version)

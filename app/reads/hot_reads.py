@@ -50,7 +50,7 @@ class Target(NamedTuple):
     rest: bytes
 
 
-class Answer(NamedTuple):
+class ReadResponse(NamedTuple):
     """A finished response."""
 
     status: int
@@ -87,10 +87,10 @@ class HotReads:
         Raises:
             Exception: An error that ``problem_answer`` converts to a problem document.
         """
-        answer = await self._answer(target, scope)
-        await self._gate.send(scope, send, answer.status, answer.headers, answer.body)
+        response = await self._response(target, scope)
+        await self._gate.send(scope, send, response.status, response.headers, response.body)
 
-    async def _answer(self, target: Target, scope: Scope) -> Answer:
+    async def _response(self, target: Target, scope: Scope) -> ReadResponse:
         if scope["method"] not in _METHODS:
             message = f"{scope['method']} is not allowed for this operation. Use GET."
             raise MethodNotAllowed(message)
@@ -105,12 +105,12 @@ class HotReads:
         places = []
         if tags and page.next_cursor is not None:
             places = await view.history.known_tags(tags, state)
-        asked = _NegotiatedRequest(request, media, tags, places)
+        negotiated = _NegotiatedRequest(request, media, tags, places)
         if is_converted_on_loop(request, page, media):
-            return _serialise(frame, lag, asked, page, scope)
+            return _serialise(frame, lag, negotiated, page, scope)
         # The page is a copy. The snapshot, which is not thread-safe, is already closed.
         with self._gate.long_read(always=True):
-            return await asyncio.to_thread(_serialise, frame, lag, asked, page, scope)
+            return await asyncio.to_thread(_serialise, frame, lag, negotiated, page, scope)
 
 
 def _read_path(read: HotRead, rest: bytes) -> tuple[Any, ...]:
@@ -143,8 +143,12 @@ class _NegotiatedRequest(NamedTuple):
 
 
 def _serialise(
-    frame: VersionFrame, lag: Lag | None, asked: _NegotiatedRequest, page: ReadPage, scope: Scope
-) -> Answer:
+    frame: VersionFrame,
+    lag: Lag | None,
+    negotiated: _NegotiatedRequest,
+    page: ReadPage,
+    scope: Scope,
+) -> ReadResponse:
     """Return the response with a page and its entity tag.
 
     The tag depends on the windows or rows, the request and the format, because a cache can look up
@@ -156,7 +160,7 @@ def _serialise(
     includes the version of the cursor. If this version belongs to a lost history, the response is
     the whole page.
     """
-    request, media, tags, places = asked
+    request, media, tags, places = negotiated
     rows = b",".join(page.items)
     seed = zlib.crc32(scope["query_string"], zlib.crc32(scope["raw_path"]))
     if media is not MediaType.JSON:
@@ -176,9 +180,9 @@ def _serialise(
     if lag is not None:
         headers.append(lag.field)
     if is_known:
-        return Answer(304, headers, b"")
+        return ReadResponse(304, headers, b"")
     content = page_content(frame, request, page, rows, media)
-    return Answer(200, [*content.headers, *headers], content.body)
+    return ReadResponse(200, [*content.headers, *headers], content.body)
 
 
 def _is_immutable(state: IndexState, request: ReadRequest, page: ReadPage) -> bool:

@@ -22,7 +22,7 @@ from oriel.storage import DataLayout, errors
 from oriel.storage.index import IndexState
 from oriel.storage.table_store import ReadBudget, TableStore, TableVersions
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 _EXCLUDED = {"min_version": -1, "min_offset": (), "wait_ms": 0}
 
@@ -59,8 +59,8 @@ class TableReads:
         self._places = threading.BoundedSemaphore(TABLE_READS_AT_ONCE + TABLE_READS_WAITING)
 
     async def as_of(
-        self, store: str, query: Mapping[str, Any], read: Callable[[TableStore], Answer]
-    ) -> tuple[IndexState, Answer]:
+        self, store: str, query: Mapping[str, Any], read: Callable[[TableStore], Result]
+    ) -> tuple[IndexState, Result]:
         """Read a store as of the version of a request.
 
         Args:
@@ -79,7 +79,7 @@ class TableReads:
         """
         versions = self._tables.setdefault(store, TableVersions(self._layout.table(store)))
 
-        def work(budget: ReadBudget) -> tuple[IndexState, Answer]:
+        def work(budget: ReadBudget) -> tuple[IndexState, Result]:
             version = query["as_of_version"]
             if version is None:
                 version = versions.at_time(query["as_of_ms"])
@@ -88,11 +88,11 @@ class TableReads:
                 return opened.state, read(opened)
             except errors.MissingDataFile as error:
                 # VACUUM deleted the file after the version was opened.
-                raise versions.gone(version) from error
+                raise versions.deleted_version(version) from error
 
         return await self.run(work)
 
-    async def run(self, work: Callable[[ReadBudget], Answer]) -> Answer:
+    async def run(self, work: Callable[[ReadBudget], Result]) -> Result:
         """Run ``work`` in a thread, within a budget.
 
         Raises:
@@ -108,7 +108,7 @@ class TableReads:
         # The time includes the wait for a thread.
         budget = ReadBudget(TABLE_READ_SECONDS)
 
-        def in_slot() -> Answer:
+        def in_slot() -> Result:
             try:
                 budget.check_time()
                 return work(budget)

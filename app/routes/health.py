@@ -22,7 +22,7 @@ def health_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
     """Return the routes of one catalog and the status of its tailer."""
     router = APIRouter()
 
-    @router.get(_HEALTH.path, response_model=_HEALTH.answer)
+    @router.get(_HEALTH.path, response_model=_HEALTH.response_model)
     async def health(request: Request) -> Any:
         _HEALTH.query.read(request.scope["query_string"])
         return {"status": "ok"}

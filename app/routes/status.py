@@ -22,7 +22,7 @@ def status_routes(catalog: StoreCatalog) -> APIRouter:
     """Return the route of one catalog."""
     router = APIRouter()
 
-    @router.get(_STATUS.path, response_model=_STATUS.answer)
+    @router.get(_STATUS.path, response_model=_STATUS.response_model)
     async def status(request: Request) -> Any:
         _STATUS.query.read(request.scope["query_string"])
         access: Access | None = request.scope.get(ACCESS)

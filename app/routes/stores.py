@@ -36,7 +36,7 @@ def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
     """Return the routes of one catalog and the status of its tailer."""
     router = APIRouter()
 
-    @router.get(_LIST.path, response_model=_LIST.answer)
+    @router.get(_LIST.path, response_model=_LIST.response_model)
     async def list_stores(request: Request) -> Any:
         _LIST.query.read(request.scope["query_string"])
         access: Access | None = request.scope.get(ACCESS)
@@ -51,7 +51,7 @@ def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
         others = [_not_ready(name, _FOREIGN) for name in foreign]
         return {"stores": sorted(stores + others, key=lambda summary: str(summary["store"]))}
 
-    @router.get(_DESCRIBE.path, response_model=_DESCRIBE.answer)
+    @router.get(_DESCRIBE.path, response_model=_DESCRIBE.response_model)
     async def describe_store(request: Request, response: Response) -> Any:
         _DESCRIBE.query.read(request.scope["query_string"])
         view = catalog.view(store_of(request))
@@ -66,7 +66,7 @@ def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
 
 
 def _add_keys(router: APIRouter, catalog: StoreCatalog) -> None:
-    @router.get(_KEYS.path, response_model=_KEYS.answer)
+    @router.get(_KEYS.path, response_model=_KEYS.response_model)
     async def list_keys(request: Request, response: Response) -> Any:
         query = _KEYS.query.read(request.scope["query_string"])
         media = media_type_of(request.scope["headers"])
@@ -91,7 +91,7 @@ def _add_keys(router: APIRouter, catalog: StoreCatalog) -> None:
 
 
 def _add_count(router: APIRouter, catalog: StoreCatalog) -> None:
-    @router.get(_COUNT.path, response_model=_COUNT.answer)
+    @router.get(_COUNT.path, response_model=_COUNT.response_model)
     async def count_rows(request: Request, response: Response) -> Any:
         query = _COUNT.query.read(request.scope["query_string"])
         view = catalog.view(store_of(request))

@@ -53,7 +53,7 @@ class CertificateFiles:
             InvalidCertificate: A file cannot be read, or the key is of another certificate.
         """
         self._certificate, self._key = certificate, key
-        self._used = self._last = self._stamp()
+        self._used = self._last = self._identities()
         self._looked_at = monotonic()
         pair = self._read()
         if problem := _problem_of_time(_context(pair, self._names), pair):
@@ -71,13 +71,13 @@ class CertificateFiles:
         if monotonic() - self._looked_at < _CHECK_SECONDS:
             return
         self._looked_at = monotonic()
-        last, self._last = self._last, self._stamp()
+        last, self._last = self._last, self._identities()
         if self._last == last != self._used:
             self.reload()
 
     def reload(self) -> None:
         """Read the files now. If the pair is invalid, log it and keep the previous pair."""
-        self._used = self._last = self._stamp()
+        self._used = self._last = self._identities()
         try:
             pair = self._read()
             if problem := _problem_of_time(_context(pair, self._names), pair):
@@ -92,7 +92,7 @@ class CertificateFiles:
     def _names(self) -> str:
         return f"TLS certificate {self._certificate} with key {self._key}"
 
-    def _stamp(self) -> _Identity:
+    def _identities(self) -> _Identity:
         return tuple(map(_identity, (self._certificate, self._key)))
 
     def _read(self) -> _Pair:

@@ -103,7 +103,7 @@ class _Server(uvicorn.Server):
             self._certificate.follow()
         if self._connections.is_ending:
             # uvicorn closed the other silent connections, but not the ones in a TLS handshake.
-            for connection in list(self._connections.silent):
+            for connection in list(self._connections.idle):
                 connection.transport.close()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -323,7 +323,7 @@ def _first_plan(case: Case, directory: Path, *, sync: bool) -> BatchPlan:
         key_groups=_KEY_GROUPS,
         assembly=plan_engine(store_of(case), [arrow_schema(_VALUE)]),
         stream_time_plans=(StreamTimePlan(_TOPIC, _TOPIC, 0),),
-        clocks={_TOPIC: dict.fromkeys(range(_PARTITIONS), NO_STREAM_TIME_MS)},
+        stream_times={_TOPIC: dict.fromkeys(range(_PARTITIONS), NO_STREAM_TIME_MS)},
         close_ms=NEVER_CLOSED_MS,
         segments={},
         files=DirectoryFiles(directory / "table", directory / "state", directory / "dead", sync),
@@ -342,7 +342,7 @@ def _next_plan(plan: BatchPlan, report: StoreReport, upstream: Reports) -> Batch
     return replace(
         plan,
         batch=plan.batch + 1,
-        clocks=upstream.stream_times_after(plan.clocks),
+        stream_times=upstream.stream_times_after(plan.stream_times),
         close_ms=report.close_ms,
         segments={**others, report.task: report.segments},
     )
@@ -368,7 +368,7 @@ class _Records:
         disorder_ms = random.integers(load.disorder_ms, size=load.batch, endpoint=True)
         time_ms = _EPOCH_MS + place // load.keys * 1000 - disorder_ms
         partition = (key // TASKS % _PARTITIONS).astype(np.int32)
-        clock = StreamTimes(plan.clocks[_TOPIC])
+        clock = StreamTimes(plan.stream_times[_TOPIC])
         close_ms = clock.advance(partition, time_ms) - plan.windows.close_delay_ms
         is_late = plan.assembly.engine.is_late(time_ms, close_ms)
         own = np.flatnonzero((key % TASKS == self._task) & ~is_late)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import httpx
 
 from oriel.client.errors import OrielError, ServiceUnreachable
-from oriel.client.protocol import Answer, Read, Request, Stream
+from oriel.client.protocol import RawResponse, Read, Request, Stream
 from oriel.client.records import Change
 from oriel.client.transport.exchange import Exchange, Pause, Retries, Send, error_of, exchange
 from oriel.client.transport.streaming import SILENCE_S, Following
@@ -109,7 +109,7 @@ class Connection:
             OrielError: the service returned an error, or did not respond.
         """
         steps = self._service.exchange(read)
-        came: Answer | ServiceUnreachable | None = None
+        came: RawResponse | ServiceUnreachable | None = None
         while True:
             try:
                 step = steps.send(came)
@@ -121,7 +121,7 @@ class Connection:
                 came = None
                 continue
             try:
-                came = _answer(self._http.request(**self._service.request(step)))
+                came = _raw_response(self._http.request(**self._service.request(step)))
             except httpx.RequestError as error:
                 came = self._service.failure(error)
 
@@ -135,13 +135,15 @@ class Connection:
         while True:
             error: OrielError = following.ended()
             try:
-                with self._http.stream(**self._service.stream_request(following.request)) as answer:
-                    if answer.status_code == 200:
-                        for chunk in answer.iter_bytes():
+                with self._http.stream(
+                    **self._service.stream_request(following.request)
+                ) as response:
+                    if response.status_code == 200:
+                        for chunk in response.iter_bytes():
                             yield from following.took(chunk)
                     else:
-                        answer.read()
-                        error = error_of(_answer(answer))
+                        response.read()
+                        error = error_of(_raw_response(response))
             except httpx.RequestError as failure:
                 error = self._service.failure(failure)
             time.sleep(following.pause_s(error))
@@ -162,7 +164,7 @@ class AsyncConnection:
     async def run(self, read: Read[T]) -> T:
         """Return the value of a read, as ``Connection.run``."""
         steps = self._service.exchange(read)
-        came: Answer | ServiceUnreachable | None = None
+        came: RawResponse | ServiceUnreachable | None = None
         while True:
             try:
                 step = steps.send(came)
@@ -174,7 +176,7 @@ class AsyncConnection:
                 came = None
                 continue
             try:
-                came = _answer(await self._http.request(**self._service.request(step)))
+                came = _raw_response(await self._http.request(**self._service.request(step)))
             except httpx.RequestError as error:
                 came = self._service.failure(error)
 
@@ -185,14 +187,14 @@ class AsyncConnection:
             error: OrielError = following.ended()
             request = self._service.stream_request(following.request)
             try:
-                async with self._http.stream(**request) as answer:
-                    if answer.status_code == 200:
-                        async for chunk in answer.aiter_bytes():
+                async with self._http.stream(**request) as response:
+                    if response.status_code == 200:
+                        async for chunk in response.aiter_bytes():
                             for change in following.took(chunk):
                                 yield change
                     else:
-                        await answer.aread()
-                        error = error_of(_answer(answer))
+                        await response.aread()
+                        error = error_of(_raw_response(response))
             except httpx.RequestError as failure:
                 error = self._service.failure(failure)
             await asyncio.sleep(following.pause_s(error))
@@ -202,6 +204,6 @@ class AsyncConnection:
         await self._http.aclose()
 
 
-def _answer(response: httpx.Response) -> Answer:
+def _raw_response(response: httpx.Response) -> RawResponse:
     headers = {name.lower(): value for name, value in response.headers.items()}
-    return Answer(response.status_code, headers, response.content)
+    return RawResponse(response.status_code, headers, response.content)

@@ -22,7 +22,7 @@ from oriel.client.errors import (
     UnexpectedAnswer,
     problem_of,
 )
-from oriel.client.protocol import Answer, Read, Request
+from oriel.client.protocol import RawResponse, Read, Request
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ class Retries:
 
 
 #: Yields the next step, receives its response (None after a pause), returns the value.
-Exchange: TypeAlias = Generator[Pause | Send, Answer | ServiceUnreachable | None, T]
+Exchange: TypeAlias = Generator[Pause | Send, RawResponse | ServiceUnreachable | None, T]
 
 
 def exchange(read: Read[T], retries: Retries, random: Random) -> Exchange[T]:
@@ -99,9 +99,9 @@ def exchange(read: Read[T], retries: Retries, random: Random) -> Exchange[T]:
         yield Pause(pause_before_retry_s(error, attempt, left_s, retries, random))
 
 
-def error_of(answer: Answer) -> OrielError:
+def error_of(response: RawResponse) -> OrielError:
     """Return the error of a response with another status code than 200 and 304."""
-    return problem_of(answer.status, answer.content, _retry_after_s(answer))
+    return problem_of(response.status, response.content, _retry_after_s(response))
 
 
 def pause_before_retry_s(
@@ -117,11 +117,11 @@ def pause_before_retry_s(
     return pause_s * random.uniform(1.0, 1.25)
 
 
-def _parsed(read: Read[T], answer: Answer) -> T:
+def _parsed(read: Read[T], response: RawResponse) -> T:
     try:
-        return read.parse(answer)
+        return read.parse(response)
     except (ValueError, TypeError, LookupError) as error:
-        shown = answer.content[:200].decode("utf-8", "replace")
+        shown = response.content[:200].decode("utf-8", "replace")
         message = f"the response to {read.request.path} is not from Oriel: {shown!r}"
         raise UnexpectedAnswer(message) from error
 
@@ -145,21 +145,21 @@ def _pause_s(error: OrielError, attempt: int, left_s: float, retries: Retries) -
     if isinstance(error, PositionNotReached):
         # It is not a failure. The request is sent again until the time has passed.
         return _FIRST_PAUSE_S if left_s > _FIRST_PAUSE_S else None
-    asked_s = None
+    wait_s = None
     if isinstance(error, Problem) and error.may_pass:
-        asked_s = error.retry_after_s
+        wait_s = error.retry_after_s
     elif not isinstance(error, ServiceUnreachable):
         return None
     doubled_s = _FIRST_PAUSE_S * 2 ** min(attempt - 1, 20)
-    pause_s = min(doubled_s, retries.longest_pause_s) if asked_s is None else asked_s
+    pause_s = min(doubled_s, retries.longest_pause_s) if wait_s is None else wait_s
     # The client waits for a store that is not ready as long as for a position.
     may_wait = attempt < retries.attempts or (isinstance(error, NotReady) and pause_s < left_s)
     return pause_s if may_wait and pause_s <= retries.longest_pause_s else None
 
 
-def _retry_after_s(answer: Answer) -> float | None:
+def _retry_after_s(response: RawResponse) -> float | None:
     """Return the value of ``Retry-After``: seconds, or a date (RFC 9110, 10.2.3)."""
-    text = answer.headers.get("retry-after", "").strip()
+    text = response.headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
         return float(text)
     try:

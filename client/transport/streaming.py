@@ -74,13 +74,13 @@ class Following(Generic[T]):
 
     def _change(self, event: _Event) -> Change[T]:
         try:
-            told = json.loads(event.data)
-            items = told.get("windows", told.get("rows", []))
+            fields = json.loads(event.data)
+            items = fields.get("windows", fields.get("rows", []))
             return Change(
                 items=[self._stream.item(item) for item in items],
-                removed=[_removed(one) for one in told.get("removed", [])],
-                position=position_of(told["position"]),
-                reset=told.get("reason"),
+                removed=[_removed(one) for one in fields.get("removed", [])],
+                position=position_of(fields["position"]),
+                reset=fields.get("reason"),
                 id=event.id,
             )
         except (ValueError, TypeError, LookupError) as error:

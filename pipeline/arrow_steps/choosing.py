@@ -46,7 +46,7 @@ def selecting_steps(origin: Input | AggregatedRows, read: Source | pa.Schema) ->
             if foreign_key is None:
                 return None
             computed = (Compute(FOREIGN_KEY.name, foreign_key),)
-            kept = [values.field(name) for name in names] if step.beside else []
+            kept = [values.field(name) for name in names] if step.keeps_columns else []
             values = pa.schema([*kept, FOREIGN_KEY])
             names = values.names
             continue

@@ -74,8 +74,8 @@ class Epoch:
     def _holder(self, number: int) -> str:
         try:
             epochs: dict[str, Any] = orjson.loads(current_files().read(self._path(number)))
-            who = f"process {epochs['process']} on {epochs['host']}"
-            return f"{who} took over this pipeline at {epochs['started']} (epoch {number})"
+            owner = f"process {epochs['process']} on {epochs['host']}"
+            return f"{owner} took over this pipeline at {epochs['started']} (epoch {number})"
         except (OSError, ValueError, KeyError, TypeError):
             # Without syncs, a power loss can leave the name without the content.
             return f"another process took over this pipeline (epoch {number})"

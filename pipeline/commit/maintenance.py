@@ -41,13 +41,13 @@ class _MaintainedTable:
     """A table under maintenance.
 
     Attributes:
-        upkeep: The maintenance of the table.
+        maintenance: The maintenance of the table.
         committed: Returns the last committed batch of each store that writes to the table.
         errors: The number of errors in a row.
         due: The earliest time of the next attempt, in seconds of ``time.monotonic``.
     """
 
-    upkeep: TableMaintenance
+    maintenance: TableMaintenance
     committed: Callable[[], Mapping[str, int]]
     errors: int = 0
     due: float = 0.0
@@ -75,8 +75,8 @@ class Maintenance:
         self._committed = dict(committed)
         self._tables = [
             *(
-                _MaintainedTable(upkeep, _of_store(self._committed, name))
-                for name, upkeep in stores.items()
+                _MaintainedTable(maintenance, _of_store(self._committed, name))
+                for name, maintenance in stores.items()
             ),
             # Other pipelines also write dead letters, and this run does not know their batches.
             _MaintainedTable(dead_letters, lambda: self._committed),
@@ -148,7 +148,7 @@ class Maintenance:
             # batches, so the step does not remove a file that the table uses.
             with self._wake:
                 committed = dict(table.committed())
-            has_more = table.upkeep.step(
+            has_more = table.maintenance.step(
                 committed, self._refuse, between, merge_bytes_max=max_merge_bytes
             )
         except _Stopped:
@@ -169,7 +169,7 @@ class Maintenance:
             if time.monotonic() < table.due:
                 continue
             try:
-                table.upkeep.merge_small(self._refuse)
+                table.maintenance.merge_small(self._refuse)
             except Fenced as fenced:
                 raise _Stopped from fenced
             except Exception as error:  # noqa: BLE001 - see the module's text
@@ -190,7 +190,9 @@ class Maintenance:
             logger.warning(
                 "the table %s could not be compacted or cleaned up: %s: %s. "
                 "The pipeline will try again",
-                table.upkeep.directory.name, type(error).__name__, str(error).partition("\n")[0],
+                table.maintenance.directory.name,
+                type(error).__name__,
+                str(error).partition("\n")[0],
             )  # fmt: skip
 
 

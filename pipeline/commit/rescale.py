@@ -78,7 +78,7 @@ def _rescaled(
     }
     for batch, version in found.items():
         # The directory of the generation is new, so its own name must also be on disk.
-        new.decide(
+        new.prepare(
             batch, _without_task_assignment(version, key_groups, names), [new.directory.parent]
         )
     schema = store_schema({}, windowed=rescaled.window.is_windowed)

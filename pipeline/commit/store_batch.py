@@ -73,7 +73,7 @@ def prepared_batch(
     Raises:
         RecordCountMismatch: a record was lost or used twice in the tasks.
     """
-    clocks = reports.stream_times_after(plan.clocks)
+    stream_times = reports.stream_times_after(plan.stream_times)
     counted = count_batch(plan.store, plan.batch, reports.counters)
     totals = previous.record.counters if previous else {}
     has_results = any(plan.origins) and bool(reports.stores)
@@ -85,7 +85,7 @@ def prepared_batch(
         },
         stream_time_ms={
             name: {str(p): time_ms for p, time_ms in sorted(partitions.items())}
-            for name, partitions in clocks.items()
+            for name, partitions in stream_times.items()
         },
         close_ms=reports.stores[0].close_ms if reports.stores else plan.close_ms,
         counters=(Counters(**totals) + counted).as_dict(
@@ -123,8 +123,8 @@ def _time_notes(
     idle = plan.idle(active_partitions)
     # Without windows, no partition keeps a window from becoming final.
     is_windowed = plan.windows.kind != "none"
-    clocks = reports.stream_times_after(plan.clocks)
-    times_ms = plan.close_times(clocks, active_partitions) if is_windowed else {}
+    stream_times = reports.stream_times_after(plan.stream_times)
+    times_ms = plan.close_times(stream_times, active_partitions) if is_windowed else {}
     return StreamTimeNotes(
         now_ms=plan.wall_clock.now_ms,
         max_ahead_ms=plan.wall_clock.settings.max_ahead_ms,
@@ -195,8 +195,8 @@ class StoreBatches:
 
         The other stores use its wall-clock time and bound for this batch.
         """
-        decided = self._versions.decided(batch) if self._last is None else None
-        return None if decided is None else decided.clock_notes
+        prepared = self._versions.prepared(batch) if self._last is None else None
+        return None if prepared is None else prepared.clock_notes
 
     def recover(self) -> RecoveryPoint | None:
         """Return the last batch that this store has prepared or committed, None before the first.
@@ -211,10 +211,10 @@ class StoreBatches:
         """
         recorded, batch = self._tables.recorded_batch(), self._versions.newest()
         self._check_history(recorded)
-        prepared = self._versions.decided(batch)
+        prepared = self._versions.prepared(batch)
         if prepared is None and batch > 0:
             batch -= 1
-            prepared = self._versions.decided(batch)
+            prepared = self._versions.prepared(batch)
             if prepared is None:
                 self._versions.load(batch + 1)
         elif prepared is None:
@@ -226,7 +226,7 @@ class StoreBatches:
                 return RecoveryPoint(recorded, ends, record.offsets, is_done=False)
         if prepared is None:
             return None
-        before = self._versions.decided(batch - 1)
+        before = self._versions.prepared(batch - 1)
         if before is not None and self._tables.dead_letters_batch() < batch - 1:
             # The dead-letter table can also have lost its newest entry, and no later batch checks
             # it.
@@ -252,7 +252,7 @@ class StoreBatches:
         """
         self._versions.check_epoch()
         recorded = self._tables.recorded_batch()
-        self._prepared = self._versions.decided(batch) if self._last is None else None
+        self._prepared = self._versions.prepared(batch) if self._last is None else None
         self._check_table_batch(batch, recorded)
         if self._prepared is not None:
             self._check_prepared(self._prepared, ends)
@@ -295,7 +295,7 @@ class StoreBatches:
             # next batch are from the same computation.
             tables = [self._tables.table_directory, self._tables.dead_letters_directory]
             directories = tables if computed_batch.dead_letters else tables[:1]
-            prepared = self._versions.decide(batch, computed_batch, directories)
+            prepared = self._versions.prepare(batch, computed_batch, directories)
             if prepared is not computed_batch:
                 self._check_prepared(prepared, ends)
         # An entry is created and never replaced. If the process is suspended after this check, the
@@ -321,15 +321,15 @@ class StoreBatches:
         previous = self._previous(batch)
         return {} if previous is None else previous.record.offsets
 
-    def decided(self, batch: int) -> PreparedBatch | None:
+    def prepared(self, batch: int) -> PreparedBatch | None:
         """Return batch ``batch`` as prepared, None if it is not prepared or already removed."""
-        return self._versions.decided(batch)
+        return self._versions.prepared(batch)
 
     def recorded_batch(self) -> int:
         """Return the last batch in the store's table, -1 before the first."""
         return self._tables.recorded_batch()
 
-    def _check_prepared(self, decided: PreparedBatch, ends: Offsets) -> None:
+    def _check_prepared(self, prepared: PreparedBatch, ends: Offsets) -> None:
         """Check that a batch that another process or an earlier run has prepared can be committed.
 
         It must have the records that Spark offers as this batch. A start writes Spark's offset log
@@ -339,18 +339,18 @@ class StoreBatches:
         """
         # Rows of other stores are not compared: they are the rows that these stores have prepared.
         offered = {topic: ends.get(topic, {}) for topic in self.plans.topics}
-        if of_topics(decided.record.offsets) != offered:
+        if of_topics(prepared.record.offsets) != offered:
             message = (
                 f"store {self._store.name!r}: another process has prepared batch "
-                f"{decided.record.batch} up to the offsets {decided.record.offsets}, but this "
+                f"{prepared.record.batch} up to the offsets {prepared.record.offsets}, but this "
                 f"process has read it up to {offered}. Nothing is lost. Start the pipeline again"
             )
             raise CheckpointError(message)
-        batch = decided.record.batch
+        batch = prepared.record.batch
         if self._tables.recorded_batch() < batch:
-            self._check_files(decided.files, self._tables.table_directory, batch)
+            self._check_files(prepared.files, self._tables.table_directory, batch)
         if self._tables.dead_letters_batch() < batch:
-            self._check_files(decided.dead_letters, self._tables.dead_letters_directory, batch)
+            self._check_files(prepared.dead_letters, self._tables.dead_letters_directory, batch)
 
     def _check_files(self, files: Sequence[AddedFile], directory: Path, batch: int) -> None:
         """Check that the files exist that a prepared batch adds to a table."""
@@ -369,7 +369,7 @@ class StoreBatches:
         If one of the two was restored and the pipeline ran again, their batches can have the same
         number and different records.
         """
-        prepared, record = self._versions.decided(recorded), self._tables.newest_record()
+        prepared, record = self._versions.prepared(recorded), self._tables.newest_record()
         if prepared is None or record is None or record.batch != recorded:
             return
         # Stream times are not compared, because `oriel clock --set` changes them in the checkpoint.
@@ -414,7 +414,7 @@ class StoreBatches:
             return None
         if self._last is not None and self._last[0] == batch - 1:
             return self._last[1]
-        return self._versions.decided(batch - 1)
+        return self._versions.prepared(batch - 1)
 
 
 def topology_recovery_point(stores: Iterable[StoreBatches]) -> RecoveryPoint | None:

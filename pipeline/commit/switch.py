@@ -84,7 +84,7 @@ class Replacement:
             current_files().copy(directory / name, self.versions.directory / name, sync=self._sync)
         # The directory of the generation is new, so its name must also be on disk.
         directories = [self.versions.directory.parent, self.table_directory]
-        self.versions.decide(prepared.record.batch, prepared, directories)
+        self.versions.prepare(prepared.record.batch, prepared, directories)
 
     def add_dead_letters(self, directory: Path, batch: int) -> None:
         """Commit the new dead letters of the table in ``directory``. See ``add_dead_letters``."""

@@ -74,7 +74,7 @@ class StateVersions:
             raise damage
         return prepared
 
-    def decided(self, batch: int) -> PreparedBatch | None:
+    def prepared(self, batch: int) -> PreparedBatch | None:
         """Return the prepared batch, None if it does not exist or is damaged."""
         return self._read(batch)[0]
 
@@ -87,9 +87,9 @@ class StateVersions:
     def last_prepared(self) -> PreparedBatch | None:
         """Return the last prepared batch that is intact: the newest or the previous one."""
         newest = self.newest()
-        return self.decided(newest) or self.decided(newest - 1)
+        return self.prepared(newest) or self.prepared(newest - 1)
 
-    def decide(
+    def prepare(
         self, batch: int, prepared: PreparedBatch, directories: Iterable[Path]
     ) -> PreparedBatch:
         """Write the prepared batch as a whole. Return the batch as it is then prepared.

@@ -65,7 +65,7 @@ def check_times(time_ms: pa.Int64Array, row_errors: RowErrors, timestamp: Timest
             row_errors.set(invalid, reason)
 
 
-def _scaled_times_ms(timestamp: FieldTimestamp, column: pa.Array, _faults: RowErrors) -> pa.Array:
+def _scaled_times_ms(timestamp: FieldTimestamp, column: pa.Array, _errors: RowErrors) -> pa.Array:
     values = np.asarray(column.cast(pa.int64()).fill_null(0))
     if timestamp.unit == "s":
         # Values that would overflow 64 bits are clipped. They remain out of range.

@@ -92,8 +92,9 @@ def global_table_joins(
     """
     if how == "inner":
         has_key = f"({key}) IS NOT NULL" if isinstance(key, str) else key.isNotNull()
-        streams = tuple(stepped(stream, Filter(has_key)) for stream in streams)
-    rows = stepped(table, Filter(f"key = '{NO_ROW_KEY}'", is_negated=True, of_table=True))
+        streams = tuple(stepped(stream, Filter(has_key, call="")) for stream in streams)
+    no_row = Filter(f"key = '{NO_ROW_KEY}'", is_negated=True, of_table=True, call="")
+    rows = stepped(table, no_row)
     keyed = tuple(stepped(stream, LookupKey(key)) for stream in streams)
     return tuple(stepped(found, OwnKey()) for found in table_joins(how, keyed, rows))
 
@@ -103,7 +104,9 @@ def aggregate_updates(store: Store) -> AggregateUpdates:
     inputs, windows, aggregation = store.inputs, store.windows, store.aggregation
     assert isinstance(aggregation, Columns | Functions), "streams are aggregated"
     keyed = (
-        stepped(replace(stream, group_by=()), MapValues(("*",), {}, stream.group_by))
+        stepped(
+            replace(stream, group_by=()), MapValues(("*",), {}, stream.group_by, is_grouping=True)
+        )
         if stream.group_by
         else stream
         for stream in inputs
@@ -189,7 +192,7 @@ def foreign_updates(
         key_input or as_join_input(stepped(left, ForeignKey(key))), each=True
     )
     responses = Responses(as_join_input(results_of(subscriptions)), as_join_input(right), each=True)
-    named = as_join_input(stepped(left, ForeignKey(key, beside=True)))
+    named = as_join_input(stepped(left, ForeignKey(key, keeps_columns=True)))
     both = (named, as_join_input(results_of(responses)))
     return results_of(TableUpdates(both, TableJoin(how, 0, 1), by_foreign_key=True))
 

@@ -24,9 +24,9 @@ from oriel.pipeline.language.step_checks import (
 from oriel.pipeline.language.stream_steps import StreamSteps
 from oriel.pipeline.language.tables import GlobalKTable, KTable, SourceTable, VersionedTable
 from oriel.pipeline.language.topology import (
-    HAS_KEY,
     Input,
     as_join_input,
+    null_key_filter,
     written,
 )
 from oriel.pipeline.windows import Duration, JoinWindows
@@ -288,7 +288,7 @@ class KStream(StreamSteps):
             why = "merged streams have no common order"
         elif origin.emits_rows:
             # Its rows become records, and a table has no row for a null key.
-            return SourceTable(self.registry, (stepped(origin, HAS_KEY),))
+            return SourceTable(self.registry, (stepped(origin, null_key_filter("to_table()")),))
         elif join is not None and join.is_pair:
             why = "results of stream-stream joins have no offset in one log"
             alternative += (

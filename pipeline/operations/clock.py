@@ -107,12 +107,12 @@ def _time_ms(text: str) -> int:
         time_ms = int(text)
     else:
         try:
-            told = datetime.fromisoformat(text)
+            time = datetime.fromisoformat(text)
         except ValueError:
             time_ms = -1
         else:
-            told = told if told.tzinfo else told.replace(tzinfo=UTC)
-            time_ms = (told - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
+            time = time if time.tzinfo else time.replace(tzinfo=UTC)
+            time_ms = (time - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
     if not 0 <= time_ms <= MAX_TIMESTAMP_MS:
         message = (
             f"{text!r} is not a time of a record. Write ms since 1970, or a time like "
@@ -204,7 +204,7 @@ def _newest(versions: StateVersions) -> PreparedBatch | None:
     """Return the newest prepared batch. A pipeline can delete older batches meanwhile."""
     for _ in range(_ATTEMPTS):
         batch = versions.newest()
-        prepared = versions.decided(batch) or versions.decided(batch - 1)
+        prepared = versions.prepared(batch) or versions.prepared(batch - 1)
         if prepared is not None:
             return prepared
     return None
@@ -274,14 +274,14 @@ def _offset_text(ahead_ms: int) -> str:
 def _duration_text(span_ms: int) -> str:
     """Return a duration in its two largest units, for example ``1h 30m``."""
     units = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
-    told: list[str] = []
+    parts: list[str] = []
     remaining_ms = max(0, span_ms)
     for unit, unit_ms in units:
         number, rest_ms = divmod(remaining_ms, unit_ms)
-        if number and len(told) < 2:
-            told.append(f"{number}{unit}")
+        if number and len(parts) < 2:
+            parts.append(f"{number}{unit}")
             remaining_ms = rest_ms
-    return " ".join(told) or "0ms"
+    return " ".join(parts) or "0ms"
 
 
 # Setting back.
@@ -328,11 +328,11 @@ def _override_of(
     _refuse_stream_join(version)
     final_ms = _final_ms(layout, version)
     before_ms = record.stream_time_ms[name][partition]
-    clocks = {
+    stream_times = {
         **record.stream_time_ms,
         name: {**record.stream_time_ms[name], partition: time_ms},
     }
-    greatest_ms = max(ms for partitions in clocks.values() for ms in partitions.values())
+    greatest_ms = max(ms for partitions in stream_times.values() for ms in partitions.values())
     # A window does not start, and a session does not end, after the latest record.
     observed_ms = greatest_ms if record.observed_ms < 0 else min(record.observed_ms, greatest_ms)
     act = (
@@ -340,7 +340,7 @@ def _override_of(
         f"batch {record.batch}"
     )
     return StreamTimeOverride(
-        clocks,
+        stream_times,
         # A window that was written as final stays final.
         min(record.close_ms, NEVER_CLOSED_MS if final_ms is None else final_ms + 1),
         observed_ms,

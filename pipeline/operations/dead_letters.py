@@ -11,7 +11,11 @@ import orjson
 import pyarrow as pa
 
 from oriel.pipeline.arguments import add_client_options
-from oriel.pipeline.operations.letters import add_selection, letters, selection
+from oriel.pipeline.operations.dead_letter_selection import (
+    add_selection,
+    read_dead_letters,
+    selection,
+)
 from oriel.pipeline.operations.messages import EXPECTED, print_error
 from oriel.pipeline.spark import log_directory
 from oriel.storage import DataLayout
@@ -106,7 +110,7 @@ def _list(data: Path, wanted: Selection, limit: int, *, as_json: bool) -> None:
     replays, repeats = read_replays(DataLayout(data)), 0
     is_repeat = replays.is_repeat()
     newest = DEAD_LETTER_SCHEMA.empty_table()
-    for table in letters(data, wanted, replays):
+    for table in read_dead_letters(data, wanted, replays):
         counts.update(table["reason"].to_pylist())
         repeats += table.filter(is_repeat).num_rows
         # Only the newest dead letters are in memory, so the table can have any size.

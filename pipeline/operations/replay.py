@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.errors import PipelineError, ReplayRejected
-from oriel.pipeline.operations.letters import letters
+from oriel.pipeline.operations.dead_letter_selection import read_dead_letters
 from oriel.pipeline.sources import JvmBrokers, Message, kafka_settings
 from oriel.pipeline.spark import LogFile, SparkStart
 from oriel.storage import DataLayout, current_files, is_object, sync_directory, uri
@@ -80,7 +80,7 @@ def replay(
     """
     done = Replayed()
     # Dead letters of replayed records are also read, because they are counted.
-    tables = letters(data, wanted, Replays())
+    tables = read_dead_letters(data, wanted, Replays())
     with _replay_log(data) as (replays, note):
         # Several stores can have a dead letter of one record.
         seen: set[Place] = set()

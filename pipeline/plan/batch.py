@@ -21,9 +21,9 @@ from oriel.pipeline.plan.join import JoinStage
 from oriel.pipeline.plan.wall_clock import (
     NO_STREAM_TIME_NOTES,
     NO_WALL_CLOCK,
-    Clocks,
     Partitions,
     StreamTimeNotes,
+    StreamTimesByName,
     WallClock,
 )
 from oriel.pipeline.state import Version
@@ -79,7 +79,7 @@ class StreamPlan:
         inputs: The number of inputs of the store.
         input_index: The index of this input (``PartitionIndexes``).
         origin: The topics of the records of join results. None for records of a source.
-        effect_logs: The number of logs of updates with an apply order. 0: the rows have none.
+        apply_order_logs: The number of logs of updates with an apply order. 0: the rows have none.
         flattened: The form of lineages before the steps that flatten. None: no step flattens.
         advances_stream_time: False if another stream of the store advances this stream time. A
             stream that is joined with a table advances it after the join.
@@ -93,7 +93,7 @@ class StreamPlan:
     inputs: int = 1
     input_index: int = 0
     origin: RecordTopics | None = None
-    effect_logs: int = 0
+    apply_order_logs: int = 0
     flattened: Lineage | None = None
     advances_stream_time: bool = True
     counts: bool = True
@@ -126,7 +126,7 @@ class JoinPlan:
             False for results of a join.
         of_elements: For each input, True if it has flattened records.
         stage: The operator with its steps.
-        clocks: For each input, the stream times that it follows.
+        stream_times: For each input, the stream times that it follows.
         segments: The state files of each task.
         counts: False if another operator of the store counts its records.
     """
@@ -135,7 +135,7 @@ class JoinPlan:
     of_records: tuple[bool, ...]
     of_elements: tuple[bool, ...]
     stage: JoinStage
-    clocks: tuple[tuple[StreamTimePlan, ...], ...]
+    stream_times: tuple[tuple[StreamTimePlan, ...], ...]
     segments: Segments
     counts: bool = True
 
@@ -149,7 +149,7 @@ class JoinPlan:
         """Whether its results are the records of a stream with more columns."""
         return self.stage.operator.keeps_records and self.of_records[0]
 
-    def stream_times_ms(self, clocks: Clocks) -> tuple[int, ...]:
+    def stream_times_ms(self, stream_times: StreamTimesByName) -> tuple[int, ...]:
         """Return the least stream time of the left input, and the least one of all other inputs.
 
         It is -1 before the first record of a partition. With ``by_partition``, return the stream
@@ -158,15 +158,15 @@ class JoinPlan:
         """
         by_partition = self.stage.operator.by_partition
         if by_partition is not None:
-            times_ms = [clocks[one.name] for one in self.clocks[by_partition]]
+            times_ms = [stream_times[one.name] for one in self.stream_times[by_partition]]
             partitions = range(1 + max(chain(*times_ms), default=-1))
             if len(times_ms) == 1:
                 return tuple(times_ms[0].get(p, NO_STREAM_TIME_MS) for p in partitions)
             least_ms = min(chain(*(of.values() for of in times_ms)), default=NO_STREAM_TIME_MS)
             return tuple(least_ms for _ in partitions)
         left, *others = (
-            min(min(clocks[one.name].values(), default=NO_STREAM_TIME_MS) for one in of_input)
-            for of_input in self.clocks
+            min(min(stream_times[one.name].values(), default=NO_STREAM_TIME_MS) for one in of_input)
+            for of_input in self.stream_times
         )
         return left, min(others, default=NO_STREAM_TIME_MS)
 
@@ -235,7 +235,7 @@ class BatchPlan:
         origins: The topics of the records of each input, if it is a join. Otherwise None.
         assembly: The engine of the store with its columns.
         stream_time_plans: All stream times of the store.
-        clocks: The stream time of each known partition before the batch.
+        stream_times: The stream time of each known partition before the batch.
         close_ms: The close time before the batch.
         segments: The state files of each task of the previous batch, which can have had another
             number of tasks.
@@ -254,12 +254,12 @@ class BatchPlan:
     origins: tuple[RecordTopics | None, ...]
     assembly: PlannedEngine
     stream_time_plans: tuple[StreamTimePlan, ...]
-    clocks: Clocks
+    stream_times: StreamTimesByName
     close_ms: int
     segments: Segments
     files: TaskFiles
     wall_clock: WallClock = NO_WALL_CLOCK
-    heard_ms: Clocks = field(default_factory=dict)
+    heard_ms: StreamTimesByName = field(default_factory=dict)
     upstream_topics: tuple[str, ...] = ()
 
     @cached_property
@@ -290,15 +290,15 @@ class BatchPlan:
 
         A partition in ``partitions_with_records``, which had a record in the batch, is not idle.
         """
-        silent = self.wall_clock.silent(self.heard_ms)
+        idle_partitions = self.wall_clock.idle_partitions(self.heard_ms)
         idle = {
             name: sorted(own.difference(partitions_with_records.get(name, ())))
-            for name, own in silent.items()
+            for name, own in idle_partitions.items()
         }
         return {name: partitions for name, partitions in idle.items() if partitions}
 
     def close_times(
-        self, clocks: Clocks, partitions_with_records: Partitions
+        self, stream_times: StreamTimesByName, partitions_with_records: Partitions
     ) -> dict[tuple[str, int], int]:
         """Return the close time of each partition that windows wait for.
 
@@ -315,21 +315,23 @@ class BatchPlan:
                 continue
             delay_ms = self.windows.close_delay_ms + clock.delay_ms
             idle_partitions = set(idle.get(clock.name, ()))
-            for partition, time_ms in clocks[clock.name].items():
+            for partition, time_ms in stream_times[clock.name].items():
                 if partition not in idle_partitions:
                     times_ms[clock.name, partition] = close_time_ms({partition: time_ms}, delay_ms)
-            if not clocks[clock.name]:
+            if not stream_times[clock.name]:
                 times_ms[clock.name, NO_PARTITION] = NEVER_CLOSED_MS
         return times_ms
 
-    def close_time_of(self, clocks: Clocks, partitions_with_records: Partitions) -> int:
+    def close_time_of(
+        self, stream_times: StreamTimesByName, partitions_with_records: Partitions
+    ) -> int:
         """Return the close time of the store, the least close time of all partitions.
 
         A window is final when no partition can deliver a record for it. The close time never
         decreases, so final windows stay final if an idle partition resumes. It does not change
         while a stream has no partition, or if all partitions are idle.
         """
-        times_ms = self.close_times(clocks, partitions_with_records).values()
+        times_ms = self.close_times(stream_times, partitions_with_records).values()
         return max(self.close_ms, min(times_ms, default=self.close_ms))
 
 

@@ -94,7 +94,7 @@ def plan_engine(store: Store, values: Sequence[pa.Schema]) -> PlannedEngine:
     if any(each.lineage.length for each in store.inputs):
         assembly.engine.order_by_lineage()
     if any(map(kind.has_apply_order, store.inputs)):
-        assembly.engine.order_by_effect()
+        assembly.engine.use_apply_order()
     return replace(assembly, of_elements=tuple(each.has_flattened for each in store.inputs))
 
 

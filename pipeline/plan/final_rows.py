@@ -46,10 +46,10 @@ def final_records(
     columns = [rows[field.name].combine_chunks() for field in fields]
     value = pa.StructArray.from_arrays(columns, fields=fields)
     key, timestamp_ms = rows["key"].combine_chunks(), rows["timestamp_ms"].combine_chunks()
-    told = {"key": key.cast(pa.binary()), "timestamp_ms": timestamp_ms}
+    message_fields = {"key": key.cast(pa.binary()), "timestamp_ms": timestamp_ms}
     message = pa.StructArray.from_arrays(
         [
-            told.get(field.name, pa.nulls(len(rows), field.type))
+            message_fields.get(field.name, pa.nulls(len(rows), field.type))
             for field in stage_columns.MESSAGE.type
         ],
         fields=list(stage_columns.MESSAGE.type),

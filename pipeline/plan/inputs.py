@@ -54,7 +54,7 @@ class InputPlan:
     takes_null_values: bool = False
 
     @property
-    def clocks(self) -> tuple[StreamTimePlan, ...]:
+    def stream_times(self) -> tuple[StreamTimePlan, ...]:
         """The stream times of its records.
 
         Records of a source, and results with a stream time of their own, have one. Other join
@@ -66,7 +66,7 @@ class InputPlan:
         if self.join.own_stream_time is not None:
             return (self.join.own_stream_time,)
         sides = self.join.sides[:1] if self.join.stage.operator.keeps_records else self.join.sides
-        return tuple(clock for side in sides for clock in side.clocks)
+        return tuple(clock for side in sides for clock in side.stream_times)
 
     @property
     def is_stream(self) -> bool:

@@ -107,9 +107,11 @@ class JoinStage:
             )
             for side, ms in zip(join.inputs, max_age_ms, strict=True)
         ]
-        asked = join.asks_for_old(needs_old=needs_old_rows)
+        is_needed = join.needs_old_rows(needs_old=needs_old_rows)
         try:
-            planned = _OPERATORS[type(join)](_Inputs(store, join, sides, rows, asks_for_old=asked))
+            planned = _OPERATORS[type(join)](
+                _Inputs(store, join, sides, rows, needs_old_rows=is_needed)
+            )
         except InvalidTopology:
             # Its message names the step and the solution.
             raise
@@ -140,17 +142,17 @@ class JoinStage:
         # they update no row.
         updates, *rejected = result.pieces
         before = self._rows_read.empty_table() if result.before is None else result.before
-        told = self._row_steps.applied(updates, before, self.result_schema)
-        silent = len(updates) - len(told)
+        emitted = self._row_steps.applied(updates, before, self.result_schema)
+        not_emitted = len(updates) - len(emitted)
         # If a record changes several rows, each emitted row is one flattened record. Otherwise, a
         # record without an emitted row is filtered.
         filtered, elements = result.filtered, result.elements
         if self.operator.makes_elements:
-            elements -= silent
+            elements -= not_emitted
         elif self.operator.keeps_records:
-            filtered = (filtered[LEFT] + silent,)
+            filtered = (filtered[LEFT] + not_emitted,)
         without_row = (piece.drop_columns(self.operator.row_schema.names) for piece in rejected)
-        pieces = [pa.concat_tables([told, *without_row], promote_options="default")]
+        pieces = [pa.concat_tables([emitted, *without_row], promote_options="default")]
         return replace(result, pieces=pieces, filtered=filtered, elements=elements)
 
     def _append_steps(self, store: str, rows: AggregatedRows, steps_of: RowStepsOf) -> None:
@@ -182,7 +184,7 @@ class _Inputs:
     join: Any
     sides: Sequence[pa.Schema]
     rows: Sequence[InputRows]
-    asks_for_old: bool
+    needs_old_rows: bool
 
     #: The columns that the state keeps with each record.
     carried = pa.schema([KEY_GROUP])
@@ -279,7 +281,7 @@ def _table_updates(inputs: _Inputs) -> Planned:
         return inputs.planned(
             TableUpdatesEngine(
                 join.rows, inputs.sides, inputs.carried, _filtered(join),
-                rows=inputs.rows, needs_old_rows=inputs.asks_for_old,
+                rows=inputs.rows, needs_old_rows=inputs.needs_old_rows,
             )
         )  # fmt: skip
     assert join.rows.how != "outer", "a row without a key names none"

@@ -18,7 +18,7 @@ def record_topics_of(stream: Input) -> RecordTopics | None:
     return RecordTopics(topics, stream.lineage, subtracts)
 
 
-def effect_logs(stream: Input) -> int:
+def apply_order_logs(stream: Input) -> int:
     """Return the number of logs of records with an apply order, or 0 without an apply order.
 
     The apply order is the stream time and, for joined tables, the log. The stream time of a record

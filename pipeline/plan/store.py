@@ -34,12 +34,12 @@ from oriel.pipeline.plan.engine import PlannedEngine, plan_engine
 from oriel.pipeline.plan.final_rows import final_row_fields
 from oriel.pipeline.plan.inputs import InputPlan, JoinInput, Steps, StepsOf
 from oriel.pipeline.plan.join import JoinStage
-from oriel.pipeline.plan.record_topics import effect_logs, record_topics_of
+from oriel.pipeline.plan.record_topics import apply_order_logs, record_topics_of
 from oriel.pipeline.plan.row_steps import with_row_steps
 from oriel.pipeline.plan.wall_clock import (
     NO_STREAM_TIME_NOTES,
     NO_WALL_CLOCK,
-    Clocks,
+    StreamTimesByName,
     WallClock,
     last_records_ms,
 )
@@ -90,7 +90,7 @@ class StorePlans:
         self._steps_of = steps_of
         self._source_reasons = dict(source_reasons)
         self._in_front = upstream_stores or {}
-        self.clocks: list[StreamTimePlan] = []
+        self.stream_times: list[StreamTimePlan] = []
         #: The number of joins whose results another join reads.
         self._nested_joins = 0
         inputs = [self._planned(*numbered) for numbered in enumerate(store.inputs)]
@@ -173,7 +173,7 @@ class StorePlans:
             ends: The end offsets of the batch. They have all known partitions.
             wall_clock: The wall clock, which is the same for all stores.
         """
-        clocks = stream_times_before(self.clocks, previous, ends)
+        stream_times = stream_times_before(self.stream_times, previous, ends)
         notes = previous.clock_notes if previous else NO_STREAM_TIME_NOTES
         plan = BatchPlan(
             store=self.store.name,
@@ -184,13 +184,13 @@ class StorePlans:
             upstream_topics=self.topics if self.store.reads_stores else (),
             origins=tuple(record_topics_of(definition) for definition in self.store.inputs),
             assembly=self.assembly,
-            stream_time_plans=tuple(self.clocks),
-            clocks=clocks,
+            stream_time_plans=tuple(self.stream_times),
+            stream_times=stream_times,
             close_ms=previous.record.close_ms if previous else NEVER_CLOSED_MS,
             segments=previous.segments if previous else {},
             files=files,
             wall_clock=wall_clock,
-            heard_ms=last_records_ms(notes, clocks, wall_clock.now_ms),
+            heard_ms=last_records_ms(notes, stream_times, wall_clock.now_ms),
         )
         joins = [
             JoinPlan(
@@ -198,7 +198,7 @@ class StorePlans:
                 of_records=join.of_records,
                 of_elements=join.of_elements,
                 stage=join.stage,
-                clocks=tuple(side.clocks for side in join.sides),
+                stream_times=tuple(side.stream_times for side in join.sides),
                 segments=previous.join_segments.get(join.number, {}) if previous else {},
                 counts=join.counts,
             )
@@ -300,7 +300,7 @@ class StorePlans:
                 upstream_join = self._joined(front, upstream_index, waits_ms, counts=counts)
                 stream = StreamPlan(
                     upstream_join.clock, columns, constants, SourceReasons.NOT_REPORTED,
-                    origin=record_topics_of(side), effect_logs=effect_logs(side),
+                    origin=record_topics_of(side), apply_order_logs=apply_order_logs(side),
                     flattened=side.flattened_lineage,
                     counts=counts and not front.stage.operator.is_between_tables,
                 )  # fmt: skip
@@ -328,9 +328,9 @@ class StorePlans:
 
     def _clock(self, topic: str, delay_ms: int | None) -> StreamTimePlan:
         """Return one more stream time of a topic."""
-        number = sum(clock.topic == topic for clock in self.clocks) + 1
+        number = sum(clock.topic == topic for clock in self.stream_times) + 1
         clock = StreamTimePlan(topic if number == 1 else f"{topic}#{number}", topic, delay_ms)
-        self.clocks.append(clock)
+        self.stream_times.append(clock)
         return clock
 
     def _for_engine(self, input_number: int, stream: StreamPlan) -> StreamPlan:
@@ -347,7 +347,7 @@ class StorePlans:
             inputs=len(self.store.inputs),
             input_index=input_number,
             origin=record_topics_of(definition),
-            effect_logs=effect_logs(definition),
+            apply_order_logs=apply_order_logs(definition),
         )
 
 
@@ -371,7 +371,7 @@ def reasons_by_store(topology: Topology) -> dict[str, dict[Source, SourceReasons
 
 def stream_times_before(
     clock_plans: Sequence[StreamTimePlan], previous: PreparedBatch | None, ends: Offsets
-) -> Clocks:
+) -> StreamTimesByName:
     """Return the stream time in ms of each known partition before a batch.
 
     Args:
@@ -379,15 +379,15 @@ def stream_times_before(
         previous: The previous batch. None for the first batch.
         ends: The end offsets of the batch. They have all known partitions.
     """
-    clocks: Clocks = {}
+    stream_times: StreamTimesByName = {}
     for clock in clock_plans:
         times_ms = previous.record.stream_time_ms.get(clock.name, {}) if previous else {}
         # Decision 0006: a new partition starts at the slowest stream time of its topic. If it
         # started at -1, its records would change final windows, and no window would become final
         # before it reaches the other partitions.
         new_partition_ms = min(times_ms.values(), default=NO_STREAM_TIME_MS)
-        clocks[clock.name] = {
+        stream_times[clock.name] = {
             int(partition): times_ms.get(partition, new_partition_ms)
             for partition in ends.get(clock.topic, {})
         }
-    return clocks
+    return stream_times

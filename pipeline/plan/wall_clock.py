@@ -12,7 +12,7 @@ from typing import Any, Self
 from oriel.storage import Offsets
 
 #: Name of a stream time -> partition -> a time in ms.
-Clocks = dict[str, dict[int, int]]
+StreamTimesByName = dict[str, dict[int, int]]
 #: Name of a stream time -> partitions.
 Partitions = Mapping[str, Collection[int]]
 
@@ -63,7 +63,7 @@ class WallClock:
         max_ahead_ms = self.settings.max_ahead_ms
         return None if max_ahead_ms is None else self.now_ms + max_ahead_ms
 
-    def silent(self, heard_ms: Clocks) -> dict[str, frozenset[int]]:
+    def idle_partitions(self, heard_ms: StreamTimesByName) -> dict[str, frozenset[int]]:
         """Return the partitions of each stream time without a record for ``idle_after_ms``.
 
         The idle time begins at the start of the run at the earliest, because the pipeline read no
@@ -117,23 +117,25 @@ class StreamTimeNotes:
 
         None: the version does not have notes.
         """
-        told = dict(fields or {})
-        if told.get("held_by") is not None:
-            name, partition = told["held_by"]
-            told["held_by"] = name, partition
-        return cls(**told)
+        known = dict(fields or {})
+        if known.get("held_by") is not None:
+            name, partition = known["held_by"]
+            known["held_by"] = name, partition
+        return cls(**known)
 
 
 #: The notes before the first batch.
 NO_STREAM_TIME_NOTES = StreamTimeNotes()
 
 
-def last_records_ms(before: StreamTimeNotes, clocks: Clocks, now_ms: int) -> Clocks:
+def last_records_ms(
+    before: StreamTimeNotes, stream_times: StreamTimesByName, now_ms: int
+) -> StreamTimesByName:
     """Return the wall-clock time of each partition's last record, ``now_ms`` for a new one.
 
-    ``before`` has the times up to the previous batch, and ``clocks`` all known partitions.
+    ``before`` has the times up to the previous batch, and ``stream_times`` all known partitions.
     """
     return {
         name: {p: before.heard_ms.get(name, {}).get(str(p), now_ms) for p in partitions}
-        for name, partitions in clocks.items()
+        for name, partitions in stream_times.items()
     }

@@ -60,7 +60,7 @@ class StepExpressions:
     rows: DataFrame
     expressions: Mapping[str, "str | Column"]
 
-    def fault(self) -> str | None:
+    def problem(self) -> str | None:
         """Return the first invalid expression and why (``the condition is not row-wise ...``).
 
         Return None if each expression is row-wise and deterministic, or if Spark rejects one for
@@ -68,12 +68,12 @@ class StepExpressions:
         """
         for role, expression in self.expressions.items():
             try:
-                fault = _problem(self.rows.select(as_column(expression)), self.rows, [expression])
+                problem = _problem(self.rows.select(as_column(expression)), self.rows, [expression])
             except PySparkException as error:
                 refused = error_kind(error).startswith(_NOT_ROW_WISE_CONDITIONS)
-                fault = _NOT_ROW_WISE if refused else None
-            if fault is not None:
-                return f"{role} {fault}"
+                problem = _NOT_ROW_WISE if refused else None
+            if problem is not None:
+                return f"{role} {problem}"
         return None
 
     def hint(self, error: Exception) -> str:
@@ -135,13 +135,13 @@ def check_deterministic(
             store and the step.
     """
     expressions = [expression for step in steps for expression in step.expressions.values()]
-    fault = _problem(last, first, expressions, flattened)
-    if fault is None:
+    problem = _problem(last, first, expressions, flattened)
+    if problem is None:
         return
     # A check by Spark needs some ms, so all steps are checked at once. If the check fails, each
     # expression is checked alone to find the invalid one.
-    problems = ((step.step, step.fault()) for step in steps)
-    named = next((f"step {step}: {why}" for step, why in problems if why), f"a step {fault}")
+    problems = ((step.step, step.problem()) for step in steps)
+    named = next((f"step {step}: {why}" for step, why in problems if why), f"a step {problem}")
     message = f"store {store!r}, {named}"
     raise InvalidTopology(message)
 

@@ -262,7 +262,7 @@ class RowSteps:
             why = step_expressions.invalid_type()
         except (PySparkException, Py4JJavaError) as error:
             # Spark's message about an aggregate or a generator is advice for a whole query.
-            why = step_expressions.fault() or f"{first_line(error)}{step_expressions.hint(error)}"
+            why = step_expressions.problem() or f"{first_line(error)}{step_expressions.hint(error)}"
             message = f"store {self._store!r}, step {step}: {why}"
             raise InvalidTopology(message) from error
         if why is not None:
@@ -366,7 +366,7 @@ class RowSteps:
         if isinstance(step, ForeignKey):
             foreign_key = F.when(in_use(), key_text(step.key)).alias(FOREIGN_KEY.name)
             return [
-                *columns_of((*self._meta, *SCOPE_COLUMNS, *(values if step.beside else ()))),
+                *columns_of((*self._meta, *SCOPE_COLUMNS, *(values if step.keeps_columns else ()))),
                 foreign_key,
             ]
         if isinstance(step, OwnKey):

@@ -52,9 +52,9 @@ class BatchLoop:
         # crash left the batch prepared for some stores, the other stores use the same values.
         wall_clock = pipeline.wall_clock(time_ms or wall_clock_ms())
         notes = (store.prepared_notes(batch) for store in self._stores.values())
-        decided = next((each for each in notes if each is not None), None)
-        if decided is not None:
-            wall_clock = wall_clock.as_prepared(decided)
+        earlier = next((each for each in notes if each is not None), None)
+        if earlier is not None:
+            wall_clock = wall_clock.as_prepared(earlier)
         starts = self._starts(batch)
         pipeline.log.look_for_losses(starts, ends)
         # Before the tasks read: bytes that change later then differ at the next start.
@@ -93,7 +93,7 @@ class BatchLoop:
         if last is None or not last.is_done:
             return
         if self._pipeline.publisher.published_batch() < last.batch:
-            found = {name: store.decided(last.batch) for name, store in self._stores.items()}
+            found = {name: store.prepared(last.batch) for name, store in self._stores.items()}
             self._publish(last.batch, {n: each for n, each in found.items() if each is not None})
 
     def _publish(self, batch: int, prepared: Mapping[str, PreparedBatch]) -> None:

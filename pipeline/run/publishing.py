@@ -140,10 +140,10 @@ def check_publications(
             if options is not None:
                 _refuse_options(publication.topic, options)
                 continue
-            who = "a stream" if is_sink_name(unit.name) else f"store {unit.name!r}"
+            owner = "a stream" if is_sink_name(unit.name) else f"store {unit.name!r}"
             message = (
-                f"{who} writes to the Kafka topic {publication.topic!r}, but no cluster is named. "
-                "Name the cluster with --publish-to HOST:PORT"
+                f"{owner} writes to the Kafka topic {publication.topic!r}, but no cluster is "
+                "named. Name the cluster with --publish-to HOST:PORT"
             )
             raise InvalidTopology(message)
 

@@ -143,7 +143,7 @@ class Queries:
         began = time.monotonic()
         waited = False
         while not stop.is_set():
-            reason = self._log.no_answer(self._spark, sorted(self._topology.topics))
+            reason = self._log.no_response(self._spark, sorted(self._topology.topics))
             if reason is None:
                 if waited:
                     say("answers", "Kafka responds again")

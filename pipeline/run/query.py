@@ -162,7 +162,7 @@ class PipelineRun:
 def _maintenance(pipeline: OpenPipeline, stores: RecoveredStores) -> Maintenance:
     """Return the maintenance of all tables."""
     layout, tables = pipeline.layout, stores.tables
-    settings = replace(pipeline.settings.upkeep, sync=pipeline.settings.sync)
+    settings = replace(pipeline.settings.maintenance, sync=pipeline.settings.sync)
     return Maintenance(
         {name: TableMaintenance(layout.table(name), settings) for name in tables},
         TableMaintenance(layout.dead_letters, settings),

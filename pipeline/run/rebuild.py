@@ -165,7 +165,7 @@ class Rebuild:
         add_dead_letters(
             self.layout, application, defined.name, scratch.dead_letters, batch, sync=self.sync
         )
-        target.decide(batch, prepared, [target.directory.parent])
+        target.prepare(batch, prepared, [target.directory.parent])
         mark_published(target.directory, prepared, sync=self.sync)
         defined.write(target.directory, sync=self.sync)
         remove_old_generations(self.layout, self.checkpoint, defined)
@@ -244,8 +244,8 @@ class Rebuild:
         """Return the final rows of another store that this store reads, up to a batch."""
         table = self.layout.table(source.store)
         definition = DeltaLog(table).snapshot().definition
-        decided = self.checkpoint.versions(definition.state_name).decided(batch)
-        return final_rows_up_to(table, batch, decided)
+        prepared = self.checkpoint.versions(definition.state_name).prepared(batch)
+        return final_rows_up_to(table, batch, prepared)
 
     def _newest_rows(
         self, table: Path, target: Path, schema: pa.Schema, batch: int

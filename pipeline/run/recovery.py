@@ -49,7 +49,7 @@ class RecoveredStores:
         if self.last is None:
             return {}
         batch = self.last.batch if self.last.is_done else self.last.batch - 1
-        before = {name: store.decided(batch) for name, store in self.batches.items()}
+        before = {name: store.prepared(batch) for name, store in self.batches.items()}
         return {name: dict(b.record.counters) for name, b in before.items() if b is not None}
 
 

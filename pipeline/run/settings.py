@@ -21,9 +21,9 @@ class RunSettings:
         key_groups: the key groups of new stores.
         sync: whether files are forced to disk before another file refers to them.
         publish_options: options of Kafka's Java client for the output cluster, or None.
-        clocks: how wall-clock time limits the stream times of partitions.
+        stream_times: how wall-clock time limits the stream times of partitions.
         on_cluster: whether tasks run on other machines, with the same paths to all files.
-        upkeep: the settings of the maintenance of tables.
+        maintenance: the settings of the maintenance of tables.
     """
 
     data: Path
@@ -33,6 +33,6 @@ class RunSettings:
     key_groups: int = 64
     sync: bool = True
     publish_options: Mapping[str, str] | None = None
-    clocks: WallClockLimits = NO_LIMITS
+    stream_times: WallClockLimits = NO_LIMITS
     on_cluster: bool = False
-    upkeep: MaintenanceSettings = field(default_factory=MaintenanceSettings)
+    maintenance: MaintenanceSettings = field(default_factory=MaintenanceSettings)

@@ -113,9 +113,9 @@ def run_topology(
         key_groups=options.key_groups,
         sync=not options.no_sync,
         publish_options=publish_options(options),
-        clocks=stream_time_settings(options, _last_time_notes(options, name, topology)),
+        stream_times=stream_time_settings(options, _last_time_notes(options, name, topology)),
         on_cluster=is_cluster(spark.sparkContext.master),
-        upkeep=maintenance_settings(options),
+        maintenance=maintenance_settings(options),
     )
     progress = Progress(started, log, settings.data)
     stop = stop_on_signal()

@@ -60,7 +60,7 @@ _PRODUCER_OPTIONS = {
     "transaction.timeout.ms": "transaction.timeout.ms",
 }
 #: Options that Oriel sets or does not use: of groups, of the poll loop and of transactions.
-_WITHOUT_EFFECT = {
+_IGNORED = {
     "acks",
     "buffer.memory",
     "default.api.timeout.ms",
@@ -147,7 +147,7 @@ def _translated(
     settings = {"bootstrap.servers": servers}
     renamed = {**_RENAMED, **role_options}
     # Users set one group of options for both clients, and each client uses its own.
-    unused = _WITHOUT_EFFECT | _READ_TOGETHER | _CONSUMER_OPTIONS.keys() | _PRODUCER_OPTIONS.keys()
+    unused = _IGNORED | _READ_TOGETHER | _CONSUMER_OPTIONS.keys() | _PRODUCER_OPTIONS.keys()
     for name, value in options.items():
         if name in renamed:
             settings[renamed[name]] = value

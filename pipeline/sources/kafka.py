@@ -90,7 +90,7 @@ class Kafka(Log):
             start of a query shows the size of records.
         start: The start of a new checkpoint. Default: earliest.
         on_data_loss: ``fail`` or ``continue`` if Kafka deleted records before they were read.
-        tell: Called with a message for the user, one line.
+        warn: Called with a message for the user, one line.
         schema_registry: The schemas that values reference by id.
         topic_starts: Topic -> its start.
         reader: The reader of the records.
@@ -103,7 +103,7 @@ class Kafka(Log):
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     start: Start | None = None
     on_data_loss: OnDataLoss = "fail"
-    tell: Callable[[str], None] = field(default=_warn, repr=False)
+    warn: Callable[[str], None] = field(default=_warn, repr=False)
     schema_registry: SchemaRegistry | None = None
     topic_starts: Mapping[str, Start] = field(default_factory=dict)
     reader: ReaderName = "auto"
@@ -123,7 +123,7 @@ class Kafka(Log):
             raise InvalidTopology(message) from error
         return decoder or spark_kafka_decoder(source.schema)
 
-    def no_answer(self, spark: SparkSession, topics: Sequence[str]) -> str | None:
+    def no_response(self, spark: SparkSession, topics: Sequence[str]) -> str | None:
         """See ``Log``. A broker that is down can start again."""
         try:
             self._reader.brokers(spark).topics(topics)
@@ -161,7 +161,7 @@ class Kafka(Log):
         requested_starts = {} if self.start is None else dict.fromkeys(topics, start)
         for topic, start in {**requested_starts, **starts}.items():
             if start != record.start_of(topic):
-                self.tell(
+                self.warn(
                     f"--start {start} has no effect on topic {topic!r}: this checkpoint began at "
                     f"{record.start_of(topic)} and continues at its offsets"
                 )
@@ -221,7 +221,7 @@ class Kafka(Log):
     ) -> list[tuple[str, list[pa.RecordBatch]]]:
         return self._reader.read(rows, self._with_first_offsets(starts, ends), ends, self._sources)
 
-    def share_behind(self, _ends: Offsets) -> float | None:
+    def unread_share(self, _ends: Offsets) -> float | None:
         """See ``Log``. Only the brokers know the share."""
         return None
 
@@ -238,7 +238,7 @@ class Kafka(Log):
                 for topic, log in logs.items()
             }
             for gap in self._opened.record.record_gaps(gaps(starts, first_offsets)):
-                self.tell(f"{gap}. The pipeline continues after them")
+                self.warn(f"{gap}. The pipeline continues after them")
 
     def may_pass(self, error: BaseException) -> bool:
         """See ``Log``. Brokers without a response and missing records are such errors."""

@@ -48,7 +48,7 @@ class Log(Protocol):
             InvalidTopology: This log cannot have records as the source describes them.
         """
 
-    def no_answer(self, _spark: SparkSession, _topics: Sequence[str]) -> str | None:
+    def no_response(self, _spark: SparkSession, _topics: Sequence[str]) -> str | None:
         """Return why the topics are unavailable for now, or None if they are available.
 
         Raises:
@@ -102,7 +102,7 @@ class Log(Protocol):
     ) -> list[tuple[str, list[pa.RecordBatch]]]:
         """Return the topic and the raw rows of each partition of a batch, in the driver."""
 
-    def share_behind(self, ends: Offsets) -> float | None:
+    def unread_share(self, ends: Offsets) -> float | None:
         """Return the share of the topics before the offsets (0 to 1), or None if unknown."""
 
     def ends(self, _spark: SparkSession, _topics: Sequence[str]) -> Offsets:

@@ -358,8 +358,8 @@ def _without_lookup_of_data_sources(spark: SparkSession) -> None:
 
 def _no_session(master: str, error: Exception) -> ClusterUnavailable:
     # This is Spark's message if a master listens and does not register the application.
-    is_silent = "stopped SparkContext" in str(error)
-    reason = "no master registered the application" if is_silent else first_line(error)
+    is_unregistered = "stopped SparkContext" in str(error)
+    reason = "no master registered the application" if is_unregistered else first_line(error)
     return ClusterUnavailable(
         f"no session on the cluster {master}: {reason}. Check --master, that a Spark master of "
         "this version listens there, and that this machine and the workers reach each other"

@@ -51,7 +51,7 @@ def key_hashes(keys: pa.ChunkedArray | pa.Array) -> Ints:
     return np.concatenate(hashes)
 
 
-def time_bucket_hashes(keys: pa.ChunkedArray, units: Ints) -> Ints:
+def time_bucket_hashes(keys: pa.ChunkedArray, buckets: Ints) -> Ints:
     """Return the hash of each (key, time bucket). Keys are not null."""
     encoded = keys.combine_chunks().dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
@@ -59,12 +59,12 @@ def time_bucket_hashes(keys: pa.ChunkedArray, units: Ints) -> Ints:
         encoded = encoded.combine_chunks()
     # 64-bit integers wrap, which is correct for a hash.
     hashes: Ints = (
-        key_hashes(encoded.dictionary)[np.asarray(encoded.indices)] + units * TIME_BUCKET_STEP
+        key_hashes(encoded.dictionary)[np.asarray(encoded.indices)] + buckets * TIME_BUCKET_STEP
     )
     return hashes
 
 
-def sub_key_hashes(keys: pa.ChunkedArray, members: pa.ChunkedArray) -> Ints:
+def sub_key_hashes(keys: pa.ChunkedArray, sub_keys: pa.ChunkedArray) -> Ints:
     """Return the hash of each (key, sub-key). The hashes of a key are adjacent.
 
     The upper half is from the key, and the lower half from the sub-key. If the sub-key is null, the
@@ -72,25 +72,25 @@ def sub_key_hashes(keys: pa.ChunkedArray, members: pa.ChunkedArray) -> Ints:
     """
     none = np.zeros(len(keys), dtype=np.int64)
     hashes = time_bucket_hashes(keys, none) & ~SUB_KEY_BITS
-    has_member = np.asarray(members.is_valid())
-    of_members = members.filter(members.is_valid())
-    hashes[has_member] |= time_bucket_hashes(of_members, none[has_member]) & SUB_KEY_BITS
+    has_sub_key = np.asarray(sub_keys.is_valid())
+    of_sub_keys = sub_keys.filter(sub_keys.is_valid())
+    hashes[has_sub_key] |= time_bucket_hashes(of_sub_keys, none[has_sub_key]) & SUB_KEY_BITS
     return hashes
 
 
-def nearby_hashes(hashes: Ints, units: Ranges) -> Ints:
+def nearby_hashes(hashes: Ints, buckets: Ranges) -> Ints:
     """Return the distinct hashes of the time buckets in a range around each time bucket, ascending.
 
     Args:
         hashes: The hash of each time bucket.
-        units: A range of time buckets for each hash, relative to its own time bucket, which is 0.
+        buckets: A range of time buckets for each hash, relative to its own time bucket, which is 0.
     """
-    if units.sizes.sum() <= _FEW_TIME_BUCKETS:
+    if buckets.sizes.sum() <= _FEW_TIME_BUCKETS:
         # For few time buckets, the grouping below costs more than it saves.
-        return np.unique(hashes[units.owners] + units.rows()[1] * TIME_BUCKET_STEP)
+        return np.unique(hashes[buckets.owners] + buckets.rows()[1] * TIME_BUCKET_STEP)
     # Most records of a key in a batch have the same range. The table is grouped by hashing, so it
     # needs no sort.
-    table = pa.table({"low": hashes + units.low * TIME_BUCKET_STEP, "size": units.sizes})
+    table = pa.table({"low": hashes + buckets.low * TIME_BUCKET_STEP, "size": buckets.sizes})
     distinct = table.group_by(["low", "size"]).aggregate([])
     # The hashes of a range differ by ``TIME_BUCKET_STEP``.
     low, size = np.asarray(distinct["low"]), np.asarray(distinct["size"])

@@ -158,11 +158,11 @@ class KeyedState:
         rows = state_rows(self._newest(tables))
         return self._layout.without_expired(rows, close_ms)
 
-    def touched(
+    def working_set(
         self,
         keys: pa.ChunkedArray,
         closing_ms: tuple[int, int] = (NEVER_CLOSED_MS, NEVER_CLOSED_MS),
-        units: Ranges | None = None,
+        buckets: Ranges | None = None,
     ) -> KeyedWorkingSet:
         """Return the working set for time buckets of keys, with the rows that closing windows need.
 
@@ -170,11 +170,11 @@ class KeyedState:
             keys: The keys. A key can be repeated.
             closing_ms: The close times before and after the batch. A window closes if its last ms
                 is in [previous close time, close time).
-            units: A range of time buckets for each of ``keys``. None: a key has one time bucket.
+            buckets: A range of time buckets for each of ``keys``. None: a key has one time bucket.
         """
         none = np.zeros(len(keys), dtype=np.int64)
-        units = units or Ranges(none, none + 1)
-        of_batch = nearby_hashes(time_bucket_hashes(keys, none), units)
+        buckets = buckets or Ranges(none, none + 1)
+        of_batch = nearby_hashes(time_bucket_hashes(keys, none), buckets)
         if self._rows_after_rescale is not None:
             return KeyedWorkingSet(of_batch, self.all_rows(closing_ms[0]), closing_ms)
         hashes = self._with_expiring(of_batch, closing_ms)
@@ -184,7 +184,9 @@ class KeyedState:
         changed_keys = hashes if self._layout.leave_ms is None else of_batch
         return KeyedWorkingSet(changed_keys, rows, closing_ms)
 
-    def touched_members(self, records: pa.Table, whole_keys: pa.ChunkedArray) -> KeyedWorkingSet:
+    def working_set_of_sub_keys(
+        self, records: pa.Table, whole_keys: pa.ChunkedArray
+    ) -> KeyedWorkingSet:
         """Return the rows of the sub-keys of ``records``, and all rows of the keys ``whole_keys``.
 
         The rows of a sub-key include the rows of the key itself. Only the rows of ``records`` can
@@ -203,7 +205,7 @@ class KeyedState:
         rows = self._rows_of(np.unique(np.concatenate(hashes)))
         return KeyedWorkingSet(changed_keys, state_rows(rows), has_read_only_rows=True)
 
-    def touched_units(
+    def working_set_of_buckets(
         self,
         changed_keys: tuple[pa.ChunkedArray, Ranges],
         read_only: tuple[pa.ChunkedArray, Ranges],
@@ -218,8 +220,8 @@ class KeyedState:
             closing_ms: The close times before and after the batch.
         """
         of_changing, of_looked_at = (
-            nearby_hashes(time_bucket_hashes(keys, np.zeros(len(keys), dtype=np.int64)), units)
-            for keys, units in (changed_keys, read_only)
+            nearby_hashes(time_bucket_hashes(keys, np.zeros(len(keys), dtype=np.int64)), buckets)
+            for keys, buckets in (changed_keys, read_only)
         )
         if self._rows_after_rescale is not None:
             return KeyedWorkingSet(of_changing, self.all_rows(), closing_ms)
@@ -235,26 +237,26 @@ class KeyedState:
 
     def _rows_of(self, hashes: Ints) -> pa.Table:
         """Return all visible rows of ``hashes``, which ascend. Tombstones are included."""
-        covered = [self._hashed_schema().empty_table()]
+        rows_by_hash = [self._hashed_schema().empty_table()]
         # From the newest run to the oldest. The search for a hash ends when a run covers it with
         # rows or a tombstone.
         for run, from_hash in reversed(self._runs.by_age):
-            is_covered = np.zeros(len(hashes), dtype=np.bool_)
+            is_found = np.zeros(len(hashes), dtype=np.bool_)
             for segment in run:
                 if not len(segment.hashes):
                     continue
                 begin = np.searchsorted(hashes, max(from_hash, int(segment.hashes[0])), "left")
                 end = max(np.searchsorted(hashes, segment.hashes[-1], "right"), begin)
                 rows, found = _rows_with_hashes(segment.hashes, hashes[begin:end])
-                covered.append(segment.covered.take(pa.array(rows)))
-                is_covered[begin:end] = found
+                rows_by_hash.append(segment.rows_by_hash.take(pa.array(rows)))
+                is_found[begin:end] = found
             if not self._layout.append_only:
-                hashes = hashes[~is_covered]
-        return pa.concat_tables(covered)
+                hashes = hashes[~is_found]
+        return pa.concat_tables(rows_by_hash)
 
     def replaced(
         self,
-        touched: KeyedWorkingSet,
+        needed: KeyedWorkingSet,
         rows: pa.Table,
         name: str,
         *,
@@ -277,8 +279,8 @@ class KeyedState:
             if not len(rows):
                 return Version([], 0)
             return self._written(Runs([]), self._covering(rows), len(rows), name, sync=sync)
-        hashes, old = touched.hashes, touched.rows
-        if touched.has_read_only_rows:
+        hashes, old = needed.hashes, needed.rows
+        if needed.has_read_only_rows:
             # Rows that were only read stay unchanged.
             old, rows = self._of_hashes(old, hashes), self._of_hashes(rows, hashes)
         if changed_keys is not None:
@@ -289,7 +291,7 @@ class KeyedState:
         count = self._rows + len(rows) - len(old)
         if not count:
             return Version([], 0)
-        close_ms = touched.closing_ms[1]
+        close_ms = needed.closing_ms[1]
         if self._layout.append_only:
             assert added_rows is not None
             new = self._covering(added_rows)
@@ -310,7 +312,7 @@ class KeyedState:
         kept, slices = runs.kept(len(new), count)
         added_rows = len(new)
         if slices == 1:
-            tables = [segment.covered for run in runs.runs[kept:] for segment in run]
+            tables = [segment.rows_by_hash for run in runs.runs[kept:] for segment in run]
             new = self._still_needed_rows([*tables, new], close_ms, oldest=not kept)
             runs = Runs(runs.runs[:kept], runs.merge, runs.output)
         elif slices and runs.merge is None:
@@ -390,31 +392,33 @@ class KeyedState:
         return Version([*runs.names, segment.name], count)
 
     def _segment(
-        self, covered: pa.Table, name: str, metadata: Mapping[bytes, bytes], *, sync: bool
+        self, rows_by_hash: pa.Table, name: str, metadata: Mapping[bytes, bytes], *, sync: bool
     ) -> Segment:
-        """Write a segment of the rows ``covered``, with an index of when they are due."""
-        hashes = np.asarray(covered.column(0))
+        """Write a segment of the rows ``rows_by_hash``, with an index of when they are due."""
+        hashes = np.asarray(rows_by_hash.column(0))
         # Tombstones are never due. They also have an entry in the index, because all columns of a
         # file have the same length.
-        due_ms = self._time_of_rows(covered, self._layout.due_ms)
+        due_ms = self._time_of_rows(rows_by_hash, self._layout.due_ms)
         order = np.argsort(due_ms, kind="stable")
         due_ms, due_hash = due_ms[order], hashes[order]
-        columns = [hashes, due_ms, due_hash, *covered.columns[1:]]
+        columns = [hashes, due_ms, due_hash, *rows_by_hash.columns[1:]]
         table = pa.table(columns, schema=self._file_schema).combine_chunks()
         # A segment without rows contains the number of rows of the version. A merge removes it.
-        leave_ms = int(self._deletable_at_ms(covered).max()) if len(covered) else FOREVER_MS
+        leave_ms = (
+            int(self._deletable_at_ms(rows_by_hash).max()) if len(rows_by_hash) else FOREVER_MS
+        )
         metadata = {**metadata, _DELETABLE_KEY: str(leave_ms).encode()}
         file = write_segment(self._directory, table, name, sync=sync, metadata=metadata)
-        return Segment(file, leave_ms, covered, hashes, due_ms, due_hash)
+        return Segment(file, leave_ms, rows_by_hash, hashes, due_ms, due_hash)
 
-    def _deletable_at_ms(self, covered: pa.Table) -> Ints:
+    def _deletable_at_ms(self, rows_by_hash: pa.Table) -> Ints:
         """Return the ms after which each row can be deleted, ``FOREVER_MS`` for tombstones."""
-        return self._time_of_rows(covered, self._layout.leave_ms or never_expires)
+        return self._time_of_rows(rows_by_hash, self._layout.leave_ms or never_expires)
 
-    def _time_of_rows(self, covered: pa.Table, time_ms: Callable[[pa.Table], Ints]) -> Ints:
+    def _time_of_rows(self, rows_by_hash: pa.Table, time_ms: Callable[[pa.Table], Ints]) -> Ints:
         """Return a time for each row of the state. A tombstone has ``FOREVER_MS``."""
-        times_ms = np.full(len(covered), FOREVER_MS, dtype=np.int64)
-        times_ms[np.asarray(covered["key"].is_valid())] = time_ms(state_rows(covered))
+        times_ms = np.full(len(rows_by_hash), FOREVER_MS, dtype=np.int64)
+        times_ms[np.asarray(rows_by_hash["key"].is_valid())] = time_ms(state_rows(rows_by_hash))
         return times_ms
 
     def _opened(self, name: str) -> tuple[Segment, Mapping[bytes, bytes]]:
@@ -455,18 +459,20 @@ def _expiring_buckets(segments: Sequence[Segment], due: Expiring) -> Ints:
         low, high = np.searchsorted(segment.due_ms, (due.low_ms, due.high_ms))
         named.append(segment.expiring_hash[low:high])
     hashes = np.concatenate(named)
-    if due.first_unit == due.last_unit == 0:
+    if due.first_bucket == due.last_bucket == 0:
         return hashes
-    first = np.full(len(hashes), due.first_unit, dtype=np.int64)
-    return nearby_hashes(hashes, Ranges(first, first + 1 + due.last_unit - due.first_unit))
+    first = np.full(len(hashes), due.first_bucket, dtype=np.int64)
+    return nearby_hashes(hashes, Ranges(first, first + 1 + due.last_bucket - due.first_bucket))
 
 
 def _parsed(name: str, table: pa.Table) -> tuple[Segment, Mapping[bytes, bytes]]:
     """Return a segment and its metadata."""
     metadata = table.schema.metadata
     hashes, due_ms, due_hash = (_mapped(table.column(column)) for column in range(3))
-    covered = table.select([0, *range(3, table.num_columns)]).replace_schema_metadata(None)
-    return Segment(name, int(metadata[_DELETABLE_KEY]), covered, hashes, due_ms, due_hash), metadata
+    rows_by_hash = table.select([0, *range(3, table.num_columns)]).replace_schema_metadata(None)
+    return Segment(
+        name, int(metadata[_DELETABLE_KEY]), rows_by_hash, hashes, due_ms, due_hash
+    ), metadata
 
 
 def _mapped(column: pa.ChunkedArray) -> Ints:

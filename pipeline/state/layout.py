@@ -20,7 +20,7 @@ def never_expires(rows: pa.Table) -> Ints:
 
 
 def single_bucket(rows: pa.Table) -> Ints:
-    """Return ``Layout.units`` for a state with one time bucket per key."""
+    """Return ``Layout.buckets`` for a state with one time bucket per key."""
     return np.zeros(len(rows), dtype=np.int64)
 
 
@@ -36,43 +36,43 @@ class Layout:
     Attributes:
         schema: The columns of the state, including ``key``.
         due_ms: Returns the last millisecond of the last window of each row.
-        units: Returns the index of the time bucket of each row.
+        buckets: Returns the index of the time bucket of each row.
         due: Returns the rows that a batch needs because they expire between two close times.
         leave_ms: Returns the ms after which each row can be deleted. It is greater than ``due_ms``
             if the row shadows older rows of its time bucket until then. None: rows stay until they
             are replaced.
         append_only: True if rows never change, so a batch only adds rows to a time bucket.
-        member: The column of the sub-key, which divides the rows of a key instead of time buckets.
+        sub_key: The column of the sub-key, which divides the rows of a key instead of time buckets.
             A row with a null sub-key belongs to the key itself.
     """
 
     schema: pa.Schema
     due_ms: Callable[[pa.Table], Ints] = never_expires
-    units: Callable[[pa.Table], Ints] = single_bucket
+    buckets: Callable[[pa.Table], Ints] = single_bucket
     due: Callable[[int, int], Sequence[Expiring]] = due_own_bucket
     leave_ms: Callable[[pa.Table], Ints] | None = None
     append_only: bool = False
-    member: str | None = None
+    sub_key: str | None = None
 
     @classmethod
     def of(cls, operator: Operator[Any]) -> "Layout":
         """Return the layout of the state of an operator."""
-        leave_ms = operator.due_ms if operator.rows_never_change else operator.unit_due_ms
+        leave_ms = operator.due_ms if operator.rows_never_change else operator.bucket_due_ms
         return cls(
             operator.state_schema,
             operator.due_ms,
-            operator.units,
+            operator.buckets,
             operator.due,
             leave_ms if operator.rows_leave_when_due else None,
             operator.rows_never_change,
-            operator.member,
+            operator.sub_key,
         )
 
     def hashes(self, rows: pa.Table) -> Ints:
         """Return the hash of each row. Rows with one hash are read and written together."""
-        if self.member is not None:
-            return sub_key_hashes(rows["key"], rows[self.member])
-        return time_bucket_hashes(rows["key"], self.units(rows))
+        if self.sub_key is not None:
+            return sub_key_hashes(rows["key"], rows[self.sub_key])
+        return time_bucket_hashes(rows["key"], self.buckets(rows))
 
     def without_expired(self, rows: pa.Table, close_ms: int) -> pa.Table:
         """Return the rows that have not expired at this close time."""

@@ -165,7 +165,7 @@ def map_segment(directory: Path, name: str) -> MappedSegment:
     path = directory / name
     try:
         # An object is never changed, and to read its status would be a request.
-        file_identity = None if is_object(path) else current_files().stamp(path)
+        file_identity = None if is_object(path) else current_files().identity(path)
         _compare_digest(path, file_identity)
         is_small = file_identity is not None and file_identity[2] <= _CACHED_BYTES_MAX
         mapped = _cached_mapping(path, file_identity) if is_small else _mapped(path)

@@ -43,7 +43,7 @@ class Segment:
     Attributes:
         name: The file.
         leave_ms: The close time after which no row of the segment is needed.
-        covered: The hash and the columns of the state.
+        rows_by_hash: The hash and the columns of the state.
         hashes: The hash of each row, ascending.
         due_ms: When a row is due, ascending. With ``expiring_hash``, it is an index of rows that
             expire.
@@ -52,7 +52,7 @@ class Segment:
 
     name: str
     leave_ms: int
-    covered: pa.Table
+    rows_by_hash: pa.Table
     hashes: Ints
     due_ms: Ints
     expiring_hash: Ints
@@ -63,7 +63,7 @@ class Segment:
         length = len(self.hashes) - low
         if until_hash is not None and until_hash <= _LAST_HASH:
             length = np.searchsorted(self.hashes, until_hash) - low
-        return self.covered.slice(low, length)
+        return self.rows_by_hash.slice(low, length)
 
     def hashes_within(self, low: Ints, high: Ints) -> Ints:
         """Return the hashes in the ranges from ``low`` to ``high``, both included."""

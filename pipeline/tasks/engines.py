@@ -30,8 +30,8 @@ def join_task(plan: BatchPlan, join: JoinPlan) -> TaskFunction:
         # The stream times before and after the whole batch decide. A record leaves the state, and
         # is emitted without a match, when the slowest partition of the other input has passed it
         # (decision 0012).
-        after = received.reports.stream_times_after(plan.clocks)
-        times = Times(join.stream_times_ms(plan.clocks), join.stream_times_ms(after))
+        after = received.reports.stream_times_after(plan.stream_times)
+        times = Times(join.stream_times_ms(plan.stream_times), join.stream_times_ms(after))
         (task,) = received.tasks
         joined, (version,) = plan.files.run_operator(plan, join.stored, [task], records, times)
         joined = join.stage.stepped(joined)
@@ -97,7 +97,7 @@ def store_task(plan: BatchPlan) -> TaskFunction:
         # All tasks have the reports of all streams, so all close the same windows.
         upstream, tasks = received.reports, received.tasks
         close_ms = plan.close_time_of(
-            upstream.stream_times_after(plan.clocks), upstream.partitions_with_records()
+            upstream.stream_times_after(plan.stream_times), upstream.partitions_with_records()
         )
         read = records.select(plan.assembly.engine.record_schema.names)
         times = Times.closing(plan.close_ms, close_ms)

@@ -107,7 +107,7 @@ class FinishedRecords:
             invalid = invalid.filter(pa.array(~are_retractions(invalid)))
         if len(invalid):
             self.counters += Counters(rejected_results=len(invalid))
-            if self._stream.effect_logs or self._stream.flattened is not None:
+            if self._stream.apply_order_logs or self._stream.flattened is not None:
                 invalid = _first_of_each_record(invalid, origin)
             self.dead_letters += self._plan.dead_letters.of_results(origin, invalid)
 

@@ -21,7 +21,7 @@ from typing import Self
 import orjson
 
 from oriel.pipeline.errors import RecordCountMismatch
-from oriel.pipeline.plan import Clocks
+from oriel.pipeline.plan import StreamTimesByName
 from oriel.pipeline.windows import NOTHING_OBSERVED_MS
 from oriel.storage.delta import AddedFile
 
@@ -218,9 +218,9 @@ class Reports:
             *(report.counters for report in self.stores),
         ]
 
-    def stream_times_after(self, clocks: Clocks) -> Clocks:
+    def stream_times_after(self, stream_times: StreamTimesByName) -> StreamTimesByName:
         """Return the stream times after the batch, from the stream times before it."""
-        after = {name: dict(partitions) for name, partitions in clocks.items()}
+        after = {name: dict(partitions) for name, partitions in stream_times.items()}
         for stream in self.streams:
             after[stream.stream_time_name].update(stream.stream_time_ms)
         return after

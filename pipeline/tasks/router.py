@@ -41,7 +41,7 @@ class Router:
         Updates with the same stream time and log have the order of partitions and offsets
         (``TableUpdatesEngine``).
         """
-        logs, origin = self._stream.effect_logs, self._stream.origin
+        logs, origin = self._stream.apply_order_logs, self._stream.origin
         if not logs:
             return pa.nulls(len(rows), APPLY_ORDER.type)
         apply_order = np.asarray(rows["stream_time_ms"]) * logs

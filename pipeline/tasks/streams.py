@@ -48,7 +48,7 @@ def stream_task(
         batches: Batches, _received: Received
     ) -> Generator[pa.RecordBatch, None, Reports]:
         records = FinishedRecords(plan, stream)
-        clock = StreamTimes(plan.clocks.get(stream.clock.name, {}))
+        clock = StreamTimes(plan.stream_times.get(stream.clock.name, {}))
         late = LateFilter(plan)
         router = Router(plan, stream, plan.input_schema if to_join is None else to_join)
         seen: set[int] = set()

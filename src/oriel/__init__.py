@@ -122,21 +122,21 @@ _ELSEWHERE = {
     "ValueJoiner": "The result of a join has the columns of both inputs",
 }
 
-_ROOMS = ("oriel.pipeline", "oriel.pipeline.language", "oriel.pipeline.windows")
+_PACKAGES = ("oriel.pipeline", "oriel.pipeline.language", "oriel.pipeline.windows")
 
 
 def __getattr__(name: str) -> Any:
     """Import a name of the language from its package (PEP 562)."""
     if name in _ELSEWHERE:
         message = f"'oriel' has no {name}. {_ELSEWHERE[name]} (see kafka-streams-calls.md)"
-        # Of an AttributeError `from oriel import ...` would say nothing.
+        # `from oriel import ...` does not show the message of an AttributeError.
         raise ImportError(message, name=name)
     if name not in __all__:
         message = f"module 'oriel' has no attribute {name!r}"
         raise AttributeError(message)
     try:
-        rooms = map(import_module, _ROOMS)
-        return next(getattr(room, name) for room in rooms if hasattr(room, name))
+        packages = map(import_module, _PACKAGES)
+        return next(getattr(package, name) for package in packages if hasattr(package, name))
     except ModuleNotFoundError as error:
         error.add_note("the topology language is not installed. Run pip install 'oriel[pipeline]'")
         raise

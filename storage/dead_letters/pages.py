@@ -19,11 +19,11 @@ from oriel.storage.dead_letters.table import (
     Selection,
     damage_as_corrupt_log,
     has_dead_letters,
-    letters_of,
+    matching_rows,
     open_dead_letters,
 )
 from oriel.storage.delta import DEAD_LETTER_SCHEMA
-from oriel.storage.table_store import ReadBudget, is_behind
+from oriel.storage.table_store import ReadBudget, is_after
 
 _BATCH_ROWS = 1 << 16
 _REVISION_MAX = 2**63 - 1
@@ -124,15 +124,15 @@ def _page(
     # Read whole rows only from the first to the last position of the page.
     first, last = _position(positions, 0), _position(positions, end - 1)
     condition &= _of_revisions(min(first[0], last[0]), max(first[0], last[0]))
-    is_inside = is_behind(_ORDER, first, backward=span.newest_first, inclusive=True)
-    is_inside &= ~is_behind(_ORDER, last, backward=span.newest_first)
+    is_inside = is_after(_ORDER, first, backward=span.newest_first, inclusive=True)
+    is_inside &= ~is_after(_ORDER, last, backward=span.newest_first)
     if first[:3] == last[:3]:
         # A batch can have many dead letters. In one partition, the offsets bound the page.
         offsets = sorted((first[3], last[3]))
         condition &= (pc.field("offset") >= offsets[0]) & (pc.field("offset") <= offsets[1])
     held = [DEAD_LETTER_SCHEMA.empty_table()]
     held_bytes = 0
-    for rows in letters_of(dataset, condition):
+    for rows in matching_rows(dataset, condition):
         budget.check_time()
         held.append(_with_store_names(rows).filter(is_inside))
         held_bytes += held[-1].nbytes
@@ -140,7 +140,7 @@ def _page(
     page = _sorted(pa.concat_tables(held), [*_ORDER.names, "detail"], span).slice(0, end)
     next_after = None
     if len(positions) > end:
-        is_last = is_behind(_ORDER, last, inclusive=True) & ~is_behind(_ORDER, last)
+        is_last = is_after(_ORDER, last, inclusive=True) & ~is_after(_ORDER, last)
         next_after = DeadLetterPosition._make((*last, len(page.filter(is_last))))
     return DeadLetterPage(table.version(), page.slice(skipped), next_after)
 
@@ -185,7 +185,7 @@ def _first_positions(
     if span.after is not None:
         wanted += span.after.number
         place = span.after[:-1]
-        is_wanted = is_behind(_ORDER, place, backward=span.newest_first, inclusive=True)
+        is_wanted = is_after(_ORDER, place, backward=span.newest_first, inclusive=True)
         least, greatest = span.after.revision, _REVISION_MAX
         condition &= _of_revisions(*((0, least) if span.newest_first else (least, greatest)))
     positions = _ORDER.empty_table()

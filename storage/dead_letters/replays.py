@@ -94,11 +94,11 @@ def read_replays(layout: DataLayout) -> Replays:
     path, files = layout.replayed, current_files()
     try:
         # A backup of a local directory can be restored to a bucket, or the reverse.
-        directory, stamp = path.with_suffix(""), files.stamp(path)
+        directory, identity = path.with_suffix(""), files.identity(path)
         notes = [_object_lines(directory / name) for name in sorted(files.names(directory))]
         if not notes:
-            return Replays() if stamp is None else _file_replays(path, stamp)
-        of_file = [] if stamp is None else _complete_lines(path)
+            return Replays() if identity is None else _file_replays(path, identity)
+        of_file = [] if identity is None else _complete_lines(path)
         return _replays(chain(of_file, *notes))
     except (IsADirectoryError, ValueError, TypeError) as error:
         message = (
@@ -110,7 +110,7 @@ def read_replays(layout: DataLayout) -> Replays:
 
 # The service reads the notes with each page of dead letters.
 @lru_cache(maxsize=1)
-def _file_replays(path: Path, _stamp: FileIdentity) -> Replays:
+def _file_replays(path: Path, _identity: FileIdentity) -> Replays:
     return _replays(_complete_lines(path))
 
 

@@ -105,7 +105,7 @@ def damage_as_corrupt_log(directory: Path) -> Iterator[None]:
         raise CorruptLog(message) from error
 
 
-def letters(directory: Path, wanted: Selection, replays: Replays) -> Iterator[pa.Table]:
+def read_dead_letters(directory: Path, wanted: Selection, replays: Replays) -> Iterator[pa.Table]:
     """Yield the dead letters of the newest version, unordered, in ``DEAD_LETTER_SCHEMA`` tables.
 
     Raises:
@@ -113,10 +113,10 @@ def letters(directory: Path, wanted: Selection, replays: Replays) -> Iterator[pa
     """
     with damage_as_corrupt_log(directory):
         dataset = open_dead_letters(directory).to_pyarrow_dataset()
-        yield from letters_of(dataset, wanted.condition(dataset.schema, replays))
+        yield from matching_rows(dataset, wanted.condition(dataset.schema, replays))
 
 
-def letters_of(dataset: Any, condition: pc.Expression) -> Iterator[pa.Table]:
+def matching_rows(dataset: Any, condition: pc.Expression) -> Iterator[pa.Table]:
     """Yield the rows of an open dataset that match a condition on its columns."""
     # A table of an older version lacks the last columns until a run opens it.
     names = [name for name in DEAD_LETTER_SCHEMA.names if name in dataset.schema.names]

@@ -38,6 +38,7 @@ from oriel.storage.delta.log import (
     file_in_table,
     read_definition,
 )
+from oriel.storage.delta.maintenance import MaintenanceSettings, TableMaintenance, TableSize
 from oriel.storage.delta.opening import (
     LOG_DIRECTORY,
     has_table,
@@ -53,7 +54,6 @@ from oriel.storage.delta.table import (
     add_checkpoint,
     open_table,
 )
-from oriel.storage.delta.upkeep import MaintenanceSettings, TableMaintenance, TableSize
 
 __all__ = [
     "CHECKPOINT_INTERVAL",

@@ -214,7 +214,7 @@ def open_data_file(
     """
     if expected_digest is None:
         return _open(path)
-    key = (path, current_files().stamp(path) if verify_once else None, expected_digest)
+    key = (path, current_files().identity(path) if verify_once else None, expected_digest)
     source = _open(path)
     if verify_once and _verified.has(key):
         return source

@@ -245,13 +245,13 @@ class DeltaLog:
         self.table = table
         self.directory = table / LOG_DIRECTORY
 
-    def stamp(self, version: int) -> FileIdentity | None:
+    def identity(self, version: int) -> FileIdentity | None:
         """Return the identity of a version's entry file, or None if it does not exist."""
-        return current_files().stamp(self._path(version))
+        return current_files().identity(self._path(version))
 
     def checkpoint_identity(self) -> FileIdentity | None:
         """Return the identity of the pointer to the newest Delta checkpoint, or None."""
-        return current_files().stamp(self.directory / "_last_checkpoint")
+        return current_files().identity(self.directory / "_last_checkpoint")
 
     def read(self, version: int) -> LogEntry | None:
         """Read the entry of a version, or return None if it does not exist or is torn.
@@ -399,7 +399,7 @@ class DeltaLog:
             if newest is not None and version > newest:
                 continue
             if index and upper is not None and version < upper - 1:
-                if self.stamp(upper - 1) is None:
+                if self.identity(upper - 1) is None:
                     raise missing_entry(self.table, upper - 1)
                 # A listing next to a writer can lack an entry.
                 yield from self._entries_newest_first(upper - 1)
@@ -408,7 +408,7 @@ class DeltaLog:
             entry = self.read(version)
             if entry is not None:
                 yield entry
-            elif version != versions[-1] and self.stamp(version) is not None:
+            elif version != versions[-1] and self.identity(version) is not None:
                 raise damaged_entry(self._path(version), "it is empty or cut off")
 
 

@@ -326,9 +326,9 @@ def _rename_torn_entry(log: Path) -> None:
 
 def _rename_damaged(path: Path) -> None:
     """Rename a file instead of deleting it, so that an operator can examine it."""
-    files, aside = current_files(), path.with_name(f"{path.name}.torn")
-    files.delete(aside)
-    files.copy(path, aside, sync=False)
+    files, torn_copy = current_files(), path.with_name(f"{path.name}.torn")
+    files.delete(torn_copy)
+    files.copy(path, torn_copy, sync=False)
     files.delete(path)
 
 

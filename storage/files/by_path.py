@@ -39,8 +39,8 @@ class FilesByPath:
     def is_directory(self, path: Path) -> bool:
         return self._of(path).is_directory(path)
 
-    def stamp(self, path: Path) -> FileIdentity | None:
-        return self._of(path).stamp(path)
+    def identity(self, path: Path) -> FileIdentity | None:
+        return self._of(path).identity(path)
 
     def names(self, directory: Path) -> list[str]:
         return self._of(directory).names(directory)

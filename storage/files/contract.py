@@ -68,7 +68,7 @@ class Files(Protocol):
     def is_directory(self, path: Path) -> bool:
         """Return whether a directory exists. In a bucket, it exists if it contains an object."""
 
-    def stamp(self, path: Path) -> FileIdentity | None:
+    def identity(self, path: Path) -> FileIdentity | None:
         """Return the identity of a file's content, None if the file does not exist."""
 
     def names(self, directory: Path) -> list[str]:

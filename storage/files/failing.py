@@ -61,12 +61,12 @@ class HookedFiles:
         return self.inner.exists(path)
 
     def is_directory(self, path: Path) -> bool:
-        self.before("is_folder", path)
+        self.before("is_directory", path)
         return self.inner.is_directory(path)
 
-    def stamp(self, path: Path) -> FileIdentity | None:
-        self.before("stamp", path)
-        return self.inner.stamp(path)
+    def identity(self, path: Path) -> FileIdentity | None:
+        self.before("identity", path)
+        return self.inner.identity(path)
 
     def names(self, directory: Path) -> list[str]:
         self.before("names", directory)
@@ -77,7 +77,7 @@ class HookedFiles:
         return self.inner.listed(directory)
 
     def make_directory(self, directory: Path, *, sync: bool) -> None:
-        self.before("make_folder", directory)
+        self.before("make_directory", directory)
         self.inner.make_directory(directory, sync=sync)
 
     def create(self, path: Path, content: bytes, *, sync: bool) -> None:
@@ -105,7 +105,7 @@ class HookedFiles:
         self.inner.delete(path)
 
     def delete_directory(self, directory: Path) -> None:
-        self.before("delete_folder", directory)
+        self.before("delete_directory", directory)
         self.inner.delete_directory(directory)
 
     def sync_file(self, path: Path) -> None:
@@ -191,7 +191,7 @@ class FailingFiles(HookedFiles):
 
     def make_directory(self, directory: Path, *, sync: bool) -> None:
         self._failing(
-            "make_folder", directory, lambda: self.inner.make_directory(directory, sync=sync)
+            "make_directory", directory, lambda: self.inner.make_directory(directory, sync=sync)
         )
 
     def touch(self, path: Path) -> None:
@@ -204,7 +204,7 @@ class FailingFiles(HookedFiles):
         self._failing("copy", target, lambda: self.inner.copy(source, target, sync=sync))
 
     def delete_directory(self, directory: Path) -> None:
-        self._failing("delete_folder", directory, lambda: self.inner.delete_directory(directory))
+        self._failing("delete_directory", directory, lambda: self.inner.delete_directory(directory))
 
     def sync_file(self, path: Path) -> None:
         self._failing("sync", path, lambda: self.inner.sync_file(path))
@@ -216,19 +216,19 @@ class FailingFiles(HookedFiles):
         self,
         operation: str,
         path: Path,
-        effect: Callable[[], _Result],
+        run: Callable[[], _Result],
         half: Callable[[], object] = lambda: None,
     ) -> _Result:
         self.before(operation, path)
         self._until -= 1
         if self._until:
-            return effect()
+            return run()
         self._until = self._every
         self.failed += 1
         if self._when == "half":
             half()
         elif self._when == "after":
-            effect()
+            run()
         raise OSError(self._error, os.strerror(self._error), str(path))
 
 

@@ -64,7 +64,7 @@ class LocalFiles:
     def is_directory(self, path: Path) -> bool:
         return path.is_dir()
 
-    def stamp(self, path: Path) -> FileIdentity | None:
+    def identity(self, path: Path) -> FileIdentity | None:
         try:
             status = path.stat()
         except (FileNotFoundError, NotADirectoryError):

@@ -28,7 +28,7 @@ RETRY_SECONDS = 60.0
 #: The same for the first request of a command, because a person waits for it.
 FIRST_RETRY_SECONDS = 5.0
 #: Seconds without a byte after which a request has failed. A part of an upload is one request.
-SILENT_SECONDS = 20.0
+IDLE_SECONDS = 20.0
 #: No limit in practice: the limit of silence bounds a request, so that its size does not matter.
 _WHOLE_REQUEST = timedelta(hours=1)
 _CONNECT = timedelta(seconds=5)
@@ -137,7 +137,7 @@ class ObjectRequests:
                 bucket,
                 client_options={
                     "timeout": _WHOLE_REQUEST,
-                    "read_timeout": timedelta(seconds=SILENT_SECONDS),
+                    "read_timeout": timedelta(seconds=IDLE_SECONDS),
                     "connect_timeout": _CONNECT,
                     # Options that are given here replace those of the environment.
                     "allow_http": os.environ.get("AWS_ALLOW_HTTP", "").lower() in {"1", "true"},

@@ -89,7 +89,7 @@ class ObjectFiles:
         return mapped
 
     def exists(self, path: Path) -> bool:
-        return self.stamp(path) is not None
+        return self.identity(path) is not None
 
     def is_directory(self, path: Path) -> bool:
         import obstore  # noqa: PLC0415
@@ -99,7 +99,7 @@ class ObjectFiles:
 
         return self._requests.send("list", path, list_first)
 
-    def stamp(self, path: Path) -> FileIdentity | None:
+    def identity(self, path: Path) -> FileIdentity | None:
         import obstore  # noqa: PLC0415
 
         try:
@@ -235,10 +235,10 @@ class _RangesFile(io.RawIOBase):
 
     def __init__(self, files: ObjectFiles, path: Path) -> None:
         super().__init__()
-        stamp = files.stamp(path)
-        if stamp is None:
+        identity = files.identity(path)
+        if identity is None:
             raise object_not_found(path)
-        self._files, self._path, self._size = files, path, stamp[2]
+        self._files, self._path, self._size = files, path, identity[2]
         self._position = 0
 
     def readable(self) -> bool:

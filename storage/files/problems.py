@@ -12,7 +12,7 @@ from typing import NamedTuple
 class _Problem(NamedTuple):
     """The description of a problem, and the action that solves it."""
 
-    told: str
+    text: str
     action: str
 
 
@@ -61,7 +61,7 @@ def disk_problem(error: BaseException | str, place: Path | None = None) -> str |
     path = Path(os.fsdecode(filename)) if filename is not None else None
     where = place or (path.parent if path is not None else "the data directory")
     return (
-        f"{path or where}: {problem.told} ({os.strerror(number or 0)}). "
+        f"{path or where}: {problem.text} ({os.strerror(number or 0)}). "
         f"{problem.action.format(place=where, user=os.geteuid())} and start again. Nothing is lost"
     )
 

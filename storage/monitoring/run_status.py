@@ -124,8 +124,8 @@ class RunStatusFile:
             None if the file does not exist or cannot be read.
         """
         try:
-            stamp = current_files().stamp(self._path)
-            if stamp is None:
+            identity = current_files().identity(self._path)
+            if identity is None:
                 return None
             content = without_digest(current_files().read(self._path))
             fields: dict[str, Any] = orjson.loads(content)
@@ -135,13 +135,13 @@ class RunStatusFile:
             status = RunStatus(**fields, stores=stores)
         except (OSError, AttributeError, KeyError, TypeError, ValueError):
             return None
-        age_seconds = time.time() - stamp[1] / 1e9
+        age_seconds = time.time() - identity[1] / 1e9
         return status, not status.has_ended and age_seconds <= HEARTBEAT_SECONDS_MAX
 
     def seen_ms(self) -> int:
         """Return the time of the last heartbeat in ms since the epoch, 0 without a heartbeat."""
-        stamp = current_files().stamp(self._path)
-        return 0 if stamp is None else stamp[1] // 1_000_000
+        identity = current_files().identity(self._path)
+        return 0 if identity is None else identity[1] // 1_000_000
 
 
 def run_status_files(layout: DataLayout) -> dict[str, RunStatusFile]:

@@ -8,7 +8,7 @@ keys, times or versions, and a ``ReadBudget`` limits it.
 
 from oriel.storage.table_store.budget import READ_BYTES_MAX, ReadBudget
 from oriel.storage.table_store.changed_windows import Change, ChangePage, ChangeRange, changes
-from oriel.storage.table_store.order import is_behind
+from oriel.storage.table_store.order import is_after
 from oriel.storage.table_store.store import (
     TableKeyValueStore,
     TableSessionStore,
@@ -29,5 +29,5 @@ __all__ = [
     "TableVersions",
     "TableWindowStore",
     "changes",
-    "is_behind",
+    "is_after",
 ]

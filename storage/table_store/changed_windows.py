@@ -21,7 +21,7 @@ from oriel.storage.errors import BehindPositionBound, MissingDataFile, VersionGo
 from oriel.storage.index import IndexState
 from oriel.storage.table_store.budget import ReadBudget
 from oriel.storage.table_store.conditions import EVERYTHING
-from oriel.storage.table_store.order import is_behind
+from oriel.storage.table_store.order import is_after
 from oriel.storage.table_store.version_rows import added_rows, window_times_ms
 
 #: The most log entries that one page reads, and the most bytes of added files on disk.
@@ -127,7 +127,7 @@ def changes(
     if wanted.after is not None:
         version, key, start_ms, end_ms = wanted.after
         after = (version, key_type.escaped(key), start_ms, end_ms)
-        last = last.filter(is_behind(_ORDER, after))
+        last = last.filter(is_after(_ORDER, after))
     last = last.sort_by([(name, "ascending") for name in _ORDER.names]).select(_SCHEMA.names)
     page = [Change(**row) for row in last.slice(0, wanted.limit).to_pylist()]
     return ChangePage(page, reached, has_more=len(last) > len(page))
@@ -144,10 +144,10 @@ def _entries(log: DeltaLog, state: IndexState, first: int, newest: int) -> Itera
         entry = log.read(version)
         if entry is None:
             reason = f"version {version} is no longer in the log"
-            raise _version_gone(reason, state)
+            raise _deleted_version(reason, state)
         if (unknown := _why_unknown(log, state, entry)) is not None:
             reason = f"version {version} {unknown}"
-            raise _version_gone(reason, state)
+            raise _deleted_version(reason, state)
         added_bytes += entry.added_bytes
         if added_bytes > _ADDED_BYTES_MAX and version > first:
             return
@@ -177,7 +177,7 @@ def _windows(log: DeltaLog, state: IndexState, entry: LogEntry, budget: ReadBudg
         rows = added_rows(log.table, state, entry).read(EVERYTHING, budget, names)
     except MissingDataFile as error:
         reason = f"the files of version {entry.version} were cleaned up"
-        raise _version_gone(reason, state) from error
+        raise _deleted_version(reason, state) from error
     columns = [
         pa.repeat(pa.scalar(entry.version, pa.int64()), len(rows)),
         rows["key"],
@@ -187,7 +187,7 @@ def _windows(log: DeltaLog, state: IndexState, entry: LogEntry, budget: ReadBudg
     return pa.table(columns, schema=_SCHEMA)
 
 
-def _version_gone(reason: str, state: IndexState) -> VersionGone:
+def _deleted_version(reason: str, state: IndexState) -> VersionGone:
     return VersionGone(
         f"{reason}, so its changes are not known. Read the store again, and continue from the "
         f"position of that response (the store is at version {state.version})"

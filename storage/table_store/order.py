@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 
-def is_behind(
+def is_after(
     columns: pa.Schema, place: Sequence[Any], *, backward: bool = False, inclusive: bool = False
 ) -> Any:
     """Return the condition for rows that follow a position in the order of the columns.

@@ -41,10 +41,10 @@ def window_page(
     if read_range.after is not None:
         start_ms, end_ms = read_range.after
         if backward:
-            is_behind = (starts_ms < start_ms) | ((starts_ms == start_ms) & (ends_ms < end_ms))
+            is_after = (starts_ms < start_ms) | ((starts_ms == start_ms) & (ends_ms < end_ms))
         else:
-            is_behind = (starts_ms > start_ms) | ((starts_ms == start_ms) & (ends_ms > end_ms))
-        indexes = indexes[is_behind[indexes]]
+            is_after = (starts_ms > start_ms) | ((starts_ms == start_ms) & (ends_ms > end_ms))
+        indexes = indexes[is_after[indexes]]
     page = _json(windows, indexes, read_range)
     if len(page) == len(indexes):
         return WindowPage(page, None)
@@ -58,8 +58,8 @@ def scan_page(windows: LiveRows, scan_range: ScanRange, *, backward: bool) -> Sc
     records = windows.record_keys()
     if scan_range.after is not None:
         compare = pc.less if backward else pc.greater
-        is_behind = compare(records, pa.scalar(scan_range.after, pa.binary()))
-        indexes = indexes[is_behind.to_numpy(zero_copy_only=False)[indexes]]
+        is_after = compare(records, pa.scalar(scan_range.after, pa.binary()))
+        indexes = indexes[is_after.to_numpy(zero_copy_only=False)[indexes]]
     page = _json(windows, indexes, scan_range)
     if len(page) == len(indexes):
         return ScanPage(page, None)
@@ -85,8 +85,8 @@ def each_key_page(
     indexes = choose(windows, firsts) if len(windows) else firsts
     if scan_range.after is not None:
         records = windows.record_keys()
-        is_behind = pc.greater_equal(records, pa.scalar(after_key(scan_range.after), pa.binary()))
-        indexes = indexes[is_behind.to_numpy(zero_copy_only=False)[indexes]]
+        is_after = pc.greater_equal(records, pa.scalar(after_key(scan_range.after), pa.binary()))
+        indexes = indexes[is_after.to_numpy(zero_copy_only=False)[indexes]]
     page = _json(windows, indexes, scan_range)
     if len(page) == len(indexes):
         return ScanPage(page, None)

@@ -91,16 +91,16 @@ class TableVersions:
         if version > last:
             message = f"{self.table.name!r} has no version {version} yet. It is at version {last}"
             raise VersionNotFound(message)
-        stamp = self._log.stamp(version)
+        identity = self._log.identity(version)
         if version < first:
-            raise self.gone(version)
+            raise self.deleted_version(version)
         with self._lock:
-            rows = None if stamp is None else self._open.get((version, stamp))
+            rows = None if identity is None else self._open.get((version, identity))
         if rows is None:
             rows = self._opened(version, budget)
-            if stamp is not None:
+            if identity is not None:
                 with self._lock:
-                    self._open[version, stamp] = rows
+                    self._open[version, identity] = rows
                     while len(self._open) > _OPEN_MAX:
                         self._open.popitem(last=False)
         # Check the files before any read. Otherwise, reads of only some keys would fail.
@@ -108,13 +108,17 @@ class TableVersions:
         if missing is not None:
             # Clean-up only removes files that a later version has removed from the table.
             is_cleaned_up = self._oldest_complete(first, last) > version
-            raise self.gone(version) if is_cleaned_up else missing_file(self.table / missing)
+            raise (
+                self.deleted_version(version)
+                if is_cleaned_up
+                else missing_file(self.table / missing)
+            )
         return table_store(rows, budget)
 
     def _exists(self, path: str) -> bool:
         return current_files().exists(self.table / path)
 
-    def gone(self, version: int) -> VersionGone:
+    def deleted_version(self, version: int) -> VersionGone:
         """Return the error of a deleted version, with the range of the readable versions."""
         first, last = self._logged()
         oldest = self._oldest_complete(first, last)
@@ -186,9 +190,9 @@ class TableVersions:
         entry = self._log.read(version)
         if entry is not None and entry.committed_ms is not None:
             return entry.committed_ms
-        stamp = self._log.stamp(version)
+        identity = self._log.identity(version)
         # Delta uses the modification time of the file if the entry has no time.
-        return -1 if stamp is None else stamp[1] // 1_000_000
+        return -1 if identity is None else identity[1] // 1_000_000
 
 
 def _with_observed_time(rows: VersionRows, budget: ReadBudget) -> VersionRows:

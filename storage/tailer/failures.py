@@ -19,14 +19,14 @@ class Failures:
     """The failures since the store was last followed without a problem."""
 
     def __init__(self) -> None:
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._last: str | None = None
         self._pause_seconds = 0.0
 
     def is_news(self, text: str) -> bool:
         """Return True if this text was not logged before. It counts as logged from now on."""
-        is_news = text not in self._told
-        self._told.add(text)
+        is_news = text not in self._logged
+        self._logged.add(text)
         return is_news
 
     def pause_seconds(self, problem: str) -> float:
@@ -39,7 +39,7 @@ class Failures:
 
     def over(self) -> None:
         """Forget all failures, because the store is followed again."""
-        self._told.clear()
+        self._logged.clear()
         self._last = None
 
 

@@ -3,7 +3,7 @@
 Each format has its own directory (``oriel.storage.layout``), in which the tailer of that format
 renews its heartbeat. Two versions can run on one data directory for a while, for example in a
 rolling restart or a downgrade. So the indexes of a format are deleted if its tailer was silent for
-``SILENT_SECONDS``. Before format 4, indexes and heartbeat were next to the directories of formats.
+``IDLE_SECONDS``. Before format 4, indexes and heartbeat were next to the directories of formats.
 """
 
 import logging
@@ -17,7 +17,7 @@ from oriel.storage.tailer.status import STATUS_FILE
 logger = logging.getLogger(__name__)
 
 #: Seconds without a heartbeat after which a format counts as unused: one day.
-SILENT_SECONDS = 86_400.0
+IDLE_SECONDS = 86_400.0
 _FORMAT = "_format-"
 
 
@@ -33,16 +33,16 @@ def remove_other_formats(layout: DataLayout) -> list[Path]:
         if directory == layout.indexes or not (is_format or (directory / "CURRENT").exists()):
             continue
         heartbeat = (directory if is_format else layout.index_formats) / STATUS_FILE
-        if _is_silent(heartbeat if heartbeat.exists() else directory):
+        if _is_idle(heartbeat if heartbeat.exists() else directory):
             logger.info("unused indexes of another version deleted: directory=%s", directory)
             shutil.rmtree(directory, ignore_errors=True)
             removed.append(directory)
     return removed
 
 
-def _is_silent(path: Path) -> bool:
+def _is_idle(path: Path) -> bool:
     try:
         # A time in the future counts as recent, so the directory stays.
-        return time.time() - path.stat().st_mtime > SILENT_SECONDS
+        return time.time() - path.stat().st_mtime > IDLE_SECONDS
     except OSError:
         return False

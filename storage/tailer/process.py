@@ -146,7 +146,7 @@ class Tailer:
             )
         for name in sorted(stores.keys() - set(listing.present)):
             self._pool.remove(name)
-        for name in listing.gone:
+        for name in listing.deleted:
             logger.info("table deleted, so its index is deleted: store=%s", name)
             IndexDirectory(self._layout.index(name)).remove()
         for name in listing.away.keys() - self._verified_unavailable:

@@ -104,7 +104,7 @@ class StoreTailer:
             _IDLE_SECONDS,
         )
         #: Identity of the last applied version's log file, and of the next one's if it was torn.
-        self._stamp: FileIdentity | None = None
+        self._identity: FileIdentity | None = None
         self._torn_identity: FileIdentity | None = None
         self._torn_at = 0.0
         #: Identity of the newest Delta checkpoint at the last check of the log for a gap.
@@ -143,7 +143,7 @@ class StoreTailer:
             if now - self._looked_at < _OBJECTS_POLL_SECONDS:
                 return False
             self._looked_at = now
-        identity = self.log.stamp(self._state.version + 1)
+        identity = self.log.identity(self._state.version + 1)
         self.waiting_since = None if identity is None else identity[1] / 1e9
         if identity is not None and identity != self._torn_identity:
             return True
@@ -251,7 +251,7 @@ class StoreTailer:
         self._is_checked = True
         self._state = state
         release(self._generation)
-        self._stamp = self.log.stamp(state.version)
+        self._identity = self.log.identity(state.version)
         self._torn_identity = None
         self._bytes_seen = data_bytes(self._generation)
         self.changed_at = time.monotonic()
@@ -306,7 +306,7 @@ class StoreTailer:
 
     def _follow(self, state: IndexState) -> bool:
         """Apply the next version if its entry exists and is not torn."""
-        identity = self.log.stamp(state.version + 1)
+        identity = self.log.identity(state.version + 1)
         if identity is None or identity == self._torn_identity:
             return False
         entry = self.log.read(state.version + 1)
@@ -314,7 +314,7 @@ class StoreTailer:
             # Torn or still being written: read it again when it changes.
             self._torn_identity, self._torn_at = identity, time.monotonic()
             return False
-        if self.log.stamp(state.version) != self._stamp:
+        if self.log.identity(state.version) != self._identity:
             # The log can belong to another table, whose next version must not be applied. Check
             # first.
             self._look_around(state)
@@ -323,7 +323,7 @@ class StoreTailer:
         if reason is not None:
             self._rebuild(reason)
             return True
-        self._stamp = identity
+        self._identity = identity
         self.changed_at = time.monotonic()
         self.status = replace(self.status, version=entry.version)
         return True
@@ -405,7 +405,7 @@ class StoreTailer:
     def _why_torn(self, state: IndexState) -> str | None:
         """Return the problem of a next entry that stays torn, or None."""
         number = state.version + 1
-        if self._torn_identity is None or self.log.stamp(number) != self._torn_identity:
+        if self._torn_identity is None or self.log.identity(number) != self._torn_identity:
             return None
         if time.monotonic() - self._torn_at < _TORN_SECONDS:
             return None
@@ -415,15 +415,15 @@ class StoreTailer:
         )
 
     def _why_log_replaced(self, state: IndexState) -> str | None:
-        if self.log.stamp(state.version) != self._stamp:
+        if self.log.identity(state.version) != self._identity:
             reason = why_other_table(self.log, state)
-            self._stamp = self.log.stamp(state.version)
+            self._identity = self.log.identity(state.version)
             if reason is not None:
                 return reason
         # If the next version is missing or torn but the one after it exists, the next version will
         # not be written any more. A few stats cost far less than a listing of many thousand
         # entries.
-        after_next = self.log.stamp(state.version + 2)
+        after_next = self.log.identity(state.version + 2)
         if after_next is not None and self.log.read(state.version + 1) is None:
             return (
                 f"version {state.version + 1} is missing in the log, although the next version "

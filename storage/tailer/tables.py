@@ -88,13 +88,13 @@ class TablesListing:
     Attributes:
         present: The stores with a table.
         away: Other stores with an index, and why their table is unavailable.
-        gone: The stores whose index must be deleted.
+        deleted: The stores whose index must be deleted.
         problem: A problem with the directory of all tables, or None.
     """
 
     present: list[str] = field(default_factory=list)
     away: dict[str, str] = field(default_factory=dict)
-    gone: list[str] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
     problem: str | None = None
 
 
@@ -163,14 +163,16 @@ class TablesDirectory:
     def _listing_with_absent(self, present: list[str], absent: set[str]) -> TablesListing:
         now = self._clock()
         self._absent_since = {name: self._absent_since.get(name, now) for name in absent}
-        gone = [name for name in absent if now - self._absent_since[name] >= DELETE_AFTER_SECONDS]
+        deleted = [
+            name for name in absent if now - self._absent_since[name] >= DELETE_AFTER_SECONDS
+        ]
         away = {
             name: f"the directory of the table, {self._layout.table(name)}, does not exist. Its "
             "index still serves requests, and is removed if the directory stays missing for "
             f"{DELETE_AFTER_SECONDS / 60:.0f} minutes"
-            for name in absent.difference(gone)
+            for name in absent.difference(deleted)
         }
-        return TablesListing(present, away, sorted(gone))
+        return TablesListing(present, away, sorted(deleted))
 
 
 def _listed_stores(tables: Path) -> list[str]:

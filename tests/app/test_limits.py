@@ -167,10 +167,10 @@ def test_silent_connections_are_closed_for_others(strict: Serving) -> None:
 
 def test_a_silent_connection_is_closed_in_time(strict: Serving) -> None:
     """Silent connections are closed in time, both new ones and used ones."""
-    with strict.connect() as silent, strict.connect() as used:
+    with strict.connect() as idle, strict.connect() as used:
         used.sendall(_GET % b"/healthz")
         assert used.recv(65_536).startswith(b"HTTP/1.1 200 ")
-        _read_to_the_end(silent)
+        _read_to_the_end(idle)
         _read_to_the_end(used)
 
 

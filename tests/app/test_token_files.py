@@ -139,7 +139,7 @@ def test_a_running_service_grants_no_more_access_at_any_cut(
     tokens = TokenFile(file)
     for cut in range(len(content))[::order]:
         file.write_bytes(content[:cut])
-        tokens._looked_at, tokens._stamp = 0.0, None
+        tokens._looked_at, tokens._identity = 0.0, None
         tokens.follow()
         for digest, one in tokens._tokens.items():
             assert (one.access, one.expires) == whole[digest], content[:cut]

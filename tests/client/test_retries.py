@@ -29,26 +29,28 @@ from oriel.client import (
     UnexpectedAnswer,
 )
 from oriel.client.errors import problem_of
-from oriel.client.protocol import Address, Answer
+from oriel.client.protocol import Address, RawResponse
 from oriel.client.store_reads import stores, wait_for
 from oriel.client.transport.exchange import Pause, Send, exchange
 from oriel.client.window_reads import latest
 from tests.ports import reserved_port
 
-_STORES = Answer(200, {}, b'{"stores": []}')
+_STORES = RawResponse(200, {}, b'{"stores": []}')
 
 
-def _problem(status: int, code: str = "some-code", **headers: str) -> Answer:
+def _problem(status: int, code: str = "some-code", **headers: str) -> RawResponse:
     document = {"status": status, "code": code, "title": "T", "detail": "D", "instance": "/"}
-    return Answer(status, headers, json.dumps(document).encode())
+    return RawResponse(status, headers, json.dumps(document).encode())
 
 
-def _pauses(read: Any, *answers: Answer | ServiceUnreachable, attempts: int = 5) -> list[float]:
+def _pauses(
+    read: Any, *responses: RawResponse | ServiceUnreachable, attempts: int = 5
+) -> list[float]:
     """Return the pauses until the value, for these responses in their order."""
     steps = exchange(read, Retries(attempts), Random(1))
-    rest = iter(answers)
+    rest = iter(responses)
     pauses: list[float] = []
-    came: Answer | ServiceUnreachable | None = None
+    came: RawResponse | ServiceUnreachable | None = None
     while True:
         try:
             step = steps.send(came)
@@ -75,7 +77,11 @@ def test_what_may_pass_is_tried_again_after_what_it_asks_for(status: int) -> Non
 def test_without_a_word_of_it_pauses_double() -> None:
     """Without Retry-After or without a response, pauses start at 0.1 s and double."""
     pauses = _pauses(
-        stores(), ServiceUnreachable("refused"), _problem(503), Answer(502, {}, b"<html>"), _STORES
+        stores(),
+        ServiceUnreachable("refused"),
+        _problem(503),
+        RawResponse(502, {}, b"<html>"),
+        _STORES,
     )
     for pause, least in zip(pauses, (0.1, 0.2, 0.4), strict=True):
         assert least <= pause <= least * 1.25
@@ -103,13 +109,13 @@ def test_retry_after_may_be_a_date() -> None:
         (_problem(406), InvalidRequest), (_problem(410), InvalidRequest),
         (_problem(500), ServiceFailed), (_problem(503, **{"retry-after": "3600"}), NotReady),
         (_problem(503, "behind-position-bound", **{"retry-after": "1"}), PositionNotReached),
-        (Answer(404, {}, b"<html>not here</html>"), UnexpectedAnswer),
-        (Answer(418, {}, b"[]"), UnexpectedAnswer),
-        (Answer(200, {}, b"<html>log in</html>"), UnexpectedAnswer),
-        (Answer(200, {}, b'{"shops": []}'), UnexpectedAnswer),
+        (RawResponse(404, {}, b"<html>not here</html>"), UnexpectedAnswer),
+        (RawResponse(418, {}, b"[]"), UnexpectedAnswer),
+        (RawResponse(200, {}, b"<html>log in</html>"), UnexpectedAnswer),
+        (RawResponse(200, {}, b'{"shops": []}'), UnexpectedAnswer),
     ],
 )  # fmt: skip
-def test_what_does_not_pass_is_raised_at_once(answer: Answer, error: type[OrielError]) -> None:
+def test_what_does_not_pass_is_raised_at_once(answer: RawResponse, error: type[OrielError]) -> None:
     """Permanent errors and long Retry-After values are raised without a retry."""
     with pytest.raises(error) as raised:
         _pauses(stores(), answer)
@@ -126,7 +132,7 @@ def test_the_number_of_attempts_is_bounded() -> None:
 def test_a_wait_for_a_position_is_no_failure() -> None:
     """A wait for a position is repeated until its time is over, beyond the number of attempts."""
     behind = _problem(503, "behind-position-bound", **{"retry-after": "0"})
-    reached = Answer(200, {}, b'{"position": {"version": 3, "offsets": {}}, "keys": []}')
+    reached = RawResponse(200, {}, b'{"position": {"version": 3, "offsets": {}}, "keys": []}')
     read = wait_for(Address("s"), Position(3), wait_s=60)
     assert len(_pauses(read, *[behind] * 7, reached, attempts=2)) == 7
     steps = exchange(read, Retries(), Random(1))

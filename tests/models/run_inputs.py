@@ -73,8 +73,8 @@ class Model:
                 else:
                     row["m"] += 1
                     row["total"] = (row["total"] or 0) + self.paid[record.value]["paid"]
-        clocks = [clock(self.logs[topic]) for topic in ("orders", "paid")]
-        return _rows(rows, min(clocks) - GRACE_MS), late
+        stream_times = [clock(self.logs[topic]) for topic in ("orders", "paid")]
+        return _rows(rows, min(stream_times) - GRACE_MS), late
 
     def merged(self) -> tuple[list[Row], int]:
         """Return the rows of orders (by city) merged with payments, and the late count."""
@@ -99,8 +99,8 @@ class Model:
             row["ids"].append(record.value)
             row["total"] += amount
             row["timestamp"] = max(row["timestamp"], record.time)
-        clocks = [clock(self._with_keyless()), clock(self.logs["paid"])]
-        return _rows(rows, min(clocks) - GRACE_MS), late
+        stream_times = [clock(self._with_keyless()), clock(self.logs["paid"])]
+        return _rows(rows, min(stream_times) - GRACE_MS), late
 
     def parts(self) -> tuple[list[Row], int]:
         """Return the rows of the flattened orders (city and id), and the number of late records."""
@@ -152,8 +152,8 @@ class Model:
             row["ids"] += [] if order is None else [order]
             row["pids"] += [] if payment is None else [payment]
             row["timestamp"] = max(row["timestamp"], time)
-        clocks = [clock(self.logs[topic]) for topic in ("orders", "paid")]
-        return _rows(rows, min(clocks) - GRACE_MS - JOIN_DELAYS[how]), model, late
+        stream_times = [clock(self.logs[topic]) for topic in ("orders", "paid")]
+        return _rows(rows, min(stream_times) - GRACE_MS - JOIN_DELAYS[how]), model, late
 
     def joined_twice(self) -> tuple[list[Row], Late]:
         """Return the rows of join results that join the flattened orders, and the late counts."""
@@ -184,8 +184,8 @@ class Model:
             row["ids"].append(order)
             row["pids"].append(payment)
             row["timestamp"] = max(row["timestamp"], result.time)
-        clocks = [clock(self.logs[topic]) for topic in ("orders", "paid")]
-        return _rows(rows, min(clocks) - GRACE_MS), model.late
+        stream_times = [clock(self.logs[topic]) for topic in ("orders", "paid")]
+        return _rows(rows, min(stream_times) - GRACE_MS), model.late
 
     def chained(self) -> list[Row]:
         """Return the rows of the inner join, enriched with the users of their orders' keys."""

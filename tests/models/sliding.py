@@ -62,8 +62,8 @@ def expected(logs: Logs, difference: int, grace: int) -> Outcome:
     """Return every window of ``logs``."""
     arrived = [record for p, log in logs.items() for record in _arrivals(p, log, grace)]
     accepted = [r for r in arrived if r.time + difference >= r.close]
-    clocks = [max((time for _, time, _ in log), default=-1) for log in logs.values()]
-    close = min(clocks) - grace if clocks else 0
+    stream_times = [max((time for _, time, _ in log), default=-1) for log in logs.values()]
+    close = min(stream_times) - grace if stream_times else 0
     windows = {}
     for key in {record.key for record in accepted}:
         mine = [record for record in accepted if record.key == key]

@@ -91,7 +91,7 @@ class CompactedTable:
         """Return a compaction of the table, as another process would create it."""
         return Compaction(TableFiles(self.directory), limits, sync=False)
 
-    def upkeep(self, limits: Limits = TINY, **changes: Any) -> TableMaintenance:
+    def maintenance(self, limits: Limits = TINY, **changes: Any) -> TableMaintenance:
         """Return maintenance of the table, as another process would create it."""
         return TableMaintenance(
             self.directory, MaintenanceSettings(sync=False, limits=limits, **changes)

@@ -207,17 +207,17 @@ def test_files_are_bounded_and_each_row_is_written_few_times(tmp_path: Path) -> 
     """The number of files and the total of written bytes stay within bounds over 300 batches."""
     table = CompactedTable(tmp_path, SLIDING)
     limits = Limits(small_files=8, small_size=1 << 12)
-    upkeep = table.upkeep(limits)
+    maintenance = table.maintenance(limits)
     most = written = 0
     for batch in range(300):
         table.commit([{"key": f"k{batch % 7}", "start": 3 * batch + at} for at in range(3)])
         before = table.names()
-        while upkeep.step({}):
+        while maintenance.step({}):
             pass
         sizes = {path: (table.directory / path).stat().st_size for path in table.names()}
         written += sum(max(0, sizes[path] - 4096) for path in table.names() - before)
-        most = max(most, upkeep.figures().files)
-    figures = upkeep.figures()
+        most = max(most, maintenance.figures().files)
+    figures = maintenance.figures()
     assert figures.rows == 900
     levels = limits.level(figures.size) + 1
     assert most <= 8 + 8 // 4 + 3 * levels
@@ -363,10 +363,10 @@ def test_compaction_beside_a_writer_in_threads(tmp_path: Path) -> None:
     errors: list[BaseException] = []
 
     def compact() -> None:
-        upkeep = table.upkeep(Limits(small_files=2))
+        maintenance = table.maintenance(Limits(small_files=2))
         try:
             while not done.is_set():
-                upkeep.step({})
+                maintenance.step({})
         except BaseException as error:
             errors.append(error)
             raise

@@ -142,8 +142,8 @@ def of_changes(directory: Path) -> object:
 
 def compacted(directory: Path) -> object:
     """Compact the table, which keeps only the row of the newest revision of each window."""
-    upkeep = TableMaintenance(directory, MaintenanceSettings(sync=False))
-    upkeep.compact_all({})
+    maintenance = TableMaintenance(directory, MaintenanceSettings(sync=False))
+    maintenance.compact_all({})
     return rows_of(directory)
 
 

@@ -149,7 +149,7 @@ def test_a_listing_that_lacks_an_entry_is_no_hole(
 def test_no_table_is_not_ready(tmp_path: Path) -> None:
     """A missing directory has no versions, and its snapshot raises StoreNotReady."""
     log = DeltaLog(tmp_path / "nothing")
-    assert (log.versions(), log.stamp(0), log.read(0)) == ([], None, None)
+    assert (log.versions(), log.identity(0), log.read(0)) == ([], None, None)
     with pytest.raises(StoreNotReady):
         log.snapshot()
 
@@ -191,7 +191,7 @@ def test_the_stamp_tells_a_replaced_entry(table: StoreTable) -> None:
     """A replaced entry has another file identity and another digest."""
     table.commit([{"key": "a", "start": 1}])
     log = DeltaLog(table.path)
-    before, entry = log.stamp(1), log.read(1)
+    before, entry = log.identity(1), log.read(1)
     copy = table.path / "copy"
     shutil.copy(table.entry(1), copy)
     copy.write_bytes(copy.read_bytes().replace(b'"engineInfo"', b'"engineinfo"'))
@@ -199,7 +199,7 @@ def test_the_stamp_tells_a_replaced_entry(table: StoreTable) -> None:
     replaced = log.read(1)
     assert entry is not None
     assert replaced is not None
-    assert log.stamp(1) != before
+    assert log.identity(1) != before
     assert replaced.digest != entry.digest
 
 

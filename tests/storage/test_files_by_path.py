@@ -39,7 +39,7 @@ class TestFiles:
                 read(directory / "f")
         assert not files.exists(directory / "f")
         assert not files.is_directory(directory)
-        assert files.stamp(directory / "f") is None
+        assert files.identity(directory / "f") is None
         assert (files.names(directory), files.listed(directory)) == ([], [])
         files.delete(directory / "f")
         files.delete_directory(directory)
@@ -58,10 +58,10 @@ class TestFiles:
         files = current_files()
         files.make_directory(directory, sync=False)
         files.replace(directory / "f", b"old", sync=False)
-        stamp = files.stamp(directory / "f")
+        identity = files.identity(directory / "f")
         files.replace(directory / "f", b"new content", sync=True)
         assert files.read(directory / "f") == b"new content"
-        assert files.stamp(directory / "f") != stamp
+        assert files.identity(directory / "f") != identity
 
     def test_names_of_files_and_folders(self, directory: Path) -> None:
         """Listings have the direct children only, and the sizes of files."""

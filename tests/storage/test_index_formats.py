@@ -9,7 +9,7 @@ import pytest
 from oriel.storage import DataLayout
 from oriel.storage.index import IndexDirectory
 from oriel.storage.layout import INDEX_FORMAT
-from oriel.storage.tailer.formats import SILENT_SECONDS, remove_other_formats
+from oriel.storage.tailer.formats import IDLE_SECONDS, remove_other_formats
 from oriel.storage.tailer.lock import acquire_lock
 from tests.storage.store_tables import SLIDING
 from tests.storage.written_index import write_index
@@ -44,16 +44,16 @@ def test_the_format_stands_in_the_folders_name(layout: DataLayout) -> None:
 def test_other_formats_stay_while_somebody_uses_them(layout: DataLayout) -> None:
     """Old indexes of another format stay while their tailer updates its status file."""
     for directory in layout.index_formats.iterdir():
-        _age(directory, 10 * SILENT_SECONDS)
+        _age(directory, 10 * IDLE_SECONDS)
     for heartbeat in layout.index_formats.rglob("_tailer.json"):
-        _age(heartbeat, SILENT_SECONDS - 60)
+        _age(heartbeat, IDLE_SECONDS - 60)
     assert remove_other_formats(layout) == []
 
 
 def test_other_formats_go_when_they_are_given_up(layout: DataLayout) -> None:
     """Unused older and newer formats are deleted, and the own format stays at any age."""
     for path in [*layout.index_formats.rglob("_tailer.json"), *layout.index_formats.iterdir()]:
-        _age(path, SILENT_SECONDS + 60)
+        _age(path, IDLE_SECONDS + 60)
     removed = remove_other_formats(layout)
     assert {path.name for path in removed} == {"_format-99", "store"}
     assert IndexDirectory(layout.index("store")).current() is not None
@@ -65,6 +65,6 @@ def test_what_is_no_index_is_left_alone(layout: DataLayout) -> None:
     """A directory that is not an index is never deleted."""
     other = layout.index_formats / "notes"
     other.mkdir()
-    _age(other, 10 * SILENT_SECONDS)
+    _age(other, 10 * IDLE_SECONDS)
     remove_other_formats(layout)
     assert other.exists()

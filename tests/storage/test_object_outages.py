@@ -42,13 +42,13 @@ _EFFECTS: dict[str, Callable[[FilesByPath, Path], object]] = {
     "open": lambda files, directory: files.open(directory / "f").read(),
     "map": lambda files, directory: files.map(directory / "f").read(),
     "names": lambda files, directory: files.names(directory),
-    "is_folder": lambda files, directory: files.is_directory(directory),
+    "is_directory": lambda files, directory: files.is_directory(directory),
     "create": lambda files, directory: files.create(directory / "new", b"new", sync=True),
     "replace": lambda files, directory: files.replace(directory / "f", b"new", sync=True),
     "write": lambda files, directory: files.write(directory / "new", _fill, sync=True).size,
     "copy": lambda files, directory: files.copy(directory / "f", directory / "new", sync=True),
     "delete": lambda files, directory: files.delete(directory / "f"),
-    "delete_folder": lambda files, directory: files.delete_directory(directory),
+    "delete_directory": lambda files, directory: files.delete_directory(directory),
 }
 
 
@@ -81,13 +81,13 @@ def test_every_effect_outlives_a_restart_of_the_store(
         "open": b"content",
         "map": b"content",
         "names": ["f"],
-        "is_folder": True,
+        "is_directory": True,
         "write": 7,
     }
     names = {name: sorted(files.names(directories[name])) for name in ("create", "write", "copy")}
     assert names == {name: ["f", "new"] for name in names}
     assert files.read(directories["replace"] / "f") == b"new"
-    assert [files.names(directories[name]) for name in ("delete", "delete_folder")] == [[], []]
+    assert [files.names(directories[name]) for name in ("delete", "delete_directory")] == [[], []]
     first, last = capfd.readouterr().err.splitlines()
     assert f"object store {gate.address}: no response to the request to " in first
     assert f"s3://{BUCKET}/restart-" in first

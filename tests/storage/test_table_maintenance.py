@@ -43,7 +43,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def upkeep_of(table: CompactedTable, kept_ms: int) -> TableMaintenance:
     """Return maintenance that keeps entries and removed files for this time."""
-    return table.upkeep(log_retention_ms=kept_ms, deleted_file_retention_ms=kept_ms)
+    return table.maintenance(log_retention_ms=kept_ms, deleted_file_retention_ms=kept_ms)
 
 
 def grown(tmp_path: Path, batches: int) -> CompactedTable:
@@ -65,10 +65,10 @@ def checkpoints(table: CompactedTable) -> list[int]:
     return sorted(int(path.name[:20]) for path in log.glob("*.checkpoint.parquet"))
 
 
-def finish(upkeep: TableMaintenance, batch: int, passes: int = 1) -> None:
+def finish(maintenance: TableMaintenance, batch: int, passes: int = 1) -> None:
     """Step until nothing is due, this number of times."""
     for _ in range(passes):
-        while upkeep.step({"": batch}):
+        while maintenance.step({"": batch}):
             pass
 
 
@@ -77,11 +77,11 @@ def finish(upkeep: TableMaintenance, batch: int, passes: int = 1) -> None:
 def test_log_checkpoints_and_files_stay_few(tmp_path: Path) -> None:
     """With minimum retention, the numbers of entries, checkpoints and files stay bounded."""
     table = CompactedTable(tmp_path, SLIDING)
-    upkeep = upkeep_of(table, 1)
+    maintenance = upkeep_of(table, 1)
     counts = []
     for batch in range(90):
         table.commit([{"key": "a", "start": batch % 5, "n": batch}])
-        finish(upkeep, batch)
+        finish(maintenance, batch)
         log = len(os.listdir(table.directory / "_delta_log"))  # noqa: PTH208
         counts.append((len(entries(table)), len(checkpoints(table)), len(table.names()), log))
     assert max(count[0] for count in counts) <= 22
@@ -111,13 +111,13 @@ def test_nothing_goes_before_its_time(tmp_path: Path) -> None:
 def test_the_last_position_stays_in_the_log(tmp_path: Path) -> None:
     """The entry of the last batch stays, although many entries without a position follow."""
     table = grown(tmp_path, 12)
-    upkeep = upkeep_of(table, 1)
-    finish(upkeep, 11)
+    maintenance = upkeep_of(table, 1)
+    finish(maintenance, 11)
     recorded = next(v for v in reversed(entries(table)) if _has_position(table, v))
     for n in range(25):
         # Commits without a position, like compactions.
         table.table.commit([], "somebody", n, {})
-        finish(upkeep, 11)
+        finish(maintenance, 11)
     assert entries(table)[0] <= recorded
     assert _batch_of(table) == 11
 
@@ -128,7 +128,7 @@ def test_the_last_position_stays_in_the_log(tmp_path: Path) -> None:
 def test_the_position_that_counts_stays_in_the_log(tmp_path: Path, *, is_restored: bool) -> None:
     """The position that counts stays after a repeated older record and after a RESTORE."""
     table = grown(tmp_path, 12)
-    upkeep = upkeep_of(table, 1)
+    maintenance = upkeep_of(table, 1)
     if is_restored:
         older = DeltaLog(table.directory).versions()[-4]
         counts = _batch_of(table, older)
@@ -141,7 +141,7 @@ def test_the_position_that_counts_stays_in_the_log(tmp_path: Path, *, is_restore
     for n in range(25):
         table.table.commit([], "somebody", n, {})
         # Alternate between maintenance that followed the table and new maintenance.
-        finish(upkeep if n % 2 else upkeep_of(table, 1), 11)
+        finish(maintenance if n % 2 else upkeep_of(table, 1), 11)
     assert _batch_of(table) == counts
 
 
@@ -174,7 +174,7 @@ def test_entries_of_a_log_of_very_many_go_early(
     monkeypatch.setattr(cleanup, "_ENTRIES_MAX", entries_max)
     monkeypatch.setattr(cleanup, "_LARGE_LOG_RETENTION_MS", -1)
     table = grown(tmp_path, 31)
-    finish(table.upkeep(limits=Limits(small_files=100)), 30)
+    finish(table.maintenance(limits=Limits(small_files=100)), 30)
     assert entries(table)[0] == first
 
 
@@ -236,18 +236,18 @@ def test_dead_letters_are_merged_as_they_are(tmp_path: Path) -> None:
     for path in (mine, other):
         os.utime(tmp_path / path, (1, 1))
     limits = Limits(small_files=4, piece_rows=10)
-    upkeep = TableMaintenance(
+    maintenance = TableMaintenance(
         tmp_path,
         MaintenanceSettings(
             sync=False, limits=limits, log_retention_ms=1, deleted_file_retention_ms=1
         ),
     )
     for _ in range(2):
-        while upkeep.step({"s": 12}):
+        while maintenance.step({"s": 12}):
             pass
     assert not (tmp_path / mine).exists()
     assert (tmp_path / other).exists()
-    assert upkeep.figures().files < 12
+    assert maintenance.figures().files < 12
     # Entries of dead letters have no position, so all old entries are deleted.
     assert DeltaLog(tmp_path).versions()[0] > 0
     offsets = DeltaTable(tmp_path).to_pyarrow_table()["offset"].to_pylist()
@@ -261,8 +261,8 @@ def test_a_batch_costs_no_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(cleanup, "_LISTING_MS", 3_600_000)
     monkeypatch.setattr(cleanup, "CHECKPOINT_INTERVAL", 1_000)
     table = grown(tmp_path, 20)
-    upkeep = upkeep_of(table, 3_600_000)
-    finish(upkeep, 19)
+    maintenance = upkeep_of(table, 3_600_000)
+    finish(maintenance, 19)
 
     def fail(*_arguments: object) -> None:
         pytest.fail("a folder was listed")
@@ -272,14 +272,14 @@ def test_a_batch_costs_no_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             patch.setattr(os, name, fail)
         for batch in range(20, 60):
             table.commit([{"key": "a", "start": batch % 5, "n": batch}])
-            finish(upkeep, batch)
+            finish(maintenance, batch)
 
 
 def test_off_leaves_all_files_and_still_writes_checkpoints(tmp_path: Path) -> None:
     """With compaction off, checkpoints are written, and files are neither merged nor deleted."""
     table = grown(tmp_path, 101)
     before = table.names()
-    finish(table.upkeep(compacts=False, deleted_file_retention_ms=1), 100, passes=2)
+    finish(table.maintenance(compacts=False, deleted_file_retention_ms=1), 100, passes=2)
     assert table.names() == before == table.live()
     assert len(checkpoints(table)) == 1
 
@@ -289,7 +289,7 @@ def test_a_damaged_pointer_does_not_stop_checkpoints(tmp_path: Path) -> None:
     table = grown(tmp_path, 101)
     pointer = table.directory / "_delta_log" / "_last_checkpoint"
     pointer.write_bytes(b'{"version":900000,"size":1}')
-    finish(table.upkeep(compacts=False), 100)
+    finish(table.maintenance(compacts=False), 100)
     assert checkpoints(table) == [entries(table)[-1]]
 
 
@@ -302,9 +302,9 @@ def test_a_writer_that_may_not_write_any_more_removes_nothing(tmp_path: Path) ->
         message = "another process took over"
         raise PermissionError(message)
 
-    upkeep = upkeep_of(table, 1)
+    maintenance = upkeep_of(table, 1)
     with pytest.raises(PermissionError, match="took over"):
-        upkeep.step({"": 11}, overtaken)
+        maintenance.step({"": 11}, overtaken)
     assert table.names() == before
     assert table.live() == before
 
@@ -338,7 +338,7 @@ def test_each_time_can_be_set_alone(tmp_path: Path, name: str) -> None:
     before = DeltaTable(table.directory).metadata().configuration
     times = {"log_retention_ms": LOG_RETENTION, "deleted_file_retention_ms": DELETED_FILE_RETENTION}
     settings: dict[str, Any] = {each: 7_000 for each, of in times.items() if of == name}
-    finish(table.upkeep(**settings), 0)
+    finish(table.maintenance(**settings), 0)
     after = DeltaTable(table.directory).metadata().configuration
     assert after == {**before, name: interval(7_000)}
 

@@ -373,10 +373,10 @@ def test_a_topology_tells_of_it() -> None:
     topology = builder.build()
     words = topology.describe()
     assert "Input: table('t').filter('n > 0').group_by(g)" in words
-    assert "Input: table('t').filter('key IS NOT NULL').group_by(g)" in words
+    assert "Input: table('t').to_stream().group_by(g)" in words
     assert "Input: (table('t')).join(table 'u') of (table('u')).group_by(g)" in words
     drawing = topology.to_mermaid()
     assert """topic0 -->|"filter('n > 0')<br>group_by(g)"| store0""" in drawing
-    assert """topic0 -->|"filter('key IS NOT NULL')<br>group_by(g)"| store1""" in drawing
+    assert """topic0 -->|"to_stream()<br>group_by(g)"| store1""" in drawing
     joined = """join0(["join(table 'u')"])\n    topic0 --> join0\n    topic1 --> join0\n"""
     assert f"""{joined}    join0 -->|"group_by(g)"| store2""" in drawing

@@ -96,18 +96,18 @@ def stream_join(how: How, windows: JoinWindows, batches: Sequence[Sequence[Step]
     """Results of one key and one partition a side: (l, r, timestamp) of each batch."""
     engine = StreamJoinEngine(windows, how, LEFT_VALUES, RIGHT_VALUES)
     state = engine.empty_state()
-    clocks, offsets = [-1, -1], [0, 0]
+    stream_times, offsets = [-1, -1], [0, 0]
     results = []
     for steps in batches:
         rows = []
         for side, value, time in steps:
-            clocks[side] = max(clocks[side], time)
+            stream_times[side] = max(stream_times[side], time)
             row = {"key": "A", "timestamp_ms": time, "partition": 0, "offset": offsets[side]}
-            row |= {"stream_time_ms": clocks[side], "side": side, "lr"[side]: value}
+            row |= {"stream_time_ms": stream_times[side], "side": side, "lr"[side]: value}
             offsets[side] += 1
             rows.append(row)
         batch = pa.Table.from_pylist(rows, schema=engine.record_schema)
-        result = engine.apply(state, batch, Times.at((clocks[LEFT], clocks[RIGHT])))
+        result = engine.apply(state, batch, Times.at((stream_times[LEFT], stream_times[RIGHT])))
         state = result.state
         rows = result.results.to_pylist()
         results.append([(row["l"], row["r"], row["timestamp_ms"]) for row in rows])

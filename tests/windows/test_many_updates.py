@@ -146,7 +146,7 @@ def test_rows_of_several_partitions_become_those_of_the_store(
     engine = updates_engine_for(windows, aggregates, VALUES, CARRIED)
     store = engine_for(windows, aggregates, VALUES, carried=CARRIED)
     partitions = [random.randrange(3) for _ in log]
-    clocks = dict.fromkeys(range(3), -1)
+    stream_times = dict.fromkeys(range(3), -1)
     state, of_store = engine.empty_state(), store.empty_state()
     rows: dict[tuple[str, int, int], Any] = {}
     kept: dict[tuple[str, int, int], Any] = {}
@@ -155,14 +155,14 @@ def test_rows_of_several_partitions_become_those_of_the_store(
         batch = batch_of(engine, log, low, high).to_pydict() | {"input": [0] * (high - low)}
         batch["partition"] = partitions[low:high]
         for number, partition in enumerate(batch["partition"]):
-            clocks[partition] = max(clocks[partition], batch["timestamp_ms"][number])
-            batch["stream_time_ms"][number] = clocks[partition]
+            stream_times[partition] = max(stream_times[partition], batch["timestamp_ms"][number])
+            batch["stream_time_ms"][number] = stream_times[partition]
         result = engine.apply(
             state,
             pa.table(
                 {name: batch[name] for name in engine.record_schema.names}, engine.record_schema
             ),
-            Times.at((min(clocks.values()), -1)),
+            Times.at((min(stream_times.values()), -1)),
         )
         told_rows = result.results.to_pylist()
         order = ("stream_time_ms", "partition", "offset", "__lineage")
@@ -173,7 +173,7 @@ def test_rows_of_several_partitions_become_those_of_the_store(
                 rows[place] = {name: row[name] for name in store.aggregate_types}
         delay_ms = windows.close_delay_ms
         batch["close_ms"] = [time - delay_ms for time in batch["stream_time_ms"]]
-        close_ms = max(closed_ms, min(clocks.values()) - delay_ms)
+        close_ms = max(closed_ms, min(stream_times.values()) - delay_ms)
         columns = {name: batch[name] for name in store.record_schema.names}
         records = pa.table(columns, store.record_schema)
         # The late filter of a store decides, and sessions decide once more.
@@ -200,9 +200,11 @@ def linked_rows(
     engine = updates_engine_for(windows, FOLD, VALUES, CARRIED)
     batch = batch_of(engine, [Entry("a", value, time) for _, time, value in log], 0, len(log))
     columns = batch.to_pydict() | {"partition": [partition for partition, _, _ in log]}
-    clocks: dict[int, int] = {}
+    stream_times: dict[int, int] = {}
     for number, (partition, time, _) in enumerate(log):
-        clocks[partition] = columns["stream_time_ms"][number] = max(clocks.get(partition, 0), time)
+        stream_times[partition] = columns["stream_time_ms"][number] = max(
+            stream_times.get(partition, 0), time
+        )
     records = pa.table(columns, engine.record_schema)
     result = engine.apply(engine.empty_state(), records, Times.at((0, -1)))
     rows = result.results.to_pylist()

@@ -74,4 +74,4 @@ def test_covered_rows_are_in_a_range(pairs: list[tuple[int, int]]) -> None:
     """A row is covered if some range holds it."""
     ranges = _ranges(*((low, low + size) for low, size in pairs))
     held = set(ranges.rows()[1].tolist())
-    assert ranges.covered(13).tolist() == [row in held for row in range(13)]
+    assert ranges.contained(13).tolist() == [row in held for row in range(13)]

@@ -128,7 +128,7 @@ def test_only_sessions_near_a_record_behind_the_grace_are_taken_in_order(
         pair=none[:3],
         time_ms=time_ms,
         reach_ms=time_ms - _GAP_MS,
-        is_behind_grace=behind,
+        is_out_of_grace=behind,
         is_open_alone=~behind,
         arrival_keys=(np.arange(3),),
     )

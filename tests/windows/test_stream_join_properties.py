@@ -66,8 +66,8 @@ def run_engine(case: Case, cuts: Sequence[Cut], *, restart: bool = False) -> lis
     results: list[Result] = []
     late = 0
     for batch in batches(case.sides, cuts):
-        clocks = (clock(batch.so_far[LEFT]), clock(batch.so_far[RIGHT]))
-        result = engine.apply(state, _table(engine, batch), Times.at(clocks))
+        stream_times = (clock(batch.so_far[LEFT]), clock(batch.so_far[RIGHT]))
+        result = engine.apply(state, _table(engine, batch), Times.at(stream_times))
         state = saved_and_loaded(result.state) if restart else result.state
         results += [_result(row) for row in result.results.to_pylist()]
         late += sum(result.late)

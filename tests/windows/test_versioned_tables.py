@@ -103,13 +103,13 @@ class Store:
             versions[record.time] = record
         return True
 
-    def get(self, key: str, time: int, clocks: Sequence[int]) -> str | None:
+    def get(self, key: str, time: int, stream_times: Sequence[int]) -> str | None:
         """The value as of ``time``, None if there was none, or it is too long ago to know."""
         versions = self._versions.get(key, {})
         if not versions:
             return None
         newest = versions[max(versions)]
-        is_elapsed = time < clocks[newest.partition] - self._history
+        is_elapsed = time < stream_times[newest.partition] - self._history
         if is_elapsed and newest.time > time:
             return None
         valid = [version for of, version in versions.items() if of <= time]
@@ -129,11 +129,11 @@ def run_lookups(
             to_table(engine.record_schema, batch.new[side], column, side=side)
             for side, column in ((LEFT, "l"), (RIGHT, "r"))
         ]
-        clocks = clocks_of(case.sides[RIGHT], batch.so_far[RIGHT])
-        result = engine.apply(state, pa.concat_tables(sides), Times.at(clocks))
+        stream_times = clocks_of(case.sides[RIGHT], batch.so_far[RIGHT])
+        result = engine.apply(state, pa.concat_tables(sides), Times.at(stream_times))
         state = saved_and_loaded(result.state) if restart else result.state
         late = sum(not store.put(record) for record in batch.new[RIGHT])
-        found = [(r, store.get(r.key, r.time, clocks)) for r in batch.new[LEFT]]
+        found = [(r, store.get(r.key, r.time, stream_times)) for r in batch.new[LEFT]]
         expected = [
             (r.key, r.time, r.partition, r.offset, r.stream_time, r.value, value)
             for r, value in found
@@ -145,7 +145,7 @@ def run_lookups(
         assert sum(result.filtered) == len(found) - len(expected)
         marks |= {"too late for the table"} if late else set()
         for record, value in found:
-            now = store.get(record.key, 10**9, clocks)
+            now = store.get(record.key, 10**9, stream_times)
             marks |= {"older than the newest"} if value not in {None, now} else set()
             marks |= {"found none of two"} if value is None and now is not None else set()
     assert len(state) <= sum(len(v) for v in store._versions.values())
@@ -162,8 +162,8 @@ def run_records(case: Case, cuts: Sequence[Cut], *, newest_only: bool) -> list[A
     newest: dict[tuple[str, int], int] = {}
     for batch in batches(case.sides, cuts):
         records = to_table(engine.record_schema, batch.new[RIGHT], "r", side=LEFT)
-        clocks = clocks_of(case.sides[RIGHT], batch.so_far[RIGHT])
-        result = engine.apply(state, records, Times.at(clocks))
+        stream_times = clocks_of(case.sides[RIGHT], batch.so_far[RIGHT])
+        result = engine.apply(state, records, Times.at(stream_times))
         state = saved_and_loaded(result.state)
         expected = []
         for record in batch.new[RIGHT]:
@@ -209,22 +209,24 @@ def run_buffer(
     before = clocks_of(case.sides[LEFT], {p: [] for p in case.sides[LEFT]})
     for number, batch in enumerate(batches(case.sides, cuts)):
         records = to_table(engine.record_schema, batch.new[LEFT], "l", side=LEFT)
-        clocks = clocks_of(case.sides[LEFT], batch.so_far[LEFT])
+        stream_times = clocks_of(case.sides[LEFT], batch.so_far[LEFT])
         if directory is None:
-            result = engine.apply(state, records, Times.at(clocks))
+            result = engine.apply(state, records, Times.at(stream_times))
             state = saved_and_loaded(result.state)
         else:
             kept = OpenRecords.of_task(directory, files, (0, 1), engine.record_schema, marks=False)
-            concerned = engine.concerned(kept.records, kept.matched, records, (before, clocks))
+            concerned = engine.concerned(
+                kept.records, kept.matched, records, (before, stream_times)
+            )
             rows = np.flatnonzero(concerned)
-            result = engine.apply(kept.state(rows), records, Times.at(clocks))
+            result = engine.apply(kept.state(rows), records, Times.at(stream_times))
             assert result.stayed is not None
-            stays = engine.stays(kept.records, clocks)
+            stays = engine.stays(kept.records, stream_times)
             version = kept.replaced(
                 rows[result.stayed], result.state, stays, f"{number}", sync=False
             )
             files = {0: version.names}
-        before = clocks
+        before = stream_times
         gone += result.results.to_pylist()
         for partition in case.sides[LEFT]:
             arrived = [r for r in arrivals(batch.so_far[LEFT]) if r.partition == partition]
@@ -298,19 +300,19 @@ def run_in_files(case: Case, cuts: Sequence[Cut], directory: Path) -> int:
             for side, column in ((LEFT, "l"), (RIGHT, "r"))
         ]
         records = pa.concat_tables(sides)
-        clocks = clocks_of(case.sides[RIGHT], batch.so_far[RIGHT])
-        expected = engine.apply(whole, records, Times.at(clocks))
+        stream_times = clocks_of(case.sides[RIGHT], batch.so_far[RIGHT])
+        expected = engine.apply(whole, records, Times.at(stream_times))
         state = KeyedState.of_task(directory, files, (0, 1), layout)
-        touched = engine.needed_state(state, records, Times(before, clocks))
-        result = engine.apply(touched.rows, records, Times.at(clocks))
+        needed = engine.needed_state(state, records, Times(before, stream_times))
+        result = engine.apply(needed.rows, records, Times.at(stream_times))
         assert result.results.equals(expected.results)
         assert (result.late, result.filtered) == (expected.late, expected.filtered)
-        version = state.replaced(touched, result.state, f"{number}", sync=False)
-        files, whole, before = {0: version.names}, expected.state, clocks
+        version = state.replaced(needed, result.state, f"{number}", sync=False)
+        files, whole, before = {0: version.names}, expected.state, stream_times
         kept = KeyedState.of_task(directory, files, (0, 1), layout).all_rows()
         assert _rows(kept) == _rows(whole)
         assert version.rows == len(whole)
-        unseen += len(whole) - len(touched.rows)
+        unseen += len(whole) - len(needed.rows)
     return unseen
 
 

@@ -438,8 +438,8 @@ class KTable(OtherWords):
         step = verb(how)
         if isinstance(other, KTable) and self.is_windowed and other.is_windowed and not foreign_key:
             check_builder(step, self.registry, other.registry)
-            behind, text = other.handed_over()
-            joined = joined_windows(how, self._store, behind)
+            other_store, text = other.handed_over()
+            joined = joined_windows(how, self._store, other_store)
             return self._replaced_by(joined, f"{self._text}.{step}({text})")
         table = self.as_table(step)
         if how == "outer":

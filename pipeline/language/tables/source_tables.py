@@ -33,13 +33,13 @@ from oriel.pipeline.language.tables.global_tables import GlobalKTable
 from oriel.pipeline.language.tables.grouped_tables import KGroupedTable
 from oriel.pipeline.language.tables.ktables import KTable
 from oriel.pipeline.language.topology import (
-    HAS_KEY,
     Filter,
     Input,
     MapValues,
     Store,
     TableRows,
     as_join_input,
+    null_key_filter,
     verb,
     written,
 )
@@ -289,7 +289,7 @@ class SourceTable(OtherWords):
         updates = self.updates("to_stream")
         if not updates.emits_rows:
             # A table has no record with a null key, but a later step could set a key.
-            updates = stepped(updates, HAS_KEY)
+            updates = stepped(updates, null_key_filter("to_stream()"))
         return KStream(self.registry, (updates,))
 
     def updates(self, step: str) -> Input:

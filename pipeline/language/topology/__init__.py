@@ -38,7 +38,6 @@ from oriel.pipeline.language.topology.inputs import (
 )
 from oriel.pipeline.language.topology.sources import Source, StoreSource, of_topics
 from oriel.pipeline.language.topology.steps import (
-    HAS_KEY,
     NO_ROW_KEY,
     OWN_KEY,
     AggregatedRows,
@@ -59,6 +58,7 @@ from oriel.pipeline.language.topology.steps import (
     function_name,
     grouping_text,
     key_of,
+    null_key_filter,
     short_name,
 )
 from oriel.pipeline.language.topology.stores import Store
@@ -71,7 +71,6 @@ from oriel.pipeline.language.topology.written import (
 )
 
 __all__ = [
-    "HAS_KEY",
     "NO_ROW_KEY",
     "OWN_KEY",
     "AggregateUpdates",
@@ -117,6 +116,7 @@ __all__ = [
     "grouping_call",
     "grouping_text",
     "key_of",
+    "null_key_filter",
     "of_topics",
     "schema_text",
     "share_flattened",

@@ -231,7 +231,7 @@ class Join(ABC):
         """The number of nested foreign-key joins that one record can fan out through."""
         return max(each.fan_outs for each in self.inputs)
 
-    def asks_for_old(self, *, needs_old: bool) -> bool:
+    def needs_old_rows(self, *, needs_old: bool) -> bool:
         """Return whether it needs the old rows of joined tables.
 
         ``needs_old``: a later operator needs the old rows of the results.
@@ -440,7 +440,7 @@ class JoinOfTables(Join):
 
     def inputs_with_old_rows(self, *, needs_old: bool) -> tuple[bool, ...]:
         return _tables_with_old_rows(
-            self.rows, self.tables, needs_old=self.asks_for_old(needs_old=needs_old)
+            self.rows, self.tables, needs_old=self.needs_old_rows(needs_old=needs_old)
         )
 
 
@@ -498,7 +498,7 @@ class TableUpdates(JoinOfTables):
             return max(self.left.fan_outs, 1 + self.named.fan_outs)
         return super().fan_outs
 
-    def asks_for_old(self, *, needs_old: bool) -> bool:
+    def needs_old_rows(self, *, needs_old: bool) -> bool:
         # A filter needs the old row, because it emits nothing for a row that it dropped before.
         return needs_old or any(isinstance(step, Filter) for step in self.row_steps)
 
@@ -531,7 +531,7 @@ class TableChanges(JoinOfTables):
         # A change has an old and a new row.
         return merged_lineage([table.lineage for table in self.tables]).extended()
 
-    def asks_for_old(self, *, needs_old: bool) -> bool:
+    def needs_old_rows(self, *, needs_old: bool) -> bool:
         del needs_old
         return True
 
@@ -576,13 +576,13 @@ class AggregateUpdates(Join):
         """Return the step as text, with the names of functions."""
         of, windows = self.aggregation, self.windows
         windowed = "" if isinstance(windows, NoWindows) else f"windowed_by({windows!r})."
-        told = "".join(f".{step}" for step in (*self.row_steps, "to_stream()"))
+        emitted = "".join(f".{step}" for step in (*self.row_steps, "to_stream()"))
         cogroup = f"cogroup({', '.join(f'stream {n + 1}' for n in self.streams)})."
         windowed = f"{cogroup if any(self.streams) else ''}{windowed}"
         if not isinstance(of, Functions):
-            return f"{windowed}aggregate({of}){told}"
+            return f"{windowed}aggregate({of}){emitted}"
         schemas = () if of.schema is None else (f"schema {of.schema}",)
-        return f"{windowed}{of.step}({', '.join((*of.names, *schemas))}){told}"
+        return f"{windowed}{of.step}({', '.join((*of.names, *schemas))}){emitted}"
 
     @property
     def makes_elements(self) -> bool:
@@ -738,14 +738,17 @@ def _tables_with_old_rows(
 
     A left join needs the old rows of its left table, and an outer join those of both tables.
     """
-    asked = [False] * len(tables)
+    is_needed = [False] * len(tables)
 
-    def ask(part: TableJoin | int, *, needs_old: bool) -> None:
+    def mark(part: TableJoin | int, *, needs_old: bool) -> None:
         if isinstance(part, int):
-            asked[part] = needs_old
+            is_needed[part] = needs_old
         else:
-            ask(part.left, needs_old=needs_old or part.how != "inner")
-            ask(part.right, needs_old=needs_old or part.how == "outer")
+            mark(part.left, needs_old=needs_old or part.how != "inner")
+            mark(part.right, needs_old=needs_old or part.how == "outer")
 
-    ask(rows, needs_old=needs_old)
-    return tuple(asks and not table.became_table for asks, table in zip(asked, tables, strict=True))
+    mark(rows, needs_old=needs_old)
+    return tuple(
+        is_needed_here and not table.became_table
+        for is_needed_here, table in zip(is_needed, tables, strict=True)
+    )

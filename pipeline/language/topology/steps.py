@@ -5,7 +5,7 @@ The expressions of a step are SQL strings or Spark columns. This module does not
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -76,11 +76,14 @@ class Filter:
         condition: The condition.
         is_negated: Whether to keep the other records instead (``filter_not``).
         of_table: Whether it is a step of a table, where a dropped record deletes the row.
+        call: The call that added it, as text for people. None: a call of ``filter``. Empty: it is a
+            part of a join.
     """
 
     condition: "str | Column"
     is_negated: bool = False
     of_table: bool = False
+    call: str | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         text = f"filter{'_not' * self.is_negated}({expression_text(self.condition)})"
@@ -95,11 +98,13 @@ class MapValues:
         keep: The names of the columns to keep, or ``*`` for all columns.
         columns: New columns with their expressions.
         key: The expressions of the new key, combined as by ``group_by``. Empty: keep the key.
+        is_grouping: Whether it is the ``group_by`` of an aggregation whose updates are read.
     """
 
     keep: tuple[str, ...]
     columns: Mapping[str, "str | Column"]
     key: tuple["str | Column", ...] = ()
+    is_grouping: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
         if self.key and self.keep == ("*",) and not self.columns:
@@ -165,14 +170,14 @@ class ForeignKey:
 
     Attributes:
         key: The expressions of the foreign key, combined as by ``group_by``.
-        beside: Whether to keep the other columns of the row. Default: drop them.
+        keeps_columns: Whether to keep the other columns of the row. Default: drop them.
     """
 
     key: tuple["str | Column", ...]
-    beside: bool = False
+    keeps_columns: bool = False
 
     def __str__(self) -> str:
-        return f"{'with_' if self.beside else ''}foreign_key({grouping_text(self.key)})"
+        return f"{'with_' if self.keeps_columns else ''}foreign_key({grouping_text(self.key)})"
 
 
 @dataclass(frozen=True)
@@ -185,9 +190,13 @@ class Peek:
         return f"peek({short_name(self.function)})"
 
 
-#: Drops records with a null key, because a table has no row for them and a later step can set a
-#: key. It is the first step of a stream that became a table, or the last step of a table.
-HAS_KEY = Filter("key IS NOT NULL")
+def null_key_filter(call: str) -> Filter:
+    """Return the filter of records with a null key, which ``call`` adds.
+
+    A table has no row for them, and a later step can set a key.
+    """
+    return Filter("key IS NOT NULL", call=call)
+
 
 #: The steps of a branch.
 Chain = tuple[Filter | MapValues | Peek, ...]

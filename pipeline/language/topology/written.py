@@ -22,8 +22,6 @@ from oriel.pipeline.language.topology.inputs import (
     joins_after_first,
 )
 from oriel.pipeline.language.topology.steps import (
-    HAS_KEY,
-    NO_ROW_KEY,
     Filter,
     ForeignKey,
     LookupKey,
@@ -68,12 +66,16 @@ def grouping_call(stream: Input) -> str:
 
 
 def step_calls(steps: Iterable[Step]) -> list[str]:
-    """Return the row-wise steps, without the internal steps of a call."""
-    return [
-        str(replace(step, of_table=False) if isinstance(step, Filter) else step)
-        for step in steps
-        if not isinstance(step, LookupKey | OwnKey | ForeignKey) and not _is_no_row_key_filter(step)
-    ]
+    """Return the calls of row-wise steps. Steps that are parts of a join have none."""
+    return [call for call in map(_call_of, steps) if call]
+
+
+def _call_of(step: Step) -> str:
+    if isinstance(step, LookupKey | OwnKey | ForeignKey):
+        return ""
+    if isinstance(step, Filter):
+        return str(replace(step, of_table=False)) if step.call is None else step.call
+    return str(step)
 
 
 def steps_after_source(stream: Input, *, is_table: bool) -> list[str]:
@@ -83,12 +85,9 @@ def steps_after_source(stream: Input, *, is_table: bool) -> list[str]:
     place among mappings is free, because they have the same result before and after it.
     """
     steps = stream.steps
-    if not is_table or not stream.became_table:
+    # Updates became a table with a filter, whose call is ``to_table()``.
+    if not is_table or not stream.became_table or stream.emits_rows:
         return step_calls(steps)
-    if stream.emits_rows:
-        # Updates become a table with the step ``HAS_KEY``.
-        end = max(number for number, step in enumerate(steps) if str(step) == str(HAS_KEY))
-        return [*step_calls(steps[:end]), "to_table()", *step_calls(steps[end + 1 :])]
     deletes = (isinstance(step, Filter) and step.of_table for step in steps)
     end = next((number for number, is_it in enumerate(deletes) if is_it), len(steps))
     return [*step_calls(steps[:end]), "to_table()", *step_calls(steps[end:])]
@@ -96,15 +95,14 @@ def steps_after_source(stream: Input, *, is_table: bool) -> list[str]:
 
 def step_for_message(steps: Sequence[Step], number: int) -> str:
     """Return a step for a message. For an internal step of a join, it is the call of the join."""
-    step, *behind = steps[number:]
+    step, *later = steps[number:]
     if isinstance(step, ForeignKey):
         return f"join(foreign_key={grouping_text(step.key)})"
     # An inner join drops null keys before it computes the key.
-    looked_up = step if isinstance(step, LookupKey) else next(iter(behind), None)
-    if isinstance(looked_up, LookupKey) and (
-        looked_up is step or _is_null_key_filter(step, looked_up)
-    ):
-        return f"join(key={grouping_text((looked_up.key,))})"
+    is_part_of_join = isinstance(step, Filter) and step.call == ""
+    lookup = later[0] if is_part_of_join and later else step
+    if isinstance(lookup, LookupKey):
+        return f"join(key={grouping_text((lookup.key,))})"
     return str(step)
 
 
@@ -208,13 +206,9 @@ def _upstream_text(stream: Input, *, is_table: bool) -> str:
 
 
 def _stream_side(join: StreamTableJoin) -> Input:
-    """Return the stream of a stream-table join, without internal steps and the grace buffer."""
-    left = join.left
-    if left.steps and isinstance(left.steps[-1], LookupKey):
-        # An inner join drops null keys.
-        return replace(left, steps=left.steps[: -2 if join.how == "inner" else -1])
+    """Return the stream of a stream-table join, without the grace buffer."""
     buffer = _grace_buffer_of(join)
-    return left if buffer is None else buffer.left
+    return join.left if buffer is None else buffer.left
 
 
 def _grace_buffer_of(join: StreamTableJoin) -> GraceBuffer | None:
@@ -226,7 +220,7 @@ def _grace_buffer_of(join: StreamTableJoin) -> GraceBuffer | None:
 def _grouped(side: Input) -> Input:
     """Return an input of an aggregation with its grouping, which is its last step."""
     *steps, last = side.steps or (None,)
-    if isinstance(last, MapValues) and last.key and last.keep == ("*",) and not last.columns:
+    if isinstance(last, MapValues) and last.is_grouping:
         return Input(side.source, tuple(steps), last.key, side.join)
     return Input(side.source, side.steps, (), side.join)
 
@@ -237,16 +231,3 @@ def _foreign_key(responses: Responses) -> str:
     last = subscriptions.left.steps[-1]
     assert isinstance(last, ForeignKey), "subscriptions end with a foreign key"
     return grouping_text(last.key)
-
-
-def _is_null_key_filter(step: Step, lookup: LookupKey) -> bool:
-    """Return whether a step is the internal filter of null keys for a join with a global table."""
-    condition = step.condition if isinstance(step, Filter) else None
-    return isinstance(condition, str) and condition == f"({lookup.key}) IS NOT NULL"
-
-
-def _is_no_row_key_filter(step: Step) -> bool:
-    """Return whether a step is the internal filter of the key that a global table cannot have."""
-    condition = step.condition if isinstance(step, Filter) else None
-    # The comparison of two Spark columns is a column.
-    return isinstance(condition, str) and condition == f"key = '{NO_ROW_KEY}'"

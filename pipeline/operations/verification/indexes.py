@@ -44,9 +44,9 @@ class Indexes(Check):
             return
         path = generation / "data.mdb"
         site.count(data_bytes(generation))
-        told = damage(generation)
-        if told is not None:
-            yield Finding(path, f"the index is damaged ({told})", _REBUILD)
+        found = damage(generation)
+        if found is not None:
+            yield Finding(path, f"the index is damaged ({found})", _REBUILD)
             return
         if not has_table(table) or site.table(table).problems:
             # Another check reports the problem of the table.

@@ -133,7 +133,7 @@ def check_readers(
         # A reader without a batch is rebuilt later, from all rows. Only if this is the first batch,
         # it reads the rows of the batch.
         has_begun = versions.newest() >= 0 or batch == 0
-        if has_begun and versions.decided(batch) is None:
+        if has_begun and versions.prepared(batch) is None:
             message = (
                 f"store {store!r}: store {reader!r} reads its rows, but does not have batch "
                 f"{batch} yet. Run the pipeline until it does, and rebuild {store!r} then"

@@ -32,9 +32,9 @@ from oriel.pipeline.windows.joins import (
     RESULT_FIELDS,
     SIDE,
     STREAM_TIME,
-    Clocks,
     InputLogs,
     InputRows,
+    InputStreamTimes,
     JoinEngine,
     JoinResult,
     apply_order,
@@ -67,7 +67,7 @@ class Updates:
         end_ms: The end of the window of each row.
         columns: The aggregates of each row.
         timestamp_ms: The time of each row.
-        gone: True for each deleted row.
+        is_deleted: True for each deleted row.
         late: The indices of late records.
         rejected: Index of a record -> the reason why it changes no row.
         before: The rows before the batch (see ``JoinResult``).
@@ -80,7 +80,7 @@ class Updates:
     end_ms: Ints
     columns: Mapping[str, pa.Array]
     timestamp_ms: Ints
-    gone: Flags
+    is_deleted: Flags
     late: Ints
     rejected: Mapping[int, str]
     before: pa.Table | None = None
@@ -146,7 +146,7 @@ class AggregateUpdatesEngine(JoinEngine):
     def has_time_buckets(self) -> bool:
         return super().has_time_buckets and self.windows.kind != "none"
 
-    def close_ms(self, times: Clocks) -> int:
+    def close_ms(self, times: InputStreamTimes) -> int:
         """Return the time up to which windows are closed, by the slowest partition."""
         slowest_ms = times[LEFT] if self._sides == 1 else min(times)
         return slowest_ms - self.windows.close_delay_ms
@@ -155,7 +155,7 @@ class AggregateUpdatesEngine(JoinEngine):
         """Apply the records in order.
 
         ``state`` can be a part of the state (see ``WindowEngine``), with at least the rows of the
-        time buckets that ``touched_units`` and ``due`` name.
+        time buckets that ``buckets_of_batch`` and ``due`` name.
         """
         batch = self._of_one_stream(self._read(batch))
         batch = batch.take(pa.array(apply_order(batch))).combine_chunks()
@@ -200,11 +200,11 @@ class AggregateUpdatesEngine(JoinEngine):
         if self._sides == 1:
             return batch
         logs, stream_time_ms = self._logs.count, np.asarray(batch[STREAM_TIME.name])
-        effect = pa.array(stream_time_ms * logs + self._logs.log_of(batch))
+        order = pa.array(stream_time_ms * logs + self._logs.log_of(batch))
         partition = np.asarray(batch["partition"]).astype(np.int64)
         by_side = partition * self._sides + np.asarray(batch[SIDE.name])
         batch = with_column(batch, LINEAGE, self._logs.merged_lineages(batch))
-        batch = with_column(batch, APPLY_ORDER, effect)
+        batch = with_column(batch, APPLY_ORDER, order)
         return replaced(batch, {"partition": by_side})
 
     def _by_side(self, records: pa.Table) -> tuple[int, ...]:
@@ -219,7 +219,7 @@ class AggregateUpdatesEngine(JoinEngine):
             "timestamp_ms": pa.array(updates.timestamp_ms),
             "window_start_ms": updates.start_ms,
             "window_end_ms": updates.end_ms,
-            NULL_VALUE.name: updates.gone,
+            NULL_VALUE.name: updates.is_deleted,
             _REASON.name: pa.nulls(len(records), _REASON.type),
             **updates.columns,
         }

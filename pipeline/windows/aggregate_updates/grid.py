@@ -56,7 +56,7 @@ class ChangedRows(NamedTuple):
         entry: The index of the entry of each emitted row, in ascending order.
         columns: The aggregates of each emitted row.
         timestamp_ms: The time of each emitted row.
-        gone: True for each deleted row.
+        is_deleted: True for each deleted row.
         rejected: Index of a record in ``GridEntries.batch`` -> the reason why it changes no row.
     """
 
@@ -64,7 +64,7 @@ class ChangedRows(NamedTuple):
     entry: Ints
     columns: Mapping[str, pa.Array]
     timestamp_ms: Ints
-    gone: Flags
+    is_deleted: Flags
     rejected: Mapping[int, str]
 
 
@@ -91,16 +91,16 @@ class GridUpdatesEngine(AggregateUpdatesEngine):
         self.state_schema = rows_schema([WINDOW_BOUNDS[0], *place], self._carried, aggregates)
         self._grid = WindowGrid(windows)
 
-    def units(self, state: pa.Table) -> Ints:
-        return self._grid.units(starts_of(state))
+    def buckets(self, state: pa.Table) -> Ints:
+        return self._grid.buckets(starts_of(state))
 
-    def touched_units(self, batch: pa.Table) -> Ranges:
-        return self._grid.touched_units(np.asarray(batch["timestamp_ms"]))
+    def buckets_of_batch(self, batch: pa.Table) -> Ranges:
+        return self._grid.buckets_of_batch(np.asarray(batch["timestamp_ms"]))
 
     def due_ms(self, state: pa.Table) -> Ints:
         return self._grid.last_ms(starts_of(state))
 
-    def unit_due_ms(self, state: pa.Table) -> Ints:
+    def bucket_due_ms(self, state: pa.Table) -> Ints:
         return self._grid.unit_last_ms(starts_of(state))
 
     def _updated(self, state: pa.Table, batch: pa.Table, close_ms: int) -> Updates:
@@ -119,7 +119,7 @@ class GridUpdatesEngine(AggregateUpdatesEngine):
             end_ms=self._grid.ends(start_ms),
             columns=changed.columns,
             timestamp_ms=changed.timestamp_ms,
-            gone=changed.gone,
+            is_deleted=changed.is_deleted,
             late=np.setdiff1d(np.arange(len(batch)), entries.number),
             rejected={int(entries.number[n]): reason for n, reason in changed.rejected.items()},
             before=before,

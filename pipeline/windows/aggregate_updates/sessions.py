@@ -99,7 +99,7 @@ class SessionUpdatesEngine(AggregateUpdatesEngine):
             columns=versions.results(rows.versions, rows.sizes),
             # The time of a session is its end (KIP-259), also if the session is deleted.
             timestamp_ms=rows.end_ms,
-            gone=rows.sizes == 0,
+            is_deleted=rows.sizes == 0,
             late=np.array(late, dtype=np.int64),
             rejected=rejected,
             before=self._rows_before(state, state_code, chosen, (sessions, versions)),

@@ -128,14 +128,14 @@ class SlidingUpdatesEngine(AggregateUpdatesEngine):
             [*RECORD_ID_FIELDS, *lineage, STREAM_TIME, *self._carried, *values]
         )
 
-    def units(self, state: pa.Table) -> Ints:
+    def buckets(self, state: pa.Table) -> Ints:
         """Return time buckets of D + 1 ms, as ``SlidingWindowEngine`` does."""
         return np.asarray(state["timestamp_ms"]) // (self._difference_ms + 1)
 
-    def touched_units(self, batch: pa.Table) -> Ranges:
+    def buckets_of_batch(self, batch: pa.Table) -> Ranges:
         """Return the time bucket of each record and its neighbors (``SlidingWindowEngine``)."""
-        unit = self.units(batch)
-        return Ranges(unit - 1, unit + 2)
+        bucket = self.buckets(batch)
+        return Ranges(bucket - 1, bucket + 2)
 
     def due_ms(self, state: pa.Table) -> Ints:
         """Return the end of each record's right window, the last window that it affects."""
@@ -191,7 +191,7 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
         records = _Records.of(table, code, numbers, self.windows.close_delay_ms)
 
         windows = self._defined(records)
-        updates, parts, base = self._told(records, windows, np.asarray(batch["timestamp_ms"]))
+        updates, parts, base = self._updates(records, windows, np.asarray(batch["timestamp_ms"]))
         matters = self._matters(records.time_ms, close_ms)
         start_ms = windows.start_ms[updates.window]
         return Updates(
@@ -202,7 +202,7 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
             end_ms=start_ms + self._difference_ms,
             columns=self._columns.results(parts),
             timestamp_ms=np.asarray(parts["timestamp_ms"]),
-            gone=np.zeros(len(parts), dtype=np.bool_),
+            is_deleted=np.zeros(len(parts), dtype=np.bool_),
             late=np.flatnonzero(is_late),
             rejected={},
             before=self._rows_before(base, windows, keys) if self.returns_before else None,
@@ -221,7 +221,7 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
         first = order[run_starts(code[order], start_ms[order])]
         return _Windows(code[first], start_ms[first], number[first], by_left[first])
 
-    def _told(
+    def _updates(
         self, records: _Records, windows: _Windows, time_ms: Ints
     ) -> tuple["_Updates", pa.Table, "_OldMembers"]:
         """Return the updates of the batch in order, and the old members of windows.

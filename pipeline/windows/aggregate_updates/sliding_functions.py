@@ -218,7 +218,7 @@ class SlidingFunctionUpdatesEngine(SlidingUpdatesEngine):
             added=table.slice(first).filter(pa.array(is_kept[first:])),
             record=record_of_row[order],
             **self._columns_of(rows),
-            gone=np.array([row.aggregate is None for row in rows], dtype=np.bool_),
+            is_deleted=np.array([row.aggregate is None for row in rows], dtype=np.bool_),
             late=np.flatnonzero(is_late),
             rejected=rejected,
             before=self._rows_before(windows) if self.returns_before else None,

@@ -73,13 +73,13 @@ class Ranges:
         before = prefix_sums(chosen)
         return Ranges(before[self.low], before[self.high])
 
-    def covered(self, length: int) -> Flags:
+    def contained(self, length: int) -> Flags:
         """Return which of ``length`` rows are in a range."""
         # A row is in a range if more ranges have started than ended.
         begun = np.bincount(self.low, minlength=length + 1)
         ended = np.bincount(self.high, minlength=length + 1)
-        covered: Flags = np.cumsum(begun - ended)[:length] > 0
-        return covered
+        contained: Flags = np.cumsum(begun - ended)[:length] > 0
+        return contained
 
     def totals(self, numbers: Ints | Flags) -> Ints:
         """Return the sum of the ``numbers`` of the rows in each range, which wraps in 64 bits."""
@@ -175,7 +175,7 @@ def range_extremes(values: NDArray[Number], ranges: Ranges, pick: np.ufunc) -> N
         if step:
             half = 1 << (step - 1)
             table = pick(table[:-half], table[half:])
-        covered = np.flatnonzero((steps == step) & (sizes > 0))
-        from_low = table[ranges.low[covered]]
-        extremes[covered] = pick(from_low, table[ranges.high[covered] - (1 << step)])
+        contained = np.flatnonzero((steps == step) & (sizes > 0))
+        from_low = table[ranges.low[contained]]
+        extremes[contained] = pick(from_low, table[ranges.high[contained] - (1 << step)])
     return extremes

@@ -86,7 +86,7 @@ class WindowEngine(Operator[EngineResult]):
         """Expect rows with a lineage, for example join results or flattened records."""
         self.record_schema = self.record_schema.append(LINEAGE)
 
-    def order_by_effect(self) -> None:
+    def use_apply_order(self) -> None:
         """Expect records with an apply order, such as updates of joined tables."""
         self.record_schema = self.record_schema.append(APPLY_ORDER)
 

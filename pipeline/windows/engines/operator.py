@@ -47,13 +47,13 @@ class Expiring(NamedTuple):
     """State rows that a batch needs because one of their windows becomes final.
 
     These are the rows with ``due_ms`` in [``low_ms``, ``high_ms``), and the time buckets of their
-    key from ``first_unit`` to ``last_unit``, relative to their own bucket.
+    key from ``first_bucket`` to ``last_bucket``, relative to their own bucket.
     """
 
     low_ms: int
     high_ms: int
-    first_unit: int = 0
-    last_unit: int = 0
+    first_bucket: int = 0
+    last_bucket: int = 0
 
 
 class WorkingSet(Protocol):
@@ -67,15 +67,18 @@ class WorkingSet(Protocol):
 class StateReader(Protocol):
     """Reads the working set of a batch from the keyed state of one task."""
 
-    def touched(
-        self, keys: pa.ChunkedArray, closing_ms: tuple[int, int] = ..., units: Ranges | None = None
+    def working_set(
+        self,
+        keys: pa.ChunkedArray,
+        closing_ms: tuple[int, int] = ...,
+        buckets: Ranges | None = None,
     ) -> Any:
         """Return the rows of time buckets of keys, and the rows that expire between two times."""
 
-    def touched_members(self, records: pa.Table, whole: pa.ChunkedArray) -> Any:
+    def working_set_of_sub_keys(self, records: pa.Table, whole: pa.ChunkedArray) -> Any:
         """Return the rows of the sub-keys of records, and all rows of the keys ``whole``."""
 
-    def touched_units(
+    def working_set_of_buckets(
         self,
         changing: tuple[pa.ChunkedArray, Ranges],
         read_only: tuple[pa.ChunkedArray, Ranges],
@@ -102,10 +105,10 @@ Result = TypeVar("Result", bound=OperatorResult)
 class Operator(ABC, Generic[Result]):
     """A stateful operator.
 
-    The state has rows, each of a key and a *unit*, the index of a time bucket. A batch needs only
-    the rows of some buckets: ``touched_units`` names the buckets for its records, and ``due`` the
-    buckets for rows that expire. If two buckets of a key depend on each other, the operator names
-    both. Keys are independent.
+    The state has rows, each of a key and a time bucket, which has an index. A batch needs only the
+    rows of some buckets: ``buckets_of_batch`` names the buckets for its records, and ``due``
+    the buckets for rows that expire. If two buckets of a key depend on each other, the operator
+    names both. Keys are independent.
     """
 
     #: The columns that the operator reads of a batch.
@@ -118,31 +121,31 @@ class Operator(ABC, Generic[Result]):
     #: True if rows never change until they are deleted. Otherwise, a batch can change its rows.
     rows_never_change: bool = False
     #: The column of the state with the sub-key of a row. None: its rows have no sub-keys.
-    member: str | None = None
+    sub_key: str | None = None
 
     @property
     def state_words(self) -> str:
         """The content of the state as text, for ``explain``."""
         if self.state_layout != "keyed":
             return {"open records": "open records", "output": "none"}[self.state_layout]
-        if self.member is not None:
+        if self.sub_key is not None:
             return "rows by key and sub-key"
         return "rows by key and time bucket" if self.has_time_buckets else "rows by key"
 
     @property
     def has_time_buckets(self) -> bool:
         """True if the rows of a key are in several time buckets."""
-        return type(self).units is not Operator.units
+        return type(self).buckets is not Operator.buckets
 
     def empty_state(self) -> pa.Table:
         """Return the state before the first record."""
         return self.state_schema.empty_table()
 
-    def units(self, state: pa.Table) -> Ints:
+    def buckets(self, state: pa.Table) -> Ints:
         """Return the time bucket of each state row. By default, a key has one bucket."""
         return np.zeros(len(state), dtype=np.int64)
 
-    def touched_units(self, batch: pa.Table) -> Ranges:
+    def buckets_of_batch(self, batch: pa.Table) -> Ranges:
         """Return the time buckets of its key that the operator needs for each record."""
         none = np.zeros(len(batch), dtype=np.int64)
         return Ranges(none, none + 1)
@@ -154,7 +157,7 @@ class Operator(ABC, Generic[Result]):
         """
         return np.full(len(state), FOREVER_MS, dtype=np.int64)
 
-    def unit_due_ms(self, state: pa.Table) -> Ints:
+    def bucket_due_ms(self, state: pa.Table) -> Ints:
         """Return an upper bound of ``due_ms`` for rows in the time bucket of each state row."""
         return self.due_ms(state)
 
@@ -173,7 +176,7 @@ class Operator(ABC, Generic[Result]):
     def needed_state(self, state: StateReader, batch: pa.Table, times: Times) -> Any:
         """Return the working set of a batch. ``apply`` needs no other row of the state."""
         closing_ms = self.close_ms(times.before), self.close_ms(times.after)
-        return state.touched(batch["key"], closing_ms, self.touched_units(batch))
+        return state.working_set(batch["key"], closing_ms, self.buckets_of_batch(batch))
 
     def changing(self, batch: pa.Table) -> pa.ChunkedArray | None:  # noqa: ARG002
         """Return the keys whose rows ``batch`` can change. None: all rows of the working set."""

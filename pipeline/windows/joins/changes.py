@@ -25,7 +25,7 @@ import pyarrow as pa
 from oriel.pipeline.windows.arrays import Flags
 from oriel.pipeline.windows.joins.inputs import RESULT_FIELDS, InputRows
 from oriel.pipeline.windows.joins.tables import TableJoin
-from oriel.pipeline.windows.joins.updates import Histories, TableUpdatesEngine, Told
+from oriel.pipeline.windows.joins.updates import ForwardedUpdates, Histories, TableUpdatesEngine
 from oriel.pipeline.windows.records import extended_by
 
 
@@ -56,14 +56,16 @@ class TableChangesEngine(TableUpdatesEngine):
         # Each result is a row.
         self.result_schema = self._joined_schema = pa.schema([*RESULT_FIELDS, *values])
 
-    def _results(self, histories: Histories, told: Told) -> tuple[pa.Table, Flags]:
+    def _results(self, histories: Histories, forwarded: ForwardedUpdates) -> tuple[pa.Table, Flags]:
         """Return the row before each new record and the row after it, if they exist."""
-        is_row = np.stack([told.tells & told.had, told.tells & told.has])
+        is_row = np.stack(
+            [forwarded.is_forwarded & forwarded.had, forwarded.is_forwarded & forwarded.has]
+        )
         is_after, numbers = np.nonzero(is_row)
         of_tables = np.where(is_after, histories.after[:, numbers], histories.before[:, numbers])
         new = histories.new[numbers]
         of_updates = self._logs.merged_lineages(histories.records.take(pa.array(new)))
         lineages = extended_by(of_updates, is_after)
-        rows, time_ms = self._rows(of_tables), told.time_ms[numbers]
+        rows, time_ms = self._rows(of_tables), forwarded.time_ms[numbers]
         results = self._joined(histories.records, new, rows, time_ms, lineages)
         return results, is_row[0] | is_row[1]

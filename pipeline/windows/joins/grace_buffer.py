@@ -30,8 +30,8 @@ from oriel.pipeline.windows.joins.inputs import (
     RESULT_FIELDS,
     SIDE,
     STREAM_TIME,
-    Clocks,
     InputRows,
+    InputStreamTimes,
     JoinResult,
     OpenRecordsEngine,
     apply_order,
@@ -44,7 +44,7 @@ from oriel.pipeline.windows.records import LINEAGE
 class GraceBufferEngine(OpenRecordsEngine):
     """The records of one stream, with their record ids and times, and the turn as stream time.
 
-    ``Clocks`` have the stream time of each partition.
+    ``InputStreamTimes`` have the stream time of each partition.
     """
 
     by_partition = LEFT
@@ -66,11 +66,11 @@ class GraceBufferEngine(OpenRecordsEngine):
         Raises:
             IllegalArgument: A column has a name that the join needs.
         """
-        beside = value_fields((*RESULT_FIELDS, SIDE, MATCHED), carried, [values])
+        other_columns = value_fields((*RESULT_FIELDS, SIDE, MATCHED), carried, [values])
         lineage = rows.lineage.fields
-        self.record_schema = pa.schema([*INPUT_FIELDS, *lineage, *(carried or ()), *beside])
+        self.record_schema = pa.schema([*INPUT_FIELDS, *lineage, *(carried or ()), *other_columns])
         self.state_schema = self.record_schema.append(MATCHED)
-        self.result_schema = pa.schema([*RESULT_FIELDS, *beside])
+        self.result_schema = pa.schema([*RESULT_FIELDS, *other_columns])
         self._grace_ms = grace_ms
         self._is_one_stream = is_one_stream
         self.delay_ms = grace_ms
@@ -84,9 +84,9 @@ class GraceBufferEngine(OpenRecordsEngine):
         """Records have no matches here."""
         return False
 
-    def stays(self, records: pa.Table, clocks: Clocks) -> Flags:
+    def stays(self, records: pa.Table, stream_times: InputStreamTimes) -> Flags:
         """Return which records are still in the buffer at these stream times."""
-        clock_ms = np.asarray(clocks, dtype=np.int64)[np.asarray(records["partition"])]
+        clock_ms = np.asarray(stream_times, dtype=np.int64)[np.asarray(records["partition"])]
         stays: Flags = self._turn_ms(records) + self._grace_ms > clock_ms
         return stays
 
@@ -95,11 +95,11 @@ class GraceBufferEngine(OpenRecordsEngine):
         records: pa.Table,
         matched: Flags,
         batch: pa.Table,
-        clocks: tuple[Clocks, Clocks],
+        stream_times: tuple[InputStreamTimes, InputStreamTimes],
     ) -> Flags:
         """Return the records that leave in the batch. Files also have records that left earlier."""
         del matched, batch
-        before, after = clocks
+        before, after = stream_times
         return self.stays(records, before) & ~self.stays(records, after)
 
     def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> JoinResult:

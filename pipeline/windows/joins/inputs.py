@@ -40,7 +40,7 @@ from oriel.pipeline.windows.records import (
 How = Literal["inner", "left", "outer"]
 #: The least stream time of the left input's partitions, and of the others', in milliseconds. With
 #: ``JoinEngine.by_partition``, the stream time of each partition of one input.
-Clocks = tuple[int, ...]
+InputStreamTimes = tuple[int, ...]
 
 STREAM_TIME = pa.field("stream_time_ms", pa.int64())
 SIDE = pa.field("side", pa.int8())
@@ -132,7 +132,7 @@ class InputLogs:
             return with_log(self.log_of(rows), self.in_log(rows))
         return rows[LINEAGE.name] if self.lineages[0].length else None
 
-    def effect_keys(self, rows: pa.Table) -> tuple[Ints, ...]:
+    def apply_order_keys(self, rows: pa.Table) -> tuple[Ints, ...]:
         """Return the sort keys of the apply order, with the most significant key last.
 
         Within a partition, the stream time follows the order of arrival. With log, partition,
@@ -195,7 +195,8 @@ class JoinEngine(Operator[JoinResult]):
     row_schema: pa.Schema
     #: True if a downstream operator needs ``JoinResult.before``.
     returns_before: bool = False
-    #: The input whose partitions ``Clocks`` have a stream time for. None: the least of each input.
+    #: The input whose partitions have a stream time each in ``InputStreamTimes``. None: each input
+    #: has the least stream time of its partitions.
     by_partition: int | None = None
     #: True if results are the records of the left input with more columns.
     keeps_records: bool = False
@@ -251,12 +252,16 @@ class OpenRecordsEngine(JoinEngine):
         """Whether later batches need to know which records had a result."""
 
     @abstractmethod
-    def stays(self, records: pa.Table, clocks: Clocks) -> Flags:
+    def stays(self, records: pa.Table, stream_times: InputStreamTimes) -> Flags:
         """Return which records are still in the state at these stream times."""
 
     @abstractmethod
     def concerned(
-        self, records: pa.Table, matched: Flags, batch: pa.Table, clocks: tuple[Clocks, Clocks]
+        self,
+        records: pa.Table,
+        matched: Flags,
+        batch: pa.Table,
+        stream_times: tuple[InputStreamTimes, InputStreamTimes],
     ) -> Flags:
         """Return which ``records`` of the state the batch needs.
 
@@ -267,7 +272,7 @@ class OpenRecordsEngine(JoinEngine):
             records: The records of the state.
             matched: One flag per record.
             batch: The records of the batch.
-            clocks: The stream times before and after the batch.
+            stream_times: The stream times before and after the batch.
         """
 
 
@@ -382,8 +387,8 @@ def are_older(records: pa.Table, allowed_ms: Ints | int) -> Flags:
     timestamp_ms, stream_time_ms = (
         np.asarray(records[name]) for name in ("timestamp_ms", STREAM_TIME.name)
     )
-    behind: Flags = timestamp_ms + allowed_ms < stream_time_ms
-    return behind
+    is_older: Flags = timestamp_ms + allowed_ms < stream_time_ms
+    return is_older
 
 
 def apply_order(records: pa.Table) -> Ints:

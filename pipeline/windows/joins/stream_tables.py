@@ -22,8 +22,8 @@ from oriel.pipeline.windows.joins.inputs import (
     RESULT_FIELDS,
     SIDE,
     TABLE_FIELDS,
-    Clocks,
     InputRows,
+    InputStreamTimes,
     JoinEngine,
     JoinResult,
     TableRecords,
@@ -112,7 +112,7 @@ class StreamTableJoinEngine(JoinEngine):
         return JoinResult(state.combine_chunks(), [results], late=(0, late), filtered=(filtered,))
 
     def _applied(
-        self, state: pa.Table, arrived: pa.Table, stream_times_ms: Clocks
+        self, state: pa.Table, arrived: pa.Table, stream_times_ms: InputStreamTimes
     ) -> tuple[pa.Table, int]:
         """Return the state after the records of the table, and the number of late records."""
         del stream_times_ms
@@ -125,7 +125,7 @@ class StreamTableJoinEngine(JoinEngine):
         return pa.concat_tables([other_keys, records.take(records.newest())]), 0
 
     def _looked_up(
-        self, state: pa.Table, stream: pa.Table, stream_times_ms: Clocks
+        self, state: pa.Table, stream: pa.Table, stream_times_ms: InputStreamTimes
     ) -> tuple[pa.Table, pa.ChunkedArray]:
         """Return rows of the table, and the index of the row of each record, null without a row."""
         del stream_times_ms

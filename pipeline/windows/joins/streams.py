@@ -45,9 +45,9 @@ from oriel.pipeline.windows.joins.inputs import (
     RECORDS,
     RESULT_FIELDS,
     SIDE,
-    Clocks,
     How,
     InputRows,
+    InputStreamTimes,
     JoinResult,
     OpenRecordsEngine,
     are_older,
@@ -169,15 +169,19 @@ class StreamJoinEngine(OpenRecordsEngine):
         )
         return are_older(batch, allowed_ms)
 
-    def stays(self, records: pa.Table, clocks: Clocks) -> Flags:
+    def stays(self, records: pa.Table, stream_times: InputStreamTimes) -> Flags:
         """Return which records can still have a result at these stream times."""
         left = np.asarray(records["side"]) == LEFT
-        return ~self._expired(np.asarray(records["timestamp_ms"]), left, clocks)
+        return ~self._expired(np.asarray(records["timestamp_ms"]), left, stream_times)
 
     def concerned(
-        self, records: pa.Table, matched: Flags, batch: pa.Table, clocks: tuple[Clocks, Clocks]
+        self,
+        records: pa.Table,
+        matched: Flags,
+        batch: pa.Table,
+        stream_times: tuple[InputStreamTimes, InputStreamTimes],
     ) -> Flags:
-        before, after = clocks
+        before, after = stream_times
         timestamp_ms, side = np.asarray(records["timestamp_ms"]), np.asarray(records["side"])
         # The files of a version also have expired records, which have no more results.
         unexpired = ~self._expired(timestamp_ms, side == LEFT, before)
@@ -230,7 +234,7 @@ class StreamJoinEngine(OpenRecordsEngine):
             stayed=stays[: len(state)],
         )
 
-    def _expired(self, timestamp_ms: Ints, left: Flags, clocks: Clocks) -> Flags:
+    def _expired(self, timestamp_ms: Ints, left: Flags, stream_times: InputStreamTimes) -> Flags:
         """Return which records can have no more pairs, so they leave the state.
 
         When a later right record arrives, its stream time is at least the current right stream
@@ -241,8 +245,8 @@ class StreamJoinEngine(OpenRecordsEngine):
         """
         expired: Flags = np.where(
             left,
-            timestamp_ms + self._wait_ms[LEFT] < clocks[RIGHT],
-            timestamp_ms + self._wait_ms[RIGHT] < clocks[LEFT],
+            timestamp_ms + self._wait_ms[LEFT] < stream_times[RIGHT],
+            timestamp_ms + self._wait_ms[RIGHT] < stream_times[LEFT],
         )
         return expired
 
@@ -307,7 +311,7 @@ class _Pairs:
         """Return which of ``length`` records are in a pair."""
         matched = np.zeros(length, dtype=np.bool_)
         matched[self.rows[~self.ranges.empty]] = True
-        matched[self.others[self.ranges.covered(len(self.others))]] = True
+        matched[self.others[self.ranges.contained(len(self.others))]] = True
         return matched
 
     def pieces(self) -> Iterator[_ResultRows]:

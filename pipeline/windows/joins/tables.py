@@ -138,23 +138,24 @@ class TableRowsEngine(WindowEngine):
             [batch[INPUT.name if name == SIDE.name else name] for name in self.state_schema.names],
             schema=self.state_schema,
         )
-        other_keys, touched = split_by_key(state, arrived["key"])
+        other_keys, working_set = split_by_key(state, arrived["key"])
         if self._responses:
             response = RESPONSES.read(batch)[:, 0]
-            touched, arrived = _as_records(touched, arrived, response, self._responses)
+            working_set, arrived = _as_records(working_set, arrived, response, self._responses)
         if self._updates:
             place = np.argsort(np.lexsort(arrival_keys(batch)))
             of_state, of_batch = (
-                np.isin(np.asarray(rows[SIDE.name]), self._updates) for rows in (touched, arrived)
+                np.isin(np.asarray(rows[SIDE.name]), self._updates)
+                for rows in (working_set, arrived)
             )
-            touched = replaced(touched, {"offset": -1}, of_state)
+            working_set = replaced(working_set, {"offset": -1}, of_state)
             arrived = replaced(arrived, {"partition": 0, "offset": place}, of_batch)
-        records = TableRecords.of(pa.concat_tables([touched, arrived]))
+        records = TableRecords.of(pa.concat_tables([working_set, arrived]))
         newest = records.newest()
         # The rows of the state are first, one of each key, table and partition.
         before, after = (
             records.counting(rows, len(self._values_of))
-            for rows in (np.arange(len(touched)), newest)
+            for rows in (np.arange(len(working_set)), newest)
         )
         # A deleted row has no values, although some of its tables can have a row.
         had, has = (table_rows(self._join, records.has_row(rows)) for rows in (before, after))

@@ -3,7 +3,7 @@
 A record replaces the row of its key in its own table, and a tombstone deletes it. The update is the
 joined row after the record, or its deletion. Its time is the greatest time of the record and of the
 rows of the other tables. Kafka Streams' rule for each join decides which records have an update
-(``_told_by``). For example, an inner join without a match does not have an update.
+(``_forwarded_by``). For example, an inner join without a match does not have an update.
 
 Records are applied as they arrive: batch after batch, and within a batch in the order of stream
 time, log, partition, offset. So results depend on the cut of different topics into batches, as they
@@ -77,19 +77,20 @@ class Histories:
 
 
 @dataclass(frozen=True)
-class Told:
+class ForwardedUpdates:
     """The updates that one table, or several joined tables, forward for each new record.
 
     Attributes:
         had: True if a row exists before the record.
         has: True if a row exists after the record.
-        tells: True if the update is forwarded to the next join, only for the record's own table.
+        is_forwarded: True if the update is forwarded to the next join, only for the record's own
+            table.
         time_ms: The time of the update. For other tables, the time of their row, or -1 without one.
     """
 
     had: Flags
     has: Flags
-    tells: Flags
+    is_forwarded: Flags
     time_ms: Ints
 
 
@@ -132,13 +133,13 @@ class TableUpdatesEngine(JoinEngine):
         values = value_fields((*RESULT_FIELDS, SIDE, NULL_VALUE), carried, tables)
         self._join = join
         self._filtered = filtered
-        self._asks_for_old = needs_old_rows
+        self._needs_old_rows = needs_old_rows
         self._logs = self._side_logs([each.lineage for each in rows or [RECORDS] * len(tables)])
         #: True if a key has one history per partition.
         self._by_partition = False
         self._values_of = [table.names for table in tables]
-        beside = (*lineage_fields(self._logs.lineages), NULL_VALUE, *(carried or ()))
-        self.record_schema = pa.schema([*INPUT_FIELDS, *beside, *values])
+        other_columns = (*lineage_fields(self._logs.lineages), NULL_VALUE, *(carried or ()))
+        self.record_schema = pa.schema([*INPUT_FIELDS, *other_columns, *values])
         self.state_schema = self.record_schema
         self.row_schema = pa.schema(values)
         self.result_schema = pa.schema([*RESULT_FIELDS, NULL_VALUE, *values])
@@ -158,10 +159,10 @@ class TableUpdatesEngine(JoinEngine):
         batch = self._read(batch)
         other_keys, working_set = split_by_key(state, batch["key"])
         histories = self._histories(working_set, batch)
-        forwarded = self._told_by(histories, self._join, needs_old_rows=self._asks_for_old)
-        results, tells = self._results(histories, forwarded)
+        forwarded = self._forwarded_by(histories, self._join, needs_old_rows=self._needs_old_rows)
+        results, is_forwarded = self._results(histories, forwarded)
         state = pa.concat_tables([other_keys, histories.state]).combine_chunks()
-        without_update = np.asarray(histories.records["side"])[histories.new[~tells]]
+        without_update = np.asarray(histories.records["side"])[histories.new[~is_forwarded]]
         filtered = np.bincount(without_update, minlength=len(self._values_of))
         before = self._rows_before(working_set) if self.returns_before else None
         return JoinResult(state, [results], filtered=tuple(filtered.tolist()), before=before)
@@ -192,7 +193,7 @@ class TableUpdatesEngine(JoinEngine):
             key_code = key_code + len(keys) * np.asarray(records["partition"]).astype(np.int64)
         is_new = np.arange(len(records)) >= len(old_rows)
         # Earlier batches applied the old rows, so ``is_new`` is more significant than stream time.
-        order = np.lexsort((*self._logs.effect_keys(records), is_new, key_code))
+        order = np.lexsort((*self._logs.apply_order_keys(records), is_new, key_code))
         records, key_code = records.take(pa.array(order)), key_code[order]
         head = run_starts(key_code)
         newest = _newest(records, head, len(self._values_of))
@@ -202,9 +203,9 @@ class TableUpdatesEngine(JoinEngine):
         of_last = newest[:, run_ends(head)]
         return Histories(records, new, before, newest[:, new], of_last[of_last >= 0])
 
-    def _told_by(
+    def _forwarded_by(
         self, histories: Histories, part: TableJoin | int, *, needs_old_rows: bool
-    ) -> Told:
+    ) -> ForwardedUpdates:
         """Return the updates that ``part`` of the join forwards, as Kafka Streams' nodes do.
 
         ``needs_old_rows``: a downstream node needs old rows. A left join needs the old rows of its
@@ -213,10 +214,10 @@ class TableUpdatesEngine(JoinEngine):
         """
         if isinstance(part, int):
             return self._forwarded_by_table(histories, part, needs_old_rows=needs_old_rows)
-        left = self._told_by(
+        left = self._forwarded_by(
             histories, part.left, needs_old_rows=needs_old_rows or part.how != "inner"
         )
-        right = self._told_by(
+        right = self._forwarded_by(
             histories, part.right, needs_old_rows=needs_old_rows or part.how == "outer"
         )
         had = has_joined_row(part.how, left.had, right.had)
@@ -224,31 +225,31 @@ class TableUpdatesEngine(JoinEngine):
         # The other table does not change, so ``has`` is the row that the record is joined with.
         meets_right = right.has if part.how == "inner" else left.had | left.has | right.has
         meets_left = left.has | right.had | right.has if part.how == "outer" else left.has
-        tells = (left.tells & meets_right) | (right.tells & meets_left)
+        is_forwarded = (left.is_forwarded & meets_right) | (right.is_forwarded & meets_left)
         # The update of a deleted row has the time of the row that it was joined with.
-        time_ms = np.where(tells | has, np.maximum(left.time_ms, right.time_ms), -1)
-        return Told(had, has, tells, time_ms)
+        time_ms = np.where(is_forwarded | has, np.maximum(left.time_ms, right.time_ms), -1)
+        return ForwardedUpdates(had, has, is_forwarded, time_ms)
 
     def _forwarded_by_table(
         self, histories: Histories, table: int, *, needs_old_rows: bool
-    ) -> Told:
+    ) -> ForwardedUpdates:
         """Return the updates that one table forwards for each new record."""
         all_times_ms = np.append(np.asarray(histories.records["timestamp_ms"]), -1)
         side = np.asarray(histories.records["side"])[histories.new]
         had, has = histories.before[table] >= 0, histories.after[table] >= 0
         own = side == table
         time_ms = all_times_ms[np.where(own, histories.new, histories.after[table])]
-        is_asked = needs_old_rows and table in self._filtered
-        return Told(had, has, own & (had | has) if is_asked else own, time_ms)
+        skips_without_row = needs_old_rows and table in self._filtered
+        return ForwardedUpdates(had, has, own & (had | has) if skips_without_row else own, time_ms)
 
-    def _results(self, histories: Histories, forwarded: Told) -> tuple[pa.Table, Flags]:
+    def _results(self, histories: Histories, forwarded: ForwardedUpdates) -> tuple[pa.Table, Flags]:
         """Return the results in apply order, and which new records have one."""
-        numbers = np.flatnonzero(forwarded.tells)
+        numbers = np.flatnonzero(forwarded.is_forwarded)
         rows = self._rows(histories.after[:, numbers])
         new = histories.new[numbers]
         lineages = self._logs.merged_lineages(histories.records.take(pa.array(new)))
         results = self._joined(histories.records, new, rows, forwarded.time_ms[numbers], lineages)
-        return results, forwarded.tells
+        return results, forwarded.is_forwarded
 
     def _rows(self, of_tables: Ints) -> Ints:
         """Return the rows from which each row is joined, by [table, row], -1 for none."""
@@ -269,8 +270,8 @@ class TableUpdatesEngine(JoinEngine):
         """
         if lineages is None:
             lineages = pa.chunked_array([pa.nulls(len(new), LINEAGE.type)])
-        effect_keys = self._logs.effect_keys(records.take(pa.array(new)))
-        order = np.lexsort((*lineage_keys(lineages), *effect_keys))
+        apply_order_keys = self._logs.apply_order_keys(records.take(pa.array(new)))
+        order = np.lexsort((*lineage_keys(lineages), *apply_order_keys))
         new, rows, time_ms = new[order], rows[:, order], time_ms[order]
         own = records.take(pa.array(new))
         columns = {

@@ -34,8 +34,8 @@ from oriel.pipeline.windows.joins.inputs import (
     RESULT_FIELDS,
     SIDE,
     TABLE_FIELDS,
-    Clocks,
     InputRows,
+    InputStreamTimes,
     JoinEngine,
     JoinResult,
     TableRecords,
@@ -58,8 +58,9 @@ class VersionedLookupEngine(StreamTableJoinEngine):
     """The join of a stream with a versioned table: each record with the row as of its time.
 
     The row is the version with the greatest time <= t. A record that is older than the history,
-    ``t < st - H``, finds only the newest version. ``Clocks`` have the stream time of each partition
-    of the table. For a key, ``st`` is the stream time of the partition of its newest version.
+    ``t < st - H``, finds only the newest version. ``InputStreamTimes`` have the stream time of each
+    partition of the table. For a key, ``st`` is the stream time of the partition of its newest
+    version.
 
     The state has the versions that a record can still find, each with the time until which it is
     valid. A version is dropped if it ended at ``st - H`` or earlier. The newest version of a key is
@@ -92,15 +93,15 @@ class VersionedLookupEngine(StreamTableJoinEngine):
     def changing(self, batch: pa.Table) -> None:
         """Return None, because ``needed_state`` selects the rows that can change."""
 
-    def units(self, rows: pa.Table) -> Ints:
+    def buckets(self, rows: pa.Table) -> Ints:
         """Return the time bucket of each state row, 0 for newest versions.
 
         Buckets are reused. If versions of different times share a bucket, the only cost is the time
         to read them.
         """
         valid_to_ms = np.asarray(rows[_VALID_TO.name])
-        unit: Ints = 1 + valid_to_ms // self._bucket_ms % _BUCKETS
-        return np.where(valid_to_ms == FOREVER_MS, 0, unit)
+        bucket: Ints = 1 + valid_to_ms // self._bucket_ms % _BUCKETS
+        return np.where(valid_to_ms == FOREVER_MS, 0, bucket)
 
     def due_ms(self, rows: pa.Table) -> Ints:
         """Return the last stream time at which a record can find each state row."""
@@ -110,14 +111,14 @@ class VersionedLookupEngine(StreamTableJoinEngine):
         due_ms: Ints = np.where(is_newest & ~deletes, FOREVER_MS, until_ms + self._history_ms - 1)
         return due_ms
 
-    def close_ms(self, times: Clocks) -> int:
+    def close_ms(self, times: InputStreamTimes) -> int:
         """Return the least stream time of partitions with a record. Rows due before it expire."""
         return min((ms for ms in times if ms >= 0), default=-1)
 
     def needed_state(self, state: StateReader, batch: pa.Table, times: Times) -> Any:
-        newest = state.touched(batch["key"]).rows
+        newest = state.working_set(batch["key"]).rows
         closing_ms = self.close_ms(times.before), self.close_ms(times.after)
-        return state.touched_units(*self.time_buckets_of_batch(newest, batch), closing_ms)
+        return state.working_set_of_buckets(*self.time_buckets_of_batch(newest, batch), closing_ms)
 
     def time_buckets_of_batch(
         self, newest: pa.Table, batch: pa.Table
@@ -168,16 +169,18 @@ class VersionedLookupEngine(StreamTableJoinEngine):
             Ranges(np.concatenate(low), np.concatenate(high)),
         )
 
-    def _applied(self, state: pa.Table, arrived: pa.Table, clocks: Clocks) -> tuple[pa.Table, int]:
+    def _applied(
+        self, state: pa.Table, arrived: pa.Table, stream_times: InputStreamTimes
+    ) -> tuple[pa.Table, int]:
         late = are_older(arrived, self._history_ms)
         arrived = arrived.filter(pa.array(~late))
         forever = pa.repeat(pa.scalar(FOREVER_MS, _VALID_TO.type), len(arrived))
         arrived = arrived.append_column(_VALID_TO, forever).select(state.column_names)
-        other_keys, touched = split_by_key(state, arrived["key"])
-        records = TableRecords.of(pa.concat_tables([touched, arrived]))
+        other_keys, working_set = split_by_key(state, arrived["key"])
+        records = TableRecords.of(pa.concat_tables([working_set, arrived]))
         group = (records.key_code, records.timestamp_ms)
         number = greatest(group, (records.partition, records.offset))
-        is_new, key_code = number >= len(touched), records.key_code[number]
+        is_new, key_code = number >= len(working_set), records.key_code[number]
         next_ms = np.append(records.timestamp_ms[number][1:], FOREVER_MS)[: len(number)]
         next_ms = np.where(run_ends(run_starts(key_code)), FOREVER_MS, next_ms)
         next_is_new = np.append(is_new[1:], False)[: len(number)]
@@ -188,10 +191,12 @@ class VersionedLookupEngine(StreamTableJoinEngine):
         valid_to_ms = np.where(is_new, next_ms, valid_to_ms)
         versions = replaced(records.take(number), {_VALID_TO.name: valid_to_ms})
         state = pa.concat_tables([other_keys, versions])
-        return state.filter(pa.array(self.due_ms(state) >= self.close_ms(clocks))), int(late.sum())
+        return state.filter(pa.array(self.due_ms(state) >= self.close_ms(stream_times))), int(
+            late.sum()
+        )
 
     def _looked_up(
-        self, state: pa.Table, stream: pa.Table, clocks: Clocks
+        self, state: pa.Table, stream: pa.Table, stream_times: InputStreamTimes
     ) -> tuple[pa.Table, pa.ChunkedArray]:
         records = TableRecords.of(split_by_key(state, stream["key"])[1])
         key_code = pc.index_in(stream["key"], value_set=records.keys)
@@ -204,7 +209,7 @@ class VersionedLookupEngine(StreamTableJoinEngine):
         is_newest = valid_to_ms == FOREVER_MS
         clock_ms = np.full(len(records.keys), NEVER_CLOSED_MS, dtype=np.int64)
         newest = order[is_newest]
-        clock_ms[records.key_code[newest]] = np.asarray(clocks)[records.partition[newest]]
+        clock_ms[records.key_code[newest]] = np.asarray(stream_times)[records.partition[newest]]
         has_key, time_ms = np.asarray(key_code.is_valid()), np.asarray(stream["timestamp_ms"])
         code = np.asarray(pc.fill_null(key_code, 0)).astype(np.int64)
         number = timeline.first_after(code, time_ms) - 1
@@ -240,10 +245,12 @@ class VersionedRecordsEngine(JoinEngine):
         Raises:
             IllegalArgument: A column has a name that the join needs.
         """
-        beside = value_fields((*RESULT_FIELDS, SIDE, NULL_VALUE), carried, [values])
-        self.record_schema = pa.schema([*INPUT_FIELDS, NULL_VALUE, *(carried or ()), *beside])
+        other_columns = value_fields((*RESULT_FIELDS, SIDE, NULL_VALUE), carried, [values])
+        self.record_schema = pa.schema(
+            [*INPUT_FIELDS, NULL_VALUE, *(carried or ()), *other_columns]
+        )
         self.state_schema = pa.schema([*TABLE_FIELDS, *(carried or ())])
-        self.result_schema = pa.schema([*RESULT_FIELDS, NULL_VALUE, *beside])
+        self.result_schema = pa.schema([*RESULT_FIELDS, NULL_VALUE, *other_columns])
         self._history_ms, self._newest_only = history_ms, newest_only
 
     def changing(self, batch: pa.Table) -> pa.ChunkedArray:
@@ -261,14 +268,16 @@ class VersionedRecordsEngine(JoinEngine):
         results = results.select(self.result_schema.names).cast(self.result_schema)
         return JoinResult(state, [results], late=(len(batch) - len(accepted),))
 
-    def _ordered(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> tuple[pa.Table, Flags]:
+    def _ordered(
+        self, state: pa.Table, batch: pa.Table, stream_times: InputStreamTimes
+    ) -> tuple[pa.Table, Flags]:
         """Return the next state, and which records of the batch are in order."""
-        other_keys, touched = split_by_key(state, batch["key"])
-        rows = pa.concat_tables([touched, batch.select(state.column_names)])
+        other_keys, working_set = split_by_key(state, batch["key"])
+        rows = pa.concat_tables([working_set, batch.select(state.column_names)])
         records = TableRecords.of(rows)
         group = (records.key_code, records.partition)
         # The rows of the state are from earlier records.
-        is_new = np.arange(len(rows)) >= len(touched)
+        is_new = np.arange(len(rows)) >= len(working_set)
         order = np.lexsort((records.offset, is_new, *group[::-1]))
         newest_ms = running_max(
             records.timestamp_ms[order], run_starts(*(column[order] for column in group))
@@ -276,7 +285,7 @@ class VersionedRecordsEngine(JoinEngine):
         in_order = np.empty(len(rows), dtype=np.bool_)
         in_order[order] = records.timestamp_ms[order] == newest_ms
         newest = greatest(group, (records.timestamp_ms, records.offset))
-        clock_ms = np.asarray(clocks, dtype=np.int64)[records.partition[newest]]
+        clock_ms = np.asarray(stream_times, dtype=np.int64)[records.partition[newest]]
         newest = newest[records.timestamp_ms[newest] >= clock_ms - self._history_ms]
         state = pa.concat_tables([other_keys, records.take(newest)])
-        return state, in_order[len(touched) :]
+        return state, in_order[len(working_set) :]

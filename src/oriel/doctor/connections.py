@@ -39,8 +39,8 @@ class Port(Check):
             if _is_oriel(f"http://{where}") or _is_oriel(f"https://{where}"):
                 yield ok(f"A service of Oriel listens on {where}")
             else:
-                told = f"The service cannot listen on {where} ({error.strerror})"
-                yield problem(told, "Stop the other program, or choose another --host or --port")
+                message = f"The service cannot listen on {where} ({error.strerror})"
+                yield problem(message, "Stop the other program, or choose another --host or --port")
 
 
 class Certificate(Check):

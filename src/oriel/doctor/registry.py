@@ -41,8 +41,8 @@ def examined(subject: Subject, checks: Sequence[Check] = CHECKS) -> Iterator[tup
             if error.name is None or error.name.split(".")[0] == "oriel":
                 raise
         except OSError as error:
-            told = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-            yield check.name, problem(told, "Run the command as the user of Oriel")
+            message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            yield check.name, problem(message, "Run the command as the user of Oriel")
 
 
 def as_json(name: str, result: Result) -> str:

@@ -42,9 +42,9 @@ class Stores(Check):
             yield warning("No service runs on this directory", "Start one: `oriel serve`")
             return
         problems = {one.name: one.index.problem for one in seen.stores if one.index is not None}
-        for name, told in problems.items():
-            if told:
-                found = f"Store {name}: {told.rstrip('.')}"
+        for name, message in problems.items():
+            if message:
+                found = f"Store {name}: {message.rstrip('.')}"
                 yield problem(found, "Read the messages of `oriel serve`")
         followed = list(problems.values()).count(None)
         if followed:

@@ -38,7 +38,7 @@ def _main(directory: Path, delay_ms: int) -> None:
             writer.checkpoint.check_epoch,
         )
         kept.start()
-        while writer.is_behind:
+        while writer.is_after:
             writer.run_batch()
             kept.batch_committed(min(s.recorded_batch() for s in writer.stores.values()))
         kept.close(finish=True)

@@ -37,7 +37,7 @@ def prepared(batch: int, *segments: str) -> PreparedBatch:
 def test_a_prepared_batch_comes_back_as_it_was(tmp_path: Path) -> None:
     """A loaded batch equals the saved one. `load` returns None if the version does not exist."""
     versions = StateVersions(tmp_path / "s", sync=True)
-    versions.decide(3, prepared(3, "a.arrow"), [])
+    versions.prepare(3, prepared(3, "a.arrow"), [])
     assert versions.load(3) == prepared(3, "a.arrow")
     assert versions.load(4) is None
 
@@ -47,7 +47,7 @@ def test_the_state_of_joins_belongs_to_a_version(tmp_path: Path) -> None:
     versions = StateVersions(tmp_path / "s", sync=False)
     names = [write_segment(versions.directory, RECORDS, "x", sync=False) for _ in range(3)]
     joined = replace(prepared(3, names[0]), join_segments={1: {0: [names[1]], 1: []}})
-    versions.decide(3, joined, [])
+    versions.prepare(3, joined, [])
     assert versions.load(3) == joined
     assert joined.state_files == {names[0], names[1]}
     versions.remove_before(2, [joined])
@@ -57,7 +57,7 @@ def test_the_state_of_joins_belongs_to_a_version(tmp_path: Path) -> None:
 def test_a_damaged_version_is_an_error(tmp_path: Path) -> None:
     """A truncated version is an error."""
     versions = StateVersions(tmp_path / "s", sync=False)
-    versions.decide(3, prepared(3), [])
+    versions.prepare(3, prepared(3), [])
     path = tmp_path / "s" / "000000000003.json"
     path.write_bytes(path.read_bytes()[:40])
     with pytest.raises(CheckpointError, match="is damaged"):
@@ -68,7 +68,7 @@ def test_what_no_replay_needs_is_removed(tmp_path: Path) -> None:
     """Old versions, and segments that no kept version names, are removed. The others stay."""
     versions = StateVersions(tmp_path / "s", sync=False)
     for batch in (1, 2, 3):
-        versions.decide(batch, prepared(batch), [])
+        versions.prepare(batch, prepared(batch), [])
     names = [write_segment(versions.directory, RECORDS, "x", sync=False) for _ in range(3)]
     versions.remove_before(2, [prepared(2, names[0]), prepared(3, names[0], names[1])])
     left = {path.name for path in versions.directory.iterdir()}
@@ -85,7 +85,7 @@ def test_a_batch_removes_what_the_one_before_left(tmp_path: Path) -> None:
         for batch in range(4):
             name = write_segment(versions.directory, RECORDS, "x", sync=False)
             made = prepared(batch, name)
-            versions.decide(batch, made, [])
+            versions.prepare(batch, made, [])
             versions.remove_before(batch - 1, [made] if before is None else [before, made])
             before, last = made, before
     assert isinstance(files, CountingFiles)
@@ -117,7 +117,7 @@ def test_a_batch_is_decided_when_its_files_can_be_found(
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", noted)
-    versions.decide(3, prepared(3), [table, table])
+    versions.prepare(3, prepared(3), [table, table])
     assert effects == [("s", False), ("table", False), ("content", False), ("s", True)]
 
 

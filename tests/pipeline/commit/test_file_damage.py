@@ -35,7 +35,7 @@ def _versions(checkpoint: Path, application: str | None = ID) -> StateVersions:
 
 
 def _decide(checkpoint: Path) -> None:
-    _versions(checkpoint).decide(3, PREPARED, [])
+    _versions(checkpoint).prepare(3, PREPARED, [])
 
 
 def _decide_with_clock(checkpoint: Path) -> None:
@@ -148,5 +148,5 @@ def test_a_generation_of_a_store_is_not_its_first(tmp_path: Path) -> None:
     versions = StateVersions(tmp_path / "state/s@1", sync=False, application=ID)
     with pytest.raises(CheckpointError, match="it belongs to store 's' of application"):
         versions.load(3)
-    assert versions.decided(3) is None
-    assert versions.decide(3, replace(PREPARED, changed=1), []).changed == 1
+    assert versions.prepared(3) is None
+    assert versions.prepare(3, replace(PREPARED, changed=1), []).changed == 1

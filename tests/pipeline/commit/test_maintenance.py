@@ -30,7 +30,10 @@ def maintained(
 ) -> Maintenance:
     """Return maintenance of one store. It is not started."""
     return Maintenance(
-        {"store": table.upkeep(limits)}, dead_letters(table.data), {"store": table.batch}, refuse
+        {"store": table.maintenance(limits)},
+        dead_letters(table.data),
+        {"store": table.batch},
+        refuse,
     )
 
 

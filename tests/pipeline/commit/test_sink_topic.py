@@ -50,10 +50,10 @@ class Opened:
                 self.layout, checkpoint, definition or defined(), publish, sync=False
             )  # fmt: skip
 
-    def decide(self, batch: int) -> None:
+    def prepare(self, batch: int) -> None:
         """Save a batch as prepared."""
         with Checkpoint(self.directory, sync=False) as checkpoint:
-            checkpoint.versions("to(out)").decide(batch, prepared(batch), [])
+            checkpoint.versions("to(out)").prepare(batch, prepared(batch), [])
 
 
 @pytest.fixture(name="opened")
@@ -78,9 +78,9 @@ def test_a_batch_is_published_and_noted(opened: Opened) -> None:
 def test_a_batch_that_is_decided_is_to_be_published(opened: Opened) -> None:
     """A prepared batch counts as published when its note exists, or when a later batch exists."""
     opened.topic()
-    opened.decide(0)
+    opened.prepare(0)
     assert opened.topic().recorded_batch() == -1
-    opened.decide(1)
+    opened.prepare(1)
     topic = opened.topic()
     assert topic.recorded_batch() == 0
     topic.commit(prepared(1), 1)

@@ -18,11 +18,11 @@ from oriel.storage import CommitRecord
     ids=["nothing moved", "behind the holder", "idle", "both moved"],
 )
 def test_the_slowest_clock_keeps_windows_open(
-    clocks: dict[str, int], idle: list[int], holder: int
+    stream_times: dict[str, int], idle: list[int], holder: int
 ) -> None:
     """It is the slowest of the previous one and the changed ones. Idle partitions do not count."""
     record = CommitRecord(3, {"t": {"0": 10, "1": 10}}, {"t": {"0": 5, "1": 9}}, 3, {"input": 1})
     notes = StreamTimeNotes(idle={"t": idle}, held_by=("t", 0))
     batch = PreparedBatch(record, {}, {}, [], [], changed=0, open_records=0, clock_notes=notes)
-    mended = StreamTimeOverride({"t": clocks}, 1, 1, ["set back"]).applied(batch)
+    mended = StreamTimeOverride({"t": stream_times}, 1, 1, ["set back"]).applied(batch)
     assert mended.clock_notes.held_by == ("t", holder)

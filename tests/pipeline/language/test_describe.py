@@ -231,12 +231,15 @@ flowchart LR
 
 _KEPT = "stream('a').filter('v > 1').select_key(v).to_table().filter('v < 9').map_values('v')"
 _FOUND = "(stream('a').filter('v > 1').select_key(v)).join(table 't') of (table('t'))"
-_COUNTED = "(stream('a').filter('v > 1').group_by(v)).aggregate(count=count()).to_stream()"
+_COUNTED = (
+    "(stream('a').filter('v > 1').select_key(v).group_by_key())"
+    ".aggregate(count=count()).to_stream()"
+)
 _TABLES_OF_STREAMS = (
     _KEPT,
     f"{_FOUND}.to_table().group_by(city)",
     f"{_COUNTED}.select_key(count).to_table().filter('count > 2')",
-    "table('t').filter('key IS NOT NULL').filter(\"city > 'x'\").to_table()",
+    "table('t').to_stream().filter(\"city > 'x'\").to_table()",
 )
 
 
@@ -255,3 +258,21 @@ def test_where_a_stream_becomes_a_table_is_told() -> None:
     assert inputs == [f"    Input: {text}" for text in _TABLES_OF_STREAMS]
     assert 'join0 -->|"to_table()<br>group_by(city)"| store1' in topology.to_mermaid()
     assert "select_key(count)<br>to_table()<br>filter('count > 2')" in topology.to_mermaid()
+
+
+def test_calls_that_equal_an_internal_step_are_written() -> None:
+    """A call of the user is written, although another call adds a step with the same text."""
+    builder = StreamsBuilder()
+    stream = builder.stream("a", "v INT")
+    has_key = "key IS NOT NULL"
+    counted = stream.select_key("v").group_by_key().count().to_stream().filter(has_key).to_table()
+    counted.filter(has_key).materialize("counted")
+    found = stream.filter("(v) IS NOT NULL").join(builder.global_table("g", "w INT"), key="v")
+    found.group_by_key().count().materialize("found")
+    inputs = [line for line in builder.build().describe().splitlines() if "Input" in line]
+    counts = "(stream('a').select_key(v).group_by_key()).aggregate(count=count())"
+    matches = "(stream('a').filter('(v) IS NOT NULL')).join(table 'g', key=v)"
+    assert inputs == [
+        f"    Input: {counts}.to_stream().filter('{has_key}').to_table().filter('{has_key}')",
+        f"    Input: {matches} of (global_table('g')).group_by_key()",
+    ]

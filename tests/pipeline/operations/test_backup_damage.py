@@ -151,7 +151,9 @@ def test_a_backup_of_the_first_batch_begins_before_it(
     again = Writer(restored.parent, sync=False)
     again.run()
     again.close()
-    counters = [one.record.counters for store in again.stores.values() if (one := store.decided(1))]
+    counters = [
+        one.record.counters for store in again.stores.values() if (one := store.prepared(1))
+    ]
     assert [one["input"] for one in counters] == [12, 12]
 
 

@@ -97,9 +97,9 @@ def test_a_batch_on_a_full_disk_names_the_file(disk: Path, tmp_path: Path) -> No
     again = Writer(site, sync=False)
     again.run()
     again.close()
-    decided = again.stores["first"].decided(2)
-    assert decided is not None
-    assert decided.record.counters["input"] == 18
+    prepared = again.stores["first"].prepared(2)
+    assert prepared is not None
+    assert prepared.record.counters["input"] == 18
 
 
 @pytest.mark.parametrize(

@@ -386,10 +386,10 @@ def test_a_running_pipeline_makes_no_findings(
 
     def run() -> None:
         try:
-            while writer.is_behind:
+            while writer.is_after:
                 writer.run_batch()
-                upkeep = TableMaintenance(table, MaintenanceSettings())
-                while upkeep.step({"": 0}):
+                maintenance = TableMaintenance(table, MaintenanceSettings())
+                while maintenance.step({"": 0}):
                     pass
         except BaseException as error:
             failed.append(error)

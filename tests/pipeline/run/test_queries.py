@@ -43,7 +43,7 @@ class _Log(Kafka):
         """Report no topic, without Spark."""
         return {}
 
-    def no_answer(self, *_: Any) -> str | None:
+    def no_response(self, *_: Any) -> str | None:
         """Return the next response, or None after the last one."""
         return next(self.answers, None)
 

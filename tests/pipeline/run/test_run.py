@@ -187,10 +187,10 @@ def test_compaction_between_a_failure_and_its_replay(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, failing: Callable[..., Any]
 ) -> None:
     """A prepared batch is committed with its files, whatever was merged and removed."""
-    upkeep = MaintenanceSettings(
+    maintenance = MaintenanceSettings(
         limits=Limits(small_files=2), log_retention_ms=1, deleted_file_retention_ms=1
     )
-    bench.settings = replace(bench.settings, upkeep=upkeep)
+    bench.settings = replace(bench.settings, maintenance=maintenance)
     bench.run()
     bench.append(*RECORDS[2:3])
     with monkeypatch.context() as patch:
@@ -198,7 +198,7 @@ def test_compaction_between_a_failure_and_its_replay(
         with pytest.raises(FilesFailed, match="disk is gone"):
             bench.run()
     for table in ("s", "_dead_letters"):
-        by_hand = TableMaintenance(bench.directory / "data" / "tables" / table, upkeep)
+        by_hand = TableMaintenance(bench.directory / "data" / "tables" / table, maintenance)
         while by_hand.step({"": 0, "s": 0}):
             pass
     bench.run()

@@ -34,8 +34,8 @@ def test_rows_without_a_lineage_are_converted(tmp_path: Path) -> None:
     earlier = row | {"FirstPart(v)": with_suborder, "ListPart(v)": [with_suborder] * 2}
     state = KeyedState(tmp_path, (), Layout(schema_of(EARLIER), never_expires))
     rows = pa.Table.from_pylist([earlier], schema=schema_of(EARLIER))
-    touched = state.touched(pa.chunked_array([["a"]]))
-    version = state.replaced(touched, rows, "0", sync=False)
+    needed = state.working_set(pa.chunked_array([["a"]]))
+    version = state.replaced(needed, rows, "0", sync=False)
     layout = Layout(schema_of(LOCATED), never_expires)
     assert KeyedState(tmp_path, version.names, layout).all_rows().to_pylist() == [row]
 

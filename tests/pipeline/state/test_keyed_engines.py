@@ -159,10 +159,10 @@ def test_what_a_batch_does_not_touch_does_not_matter(
             expected = engine.apply(whole, batch, times)
             whole = expected.state
             state = KeyedState(tmp_path, names, layout)
-            touched = engine.needed_state(state, batch, times)
-            result = engine.apply(touched.rows, batch, times)
+            needed = engine.needed_state(state, batch, times)
+            result = engine.apply(needed.rows, batch, times)
             version = state.replaced(
-                touched, result.state, f"{kind}", sync=False, added_rows=result.added
+                needed, result.state, f"{kind}", sync=False, added_rows=result.added
             )
             assert result.changes.to_pylist() == expected.changes.to_pylist()
             assert in_order(result.rejected) == in_order(expected.rejected)

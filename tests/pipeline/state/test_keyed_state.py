@@ -66,9 +66,9 @@ def opened(directory: Path, version: Version) -> KeyedState:
 def advanced(directory: Path, version: Version, model: Model, batch: Model, close: int) -> Version:
     """Replace the rows of the keys in `batch`. No window closes."""
     state = opened(directory, version)
-    touched = state.touched(keys_of(*batch), (close, close))
+    needed = state.working_set(keys_of(*batch), (close, close))
     model |= batch
-    return state.replaced(touched, table_of(batch), "n", sync=False)
+    return state.replaced(needed, table_of(batch), "n", sync=False)
 
 
 def few_hashes(number: int) -> Any:
@@ -97,8 +97,8 @@ def test_any_batches_leave_what_a_dict_would_hold(
     for batch in range(60):
         chosen = random.sample(names, random.choice([0, 1, 1, 3, 8, 100]))
         state = opened(tmp_path, version)
-        touched = state.touched(keys_of(*chosen), (previous, close))
-        rows_of = model_of(touched.rows)
+        needed = state.working_set(keys_of(*chosen), (previous, close))
+        rows_of = model_of(needed.rows)
         due = {key for key, rows in model.items() if any(last < close for last, _ in rows)}
         must = {key for key in (*chosen, *due) if key in model}
         assert must <= set(rows_of), "a key is missing"
@@ -109,7 +109,7 @@ def test_any_batches_leave_what_a_dict_would_hold(
             rows_of[key] = [(last, [batch] * random.randint(0, 3)) for last in lasts]
         rows_of = {key: sorted(r for r in rows if r[0] >= close) for key, rows in rows_of.items()}
         model = {key: rows for key, rows in {**model, **rows_of}.items() if rows}
-        version = state.replaced(touched, table_of(rows_of), f"{batch}", sync=False)
+        version = state.replaced(needed, table_of(rows_of), f"{batch}", sync=False)
         assert version.rows == sum(map(len, model.values()))
         assert len(version.names) <= MAX_SEGMENTS
         stored = sum(len(open_segment(tmp_path, name)) for name in version.names)
@@ -140,18 +140,21 @@ def test_only_touched_rows_are_read(tmp_path: Path) -> None:
     model: Model = {"a": [(5, [1]), (9, [2])], "b": [(7, [])], "c": [(FOREVER_MS, [3])]}
     version = advanced(tmp_path, Version([], 0), {}, model, 0)
     state = opened(tmp_path, version)
-    assert model_of(state.touched(keys_of("c", "x", "c"), (0, 5)).rows) == {"c": model["c"]}
-    assert model_of(state.touched(keys_of(), (0, 6)).rows) == {"a": model["a"]}
-    assert model_of(state.touched(keys_of(), (6, 8)).rows) == {"b": model["b"]}
-    assert not len(state.touched(keys_of(), (10, FOREVER_MS)).rows)
+    assert model_of(state.working_set(keys_of("c", "x", "c"), (0, 5)).rows) == {"c": model["c"]}
+    assert model_of(state.working_set(keys_of(), (0, 6)).rows) == {"a": model["a"]}
+    assert model_of(state.working_set(keys_of(), (6, 8)).rows) == {"b": model["b"]}
+    assert not len(state.working_set(keys_of(), (10, FOREVER_MS)).rows)
 
 
 def test_a_batch_that_touches_nothing_writes_nothing(tmp_path: Path) -> None:
     """The version and its count stay unchanged. A state without rows has no files."""
     version = advanced(tmp_path, Version([], 0), {}, {"a": [(5, [1]), (6, [])]}, 0)
     state = opened(tmp_path, version)
-    assert state.replaced(state.touched(keys_of(), (0, 1)), table_of({}), "n", sync=True) == version
-    gone = state.replaced(state.touched(keys_of("a"), (0, 1)), table_of({}), "n", sync=True)
+    assert (
+        state.replaced(state.working_set(keys_of(), (0, 1)), table_of({}), "n", sync=True)
+        == version
+    )
+    gone = state.replaced(state.working_set(keys_of("a"), (0, 1)), table_of({}), "n", sync=True)
     assert gone == Version([], 0)
 
 
@@ -165,12 +168,12 @@ def test_rows_of_keys_that_do_not_change_are_not_written(
     model: Model = {f"key-{number}": [(FOREVER_MS, [number])] for number in range(200)}
     version = advanced(tmp_path, Version([], 0), {}, model, 0)
     state = opened(tmp_path, version)
-    touched = state.touched(keys_of(*model))
+    needed = state.working_set(keys_of(*model))
     rows = table_of(model | {"key-7": [(FOREVER_MS, [70]), (FOREVER_MS, [71])], "key-8": []})
-    same = state.replaced(touched, rows, "n", sync=False, changed_keys=keys_of())
+    same = state.replaced(needed, rows, "n", sync=False, changed_keys=keys_of())
     assert same == version
     changed = keys_of("key-7", "key-8", "none")
-    after = state.replaced(touched, rows, "n", sync=False, changed_keys=changed)
+    after = state.replaced(needed, rows, "n", sync=False, changed_keys=changed)
     written = open_segment(tmp_path, after.names[-1])["key"]
     if hashes is None:
         # A tombstone is written for the key without rows.
@@ -186,11 +189,11 @@ def test_a_removed_key_stays_removed(tmp_path: Path) -> None:
     version = advanced(tmp_path, Version([], 0), {}, model, 0)
     version = advanced(tmp_path, version, {}, {"a": [], "b": [(FOREVER_MS, [2])]}, 0)
     state = opened(tmp_path, version)
-    assert model_of(state.touched(keys_of("a", "b"), (0, 0)).rows) == {"b": [(FOREVER_MS, [2])]}
+    assert model_of(state.working_set(keys_of("a", "b"), (0, 0)).rows) == {"b": [(FOREVER_MS, [2])]}
     assert state.rows == len(model) - 1
     assert set(model_of(state.all_rows())) == set("bcdefgh")
     version = advanced(tmp_path, version, {}, {"a": [(FOREVER_MS, [3])]}, 0)
-    again = opened(tmp_path, version).touched(keys_of("a"), (0, 0)).rows
+    again = opened(tmp_path, version).working_set(keys_of("a"), (0, 0)).rows
     assert model_of(again) == {"a": [(FOREVER_MS, [3])]}
 
 
@@ -207,10 +210,10 @@ def test_tasks_of_another_number_share_the_rows(
     together: Model = {}
     for task in range(2):
         state = KeyedState.of_task(tmp_path, segments, (task, 2), LAYOUT)
-        touched = state.touched(keys_of(), (0, 1))
-        assert [key for key in model_of(touched.rows) if len(key) % 2 != task] == []
-        version = state.replaced(touched, touched.rows, "n", sync=False, changed_keys=changing)
-        assert version.rows == state.rows == len(touched.rows)
+        needed = state.working_set(keys_of(), (0, 1))
+        assert [key for key in model_of(needed.rows) if len(key) % 2 != task] == []
+        version = state.replaced(needed, needed.rows, "n", sync=False, changed_keys=changing)
+        assert version.rows == state.rows == len(needed.rows)
         together |= model_of(opened(tmp_path, version).all_rows())
     assert together == model
 
@@ -239,8 +242,8 @@ def test_columns_of_users_may_have_any_name() -> None:
     layout = Layout(schema, lambda rows: np.full(len(rows), FOREVER_MS))
     rows = pa.table([["a"], [1], [2]], schema=schema)
     with TemporaryDirectory() as name:
-        touched = KeyedWorkingSet(key_hashes(rows["key"]), rows[:0])
-        version = KeyedState(Path(name), [], layout).replaced(touched, rows, "n", sync=False)
+        needed = KeyedWorkingSet(key_hashes(rows["key"]), rows[:0])
+        version = KeyedState(Path(name), [], layout).replaced(needed, rows, "n", sync=False)
         assert KeyedState(Path(name), version.names, layout).all_rows().equals(rows)
 
 

@@ -65,21 +65,21 @@ def test_what_a_batch_does_not_touch_is_not_needed(
     clock = StreamTimes({0: -1, 1: -1})
     names: list[str] = []
     whole, now, offset, told = engine.empty_state(), 0, 0, 0
-    clocks = (-1, -1)
+    stream_times = (-1, -1)
     for _ in range(25):
         now += random.choice([0, 1, 1, 8])
         batch = random_batch(engine, clock, random, now, offset)
         offset += len(batch)
-        before, clocks = clocks, (min(clock.stream_time_ms.values()), -1)
-        expected = engine.apply(whole, batch, Times.at(clocks))
+        before, stream_times = stream_times, (min(clock.stream_time_ms.values()), -1)
+        expected = engine.apply(whole, batch, Times.at(stream_times))
         whole = expected.state
         state = KeyedState(tmp_path, names, layout)
-        touched = engine.needed_state(state, batch, w.Times(before, clocks))
-        result = engine.apply(touched.rows, batch, Times.at(clocks))
-        version = state.replaced(touched, result.state, kind, sync=False, added_rows=result.added)
+        needed = engine.needed_state(state, batch, w.Times(before, stream_times))
+        result = engine.apply(needed.rows, batch, Times.at(stream_times))
+        version = state.replaced(needed, result.state, kind, sync=False, added_rows=result.added)
         assert in_order(result.results) == in_order(expected.results)
         assert (result.late, result.filtered) == (expected.late, expected.filtered)
-        names, close_ms = version.names, engine.close_ms(clocks)
+        names, close_ms = version.names, engine.close_ms(stream_times)
         assert in_order(KeyedState(tmp_path, names, layout).all_rows(close_ms)) == in_order(
             layout.without_expired(whole, close_ms)
         )

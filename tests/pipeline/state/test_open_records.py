@@ -13,7 +13,14 @@ from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.state import OpenRecords, Version
 from oriel.pipeline.state import segments as state_files
 from oriel.pipeline.state.segments import open_segment
-from oriel.pipeline.windows import LEFT, RIGHT, Clocks, JoinResult, StreamJoinEngine, Times
+from oriel.pipeline.windows import (
+    LEFT,
+    RIGHT,
+    InputStreamTimes,
+    JoinResult,
+    StreamJoinEngine,
+    Times,
+)
 from oriel.pipeline.windows.joins.inputs import How
 from tests.campaigns import cases
 from tests.models.joins import clock
@@ -39,18 +46,21 @@ def opened(
 
 
 def advanced(
-    engine: StreamJoinEngine, state: OpenRecords, batch: pa.Table, clocks: tuple[Clocks, Clocks]
+    engine: StreamJoinEngine,
+    state: OpenRecords,
+    batch: pa.Table,
+    stream_times: tuple[InputStreamTimes, InputStreamTimes],
 ) -> tuple[JoinResult, Version]:
     """Run one batch as the task of the join does."""
-    rows = np.flatnonzero(engine.concerned(state.records, state.matched, batch, clocks))
-    done = engine.apply(state.state(rows), batch, Times.at(clocks[1]))
-    stays = engine.stays(state.records, clocks[1])
+    rows = np.flatnonzero(engine.concerned(state.records, state.matched, batch, stream_times))
+    done = engine.apply(state.state(rows), batch, Times.at(stream_times[1]))
+    stays = engine.stays(state.records, stream_times[1])
     return done, state.replaced(rows[done.stayed], done.state, stays, "n", sync=False)
 
 
 def arriving(
     case: Case, engine: StreamJoinEngine, random: Random
-) -> Iterator[tuple[pa.Table, Clocks]]:
+) -> Iterator[tuple[pa.Table, InputStreamTimes]]:
     """Yield the batches of the case, with the stream times after each batch."""
     for batch in batches(case.sides, random_cuts(case.sides, random)):
         sides = [
@@ -83,7 +93,7 @@ def test_any_share_of_the_records_gives_what_all_of_them_give(
         case, random = random_case(seed), Random(seed)
         engine = engine_of(case.how, case.span)
         whole = engine.empty_state()
-        before: Clocks = (-1, -1)
+        before: InputStreamTimes = (-1, -1)
         segments: Segments = {}
         for batch, after in arriving(case, engine, random):
             expected = engine.apply(whole, batch, Times.at(after))
@@ -125,13 +135,15 @@ def test_what_is_written_is_in_proportion_to_the_batch(tmp_path: Path, how: How)
     """Batches of ten records arrive while thousands are open. Few are written, and all stay."""
     case = random_case(0)
     engine = engine_of(how, case.span)
-    clocks = ((-1, -1), (-1, -1))
+    stream_times = ((-1, -1), (-1, -1))
     state = opened(tmp_path, engine, {}, 0, 1)
-    _, version = advanced(engine, state, one_key_each(engine, 5000, 0), clocks)
+    _, version = advanced(engine, state, one_key_each(engine, 5000, 0), stream_times)
     written = 0
     for number in range(100):
         state = opened(tmp_path, engine, {0: version.names}, 0, 1)
-        _, version = advanced(engine, state, one_key_each(engine, 10, 5000 + 10 * number), clocks)
+        _, version = advanced(
+            engine, state, one_key_each(engine, 10, 5000 + 10 * number), stream_times
+        )
         records = version.names[:-1] if engine.keeps_matches else version.names
         written += len(open_segment(tmp_path, records[-1]))
     assert written < 4 * 100 * 10
@@ -157,18 +169,18 @@ def test_a_state_without_records_has_no_files(tmp_path: Path) -> None:
 def test_a_batch_that_changes_nothing_writes_nothing(tmp_path: Path, how: How) -> None:
     """The version stays unchanged. A record that leaves or is late needs no file."""
     engine = StreamJoinEngine(JoinWindows(5, 5, 0), how, LEFT_VALUES, RIGHT_VALUES, CARRIED)
-    clocks = ((-1, -1), (-1, -1))
+    stream_times = ((-1, -1), (-1, -1))
     batch = one_key_each(engine, 10, 0)
-    _, version = advanced(engine, opened(tmp_path, engine, {}, 0, 1), batch, clocks)
+    _, version = advanced(engine, opened(tmp_path, engine, {}, 0, 1), batch, stream_times)
     state = opened(tmp_path, engine, {0: version.names}, 0, 1)
-    _, same = advanced(engine, state, batch[:0], clocks)
+    _, same = advanced(engine, state, batch[:0], stream_times)
     assert same == version
     _, fewer = advanced(engine, state, batch[:0], ((-1, -1), (-1, 12)))
     assert fewer == Version(version.names, 8)
     place = [field.name for field in batch.schema].index("side")
     late_right = batch[:1].set_column(place, "side", pa.array([RIGHT], pa.int8()))
     late_right = late_right.set_column(4, "stream_time_ms", pa.array([9]))
-    _, same = advanced(engine, state, late_right, clocks)
+    _, same = advanced(engine, state, late_right, stream_times)
     assert same == version
 
 
@@ -193,9 +205,9 @@ def test_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     """A missing file, or a file with other columns, is an error that names the file."""
     case = random_case(0)
     engine, other = engine_of("outer", case.span), engine_of("inner", case.span)
-    clocks = ((-1, -1), (-1, -1))
+    stream_times = ((-1, -1), (-1, -1))
     state = opened(tmp_path, engine, {}, 0, 1)
-    _, version = advanced(engine, state, one_key_each(engine, 3, 0), clocks)
+    _, version = advanced(engine, state, one_key_each(engine, 3, 0), stream_times)
     with pytest.raises(CheckpointError, match=f"{version.names[1]} has other columns"):
         opened(tmp_path, other, {0: version.names}, 0, 1)
     (tmp_path / version.names[0]).unlink()

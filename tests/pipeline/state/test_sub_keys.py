@@ -16,7 +16,7 @@ from tests.campaigns import cases
 SCHEMA = pa.schema([
     ("key", pa.string()), ("key_group", pa.int32()), ("member", pa.string()), ("n", pa.int64()),
 ])  # fmt: skip
-LAYOUT = Layout(SCHEMA, member="member")
+LAYOUT = Layout(SCHEMA, sub_key="member")
 
 #: (Key, sub-key, or None for the key itself) -> the value.
 Model = dict[tuple[str, str | None], int]
@@ -25,8 +25,8 @@ Model = dict[tuple[str, str | None], int]
 def table_of(model: Model) -> pa.Table:
     """Return the rows of a model as state."""
     rows = [
-        {"key": key, "key_group": len(key), "member": member, "n": n}
-        for (key, member), n in model.items()
+        {"key": key, "key_group": len(key), "member": sub_key, "n": n}
+        for (key, sub_key), n in model.items()
     ]
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
@@ -48,13 +48,13 @@ def advanced(
 ) -> Version:
     """Return the next version. The value None removes a row."""
     state = KeyedState(directory, version.names, LAYOUT)
-    touched = state.touched_members(table_of(dict.fromkeys(changes, 0)), keys_of())
-    rows = model_of(touched.rows)
+    needed = state.working_set_of_sub_keys(table_of(dict.fromkeys(changes, 0)), keys_of())
+    rows = model_of(needed.rows)
     for place, n in changes.items():
         rows.pop(place, None)
         if n is not None:
             rows[place] = n
-    return state.replaced(touched, table_of(rows), name, sync=False)
+    return state.replaced(needed, table_of(rows), name, sync=False)
 
 
 @pytest.mark.parametrize("few", [False, True], ids=["", "hashes collide"])
@@ -83,7 +83,9 @@ def test_any_changes_leave_what_a_dict_would_hold(
             assert state.rows == len(model)
             assert model_of(state.all_rows()) == model
             (named, *_), whole = changes, random.choice("abc")
-            read = model_of(state.touched_members(table_of({named: 0}), keys_of(whole)).rows)
+            read = model_of(
+                state.working_set_of_sub_keys(table_of({named: 0}), keys_of(whole)).rows
+            )
             wanted = {(key, m) for key, m in model if key == whole or (key, m) == named}
             wanted |= {(named[0], None)} & model.keys()
             assert read.items() <= model.items()
@@ -97,9 +99,12 @@ def test_one_member_of_many_is_read_and_written_alone(tmp_path: Path) -> None:
     version = advanced(tmp_path, Version([], 0), many, "0")
     state = KeyedState(tmp_path, version.names, LAYOUT)
     one = table_of({("a", "77"): 0})
-    assert model_of(state.touched_members(one, keys_of()).rows) == {("a", None): 0, ("a", "77"): 77}
-    assert len(state.touched_members(one, keys_of("a")).rows) == 10_001
-    assert len(state.touched_members(one, keys_of("b")).rows) == 2
+    assert model_of(state.working_set_of_sub_keys(one, keys_of()).rows) == {
+        ("a", None): 0,
+        ("a", "77"): 77,
+    }
+    assert len(state.working_set_of_sub_keys(one, keys_of("a")).rows) == 10_001
+    assert len(state.working_set_of_sub_keys(one, keys_of("b")).rows) == 2
     after = advanced(tmp_path, version, {("a", "77"): None}, "1")
     assert after.rows == 10_000
     # Only a tombstone is written. The other rows stay in their file.

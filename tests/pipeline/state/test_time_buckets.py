@@ -62,10 +62,10 @@ def processed(
     """Process a batch, and return the next version and the number of rows that were read."""
     state = KeyedState(directory, version.names, Layout.of(engine))
     times = w.Times.closing(*close_ms)
-    touched = engine.needed_state(state, batch, times)
-    result = engine.apply(touched.rows, batch, times)
-    after = state.replaced(touched, result.state, "n", sync=False, added_rows=result.added)
-    return after, len(touched.rows)
+    needed = engine.needed_state(state, batch, times)
+    result = engine.apply(needed.rows, batch, times)
+    after = state.replaced(needed, result.state, "n", sync=False, added_rows=result.added)
+    return after, len(needed.rows)
 
 
 def rows_written(directory: Path, before: Version, after: Version) -> int:
@@ -141,11 +141,11 @@ def test_a_row_that_was_removed_stays_so_when_others_of_its_hash_leave(
         version: Version, close: tuple[int, int], keys: list[str], rows: list[tuple[str, int]]
     ) -> Version:
         state = KeyedState(tmp_path, version.names, layout)
-        touched = state.touched(pa.chunked_array([keys], pa.string()), close)
+        needed = state.working_set(pa.chunked_array([keys], pa.string()), close)
         table = pa.Table.from_pylist(
             [{"key": key, "key_group": 0, "last_ms": last} for key, last in rows], schema=SCHEMA
         )
-        return state.replaced(touched, table, "n", sync=False)
+        return state.replaced(needed, table, "n", sync=False)
 
     def open_keys(version: Version, close_ms: int) -> list[str]:
         rows = KeyedState(tmp_path, version.names, layout).all_rows(close_ms)
@@ -180,9 +180,9 @@ def test_no_batch_merges_more_than_a_slice(monkeypatch: pytest.MonkeyPatch, tmp_
             model.pop(key, None)
         model |= rows
         state = KeyedState(tmp_path, version.names, layout)
-        touched = state.touched(pa.chunked_array([keys]))
+        needed = state.working_set(pa.chunked_array([keys]))
         table = pa.table([list(rows), [0] * len(rows), list(rows.values())], schema=SCHEMA)
-        after = state.replaced(touched, table, "n", sync=False)
+        after = state.replaced(needed, table, "n", sync=False)
         if batch:
             most = max(most, rows_written(tmp_path, version, after))
         version, files = after, max(files, len(after.names))

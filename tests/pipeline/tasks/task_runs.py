@@ -53,7 +53,7 @@ def first_plan(directory: Path, store: Store, assembly: PlannedEngine, tasks: in
         key_groups=64,
         assembly=assembly,
         stream_time_plans=tuple(StreamTimePlan(topic, topic, 0) for topic in topics),
-        clocks={topic: {0: -1, 1: -1} for topic in topics},
+        stream_times={topic: {0: -1, 1: -1} for topic in topics},
         close_ms=NEVER_CLOSED_MS,
         segments={},
         files=directory_files(directory),
@@ -157,7 +157,7 @@ def next_plan(plan: BatchPlan, reports: Reports) -> BatchPlan:
         plan,
         batch=plan.batch + 1,
         segments={report.task: report.segments for report in stores} or plan.segments,
-        clocks=reports.stream_times_after(plan.clocks),
+        stream_times=reports.stream_times_after(plan.stream_times),
         close_ms=stores[0].close_ms if stores else plan.close_ms,
     )
 

@@ -72,7 +72,7 @@ def plan_after(
         first,
         batch=batch,
         tasks=tasks,
-        clocks=stream_times_before(first.stream_time_plans, previous, ENDS),
+        stream_times=stream_times_before(first.stream_time_plans, previous, ENDS),
         close_ms=previous.record.close_ms if previous else NEVER_CLOSED_MS,
         segments=previous.segments if previous else {},
     )

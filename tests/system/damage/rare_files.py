@@ -55,10 +55,10 @@ def _newest(state: Path) -> PreparedBatch:
 
 def _set_clock(state: Path) -> None:
     record = _newest(state).record
-    clocks = StreamTimeOverride(
+    stream_times = StreamTimeOverride(
         record.stream_time_ms, record.close_ms, record.observed_ms, ["set back"]
     )
-    clocks.write(state, record.batch)
+    stream_times.write(state, record.batch)
 
 
 def _add_sink(layout: DataLayout, state: Path) -> None:
@@ -70,5 +70,5 @@ def _add_sink(layout: DataLayout, state: Path) -> None:
         versions = checkpoint.versions(defined.name)
         for name in prepared.state_files:
             shutil.copy(state / name, versions.directory / name)
-        versions.decide(prepared.record.batch, prepared, [])
+        versions.prepare(prepared.record.batch, prepared, [])
         topic.commit(prepared, prepared.record.batch)

@@ -235,7 +235,7 @@ def _recovered(states: Path, tables: StoreTables | SinkTopic, known: Known) -> A
         # The first batch is rejected if the table has other batches.
         batches.begin(0, {})
     assert recovered is not None
-    prepared = versions.decided(recovered.batch)
+    prepared = versions.prepared(recovered.batch)
     files = sorted(prepared.state_files) if prepared is not None else []
     state = {name: open_segment(states, name) for name in files}
     return {
@@ -282,8 +282,8 @@ def final_rows(place: Place, store: str) -> Any:
     """Read the final rows of a store, like the stores over it."""
     known = place.stores[store]
     states = known.checkpoint / "state" / known.definition.state_name
-    decided = StateVersions(states, sync=False).decided(known.batch)
-    rows = final_rows_up_to(place.layout.table(store), known.batch, decided)
+    prepared = StateVersions(states, sync=False).prepared(known.batch)
+    rows = final_rows_up_to(place.layout.table(store), known.batch, prepared)
     return sorted(map(str, rows.to_pylist()))
 
 

@@ -101,7 +101,7 @@ def publish(site: Site, batches: int, step: str, at: int, seconds: float) -> Non
         versions = checkpoint.versions(sink.definition.state_name)
         first = sink.recorded_batch() + 1
         for batch in range(first, first + batches):
-            prepared = versions.decided(batch) or versions.decide(
+            prepared = versions.prepared(batch) or versions.prepare(
                 batch, _prepared(batch, versions.directory), [versions.directory]
             )
             if batch == first + at:

@@ -115,8 +115,8 @@ def _run_compacted(directory: Path) -> None:
         for _ in range(BATCHES + 1):
             writer.run(1)
             batches = {name: store.recorded_batch() for name, store in writer.stores.items()}
-            for name, upkeep in upkeeps.items():
+            for name, maintenance in upkeeps.items():
                 committed = batches if name == "_dead_letters" else {"": batches[name]}
                 with suppress(OSError):
-                    while upkeep.step(committed):
+                    while maintenance.step(committed):
                         pass

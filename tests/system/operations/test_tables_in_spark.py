@@ -101,7 +101,7 @@ def test_spark_reads_at_every_instant_of_a_compaction(tmp_path: Path, spark: Spa
     for batch in range(6):
         commit(table, tmp_path, batch, ("a", 1), ("b", batch))
     settings = MaintenanceSettings(limits=Limits(small_files=4), log_retention_ms=1)
-    upkeep = TableMaintenance(tmp_path, settings)
+    maintenance = TableMaintenance(tmp_path, settings)
 
     def windows() -> set[tuple[str, int]]:
         rows = spark.read.format("delta").load(str(tmp_path)).collect()
@@ -110,7 +110,7 @@ def test_spark_reads_at_every_instant_of_a_compaction(tmp_path: Path, spark: Spa
 
     expected = {("a", 5), *(("b", batch) for batch in range(6))}
     seen: list[set[tuple[str, int]]] = [windows()]
-    upkeep.compact_all({"": 5}, after_file=lambda: seen.append(windows()))
+    maintenance.compact_all({"": 5}, after_file=lambda: seen.append(windows()))
     seen.append(windows())
     assert seen == [expected] * 3
     assert not entry(tmp_path, 0).exists()

@@ -87,7 +87,7 @@ def test_a_record_from_the_future_is_a_dead_letter_whoever_decodes_it(
 
     It does not advance the stream time, and the counters balance.
     """
-    runs.clocks = WallClockLimits(max_ahead_ms=100)
+    runs.stream_times = WallClockLimits(max_ahead_ms=100)
     runs.append({0: [record(990), record(YEAR_9999), record(1100), record(1101)]})
     what = topology("one", "two", schema=schema, keep=keep)
     runs.run(what, small_batch_bytes=small_batch_bytes)
@@ -121,7 +121,7 @@ def test_a_live_run_a_run_once_and_a_rebuild_give_the_same_result(
     given = run_parser().parse_args([*arguments, *(["--once"] if mode == "--once" else [])])
     settings = RunSettings(
         tmp_path / "data", "app", None if given.once else given.trigger, tasks=2, key_groups=8,
-        clocks=stream_time_settings(given),
+        stream_times=stream_time_settings(given),
     )  # fmt: skip
     run = PipelineRun.recover(spark, topology("s"), EventLog(tmp_path / "log", 1000), settings)
     try:
@@ -147,25 +147,25 @@ def test_a_crash_leaves_no_batch_judged_by_two_wall_clocks(
     runs: ClockRuns, monkeypatch: pytest.MonkeyPatch, failing: int
 ) -> None:
     """If some stores have prepared a batch, the others judge it with the same wall clock later."""
-    runs.clocks = WallClockLimits(max_ahead_ms=100)
+    runs.stream_times = WallClockLimits(max_ahead_ms=100)
     what = topology("one", "two", "three")
     runs.append({0: [record(990), record(1500)]})
     saved: list[int] = []
-    decide = StateVersions.decide
+    prepare = StateVersions.prepare
 
     def failing_once(versions: StateVersions, *arguments: Any) -> PreparedBatch:
         saved.append(1)
         if len(saved) == failing:
             message = "the disk is gone"
             raise OSError(message)
-        return decide(versions, *arguments)
+        return prepare(versions, *arguments)
 
     with monkeypatch.context() as patch:
         patch.setattr(StateVersions, "decide", failing_once)
         with pytest.raises(FilesFailed, match="disk is gone"):
             runs.run(what)
     runs.now_ms = 10**9
-    runs.clocks = WallClockLimits(max_ahead_ms=None)
+    runs.stream_times = WallClockLimits(max_ahead_ms=None)
     runs.run(what)
     # Before any store had prepared the batch, it was not judged.
     dead = 0 if failing == 1 else 1
@@ -177,7 +177,7 @@ def test_a_crash_leaves_no_batch_judged_by_two_wall_clocks(
 
 def test_silence_is_counted_from_when_the_run_began(runs: ClockRuns) -> None:
     """Idle time starts with the run, so a pipeline waits for all partitions after a long stop."""
-    runs.clocks = WallClockLimits(idle_after_ms=100)
+    runs.stream_times = WallClockLimits(idle_after_ms=100)
     runs.append({0: [record(5)], 1: [record(5)]})
     runs.run(topology("s"))
     runs.now_ms += 10_000
@@ -300,7 +300,7 @@ def test_a_clock_is_not_set_back_by_a_damaged_file(
 
 def test_compaction_leaves_what_a_wrong_clock_hides(runs: ClockRuns) -> None:
     """If the table was compacted with the wrong stream time, a lower one still shows all rows."""
-    runs.upkeep = MaintenanceSettings(limits=Limits(small_files=2))
+    runs.maintenance = MaintenanceSettings(limits=Limits(small_files=2))
     runs.now_ms = time.time_ns() // 1_000_000 // 10 * 10
     # After the last final time and in the last hour, no row has expired.
     what = topology("s", retention=3_600_000)
@@ -354,25 +354,25 @@ def test_a_clock_is_mended_where_a_crash_left_the_batch(
     runs: ClockRuns,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    decided: int,
+    prepared: int,
 ) -> None:
     """The override starts with the next batch after the table has the batch of the bad record."""
     runs.append({0: [record(100), record(YEAR_9999, "bad")]})
-    method = "commit_dead_letters" if decided else "commit"
+    method = "commit_dead_letters" if prepared else "commit"
     with monkeypatch.context() as patch:
         patch.setattr(f"oriel.pipeline.commit.StoreTables.{method}", _fail)
         with pytest.raises(FilesFailed, match="disk is gone"):
             runs.run(topology("s"))
     arguments = ["--data", str(runs.data), "--set", "t", "0", "100"]
     code, told = clock.main(arguments), capsys.readouterr()
-    assert code == 1 - decided, told.err
-    if not decided:
+    assert code == 1 - prepared, told.err
+    if not prepared:
         assert "no Delta table" in told.err or "is prepared, but not in the table" in told.err
         assert told.err.count("\n") == 1
     # After [100, 110), which the wrong stream time closed.
     runs.append({0: [record(110)]})
     runs.run(topology("s"))
-    assert runs.counters("s")["late"] == 1 - decided
+    assert runs.counters("s")["late"] == 1 - prepared
 
 
 def _fail(*_arguments: object) -> None:

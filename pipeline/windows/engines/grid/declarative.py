@@ -69,18 +69,18 @@ class WindowGrid:
         """Return the end of the windows with these starts in milliseconds."""
         return start_ms + self._size_ms
 
-    def units(self, start_ms: Ints) -> Ints:
+    def buckets(self, start_ms: Ints) -> Ints:
         """Return the time bucket of the windows with these starts."""
         return start_ms // self.advance_ms // self._windows_per_bucket
 
-    def touched_units(self, time_ms: Ints) -> Ranges:
+    def buckets_of_batch(self, time_ms: Ints) -> Ranges:
         """Return the time buckets with the windows of each record."""
         first, last = self.first_windows(time_ms), self.last_windows(time_ms)
         return Ranges(first // self._windows_per_bucket, last // self._windows_per_bucket + 1)
 
     def unit_last_ms(self, start_ms: Ints) -> Ints:
         """Return the greatest record time in the last window of each window's time bucket."""
-        last = (self.units(start_ms) + 1) * self._windows_per_bucket - 1
+        last = (self.buckets(start_ms) + 1) * self._windows_per_bucket - 1
         return self.last_ms(self.starts(last))
 
     def last_ms(self, start_ms: Ints) -> Ints:
@@ -142,19 +142,19 @@ class GridEngine(WindowEngine):
     rows_leave_when_due = True
     _grid: WindowGrid
 
-    def units(self, state: pa.Table) -> Ints:
+    def buckets(self, state: pa.Table) -> Ints:
         """Return the time bucket of each state row, which has a few adjacent windows."""
-        return self._grid.units(np.asarray(state["window_start_ms"]))
+        return self._grid.buckets(np.asarray(state["window_start_ms"]))
 
-    def touched_units(self, batch: pa.Table) -> Ranges:
+    def buckets_of_batch(self, batch: pa.Table) -> Ranges:
         """Return the time buckets with the windows of each record."""
-        return self._grid.touched_units(np.asarray(batch["timestamp_ms"]))
+        return self._grid.buckets_of_batch(np.asarray(batch["timestamp_ms"]))
 
     def due_ms(self, state: pa.Table) -> Ints:
         """Return the last millisecond of the window of each row."""
         return self._grid.last_ms(np.asarray(state["window_start_ms"]))
 
-    def unit_due_ms(self, state: pa.Table) -> Ints:
+    def bucket_due_ms(self, state: pa.Table) -> Ints:
         """Return the last millisecond of the last window in the time bucket of each row."""
         return self._grid.unit_last_ms(np.asarray(state["window_start_ms"]))
 

@@ -66,7 +66,7 @@ class MergedBatch:
     Attributes:
         sessions: The bounds of the sessions.
         kept: The carried columns and the aggregates, one row per session.
-        touched: True for each session with a new record.
+        has_new_records: True for each session with a new record.
         late: The late rows of the batch.
         shrunk_pairs: The pairs that lost a session because a function returned None.
         rejected: The records on which a function raised.
@@ -75,7 +75,7 @@ class MergedBatch:
 
     sessions: SessionBounds
     kept: pa.Table
-    touched: Flags
+    has_new_records: Flags
     late: Ints
     shrunk_pairs: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     rejected: pa.Table = field(default_factory=REJECTED_SCHEMA.empty_table)
@@ -168,11 +168,13 @@ class SessionEngine(WindowEngine):
             pa.concat_tables([without_records, merged_rows]),
             np.concatenate([state_code[~has_records], code]),
         )
-        touched = np.concatenate([np.zeros(len(without_records), dtype=np.bool_), merged.touched])
+        has_new_records = np.concatenate(
+            [np.zeros(len(without_records), dtype=np.bool_), merged.has_new_records]
+        )
         keys_with_removals = np.zeros(len(keys), dtype=np.bool_)
         keys_with_removals[merged.shrunk_pairs // max(len(partitions), 1)] = True
         changes, is_final = self._changes(
-            StateRows(state, state_code), after, touched, keys_with_removals, keys, close_ms
+            StateRows(state, state_code), after, has_new_records, keys_with_removals, keys, close_ms
         )
         return EngineResult(
             after.table.filter(pa.array(~is_final)),
@@ -187,34 +189,35 @@ class SessionEngine(WindowEngine):
         self,
         before: StateRows,
         after: StateRows,
-        touched: Flags,
+        has_new_records: Flags,
         keys_with_removals: Flags,
         keys: pa.Array,
         close_ms: int,
     ) -> tuple[pa.Table, Flags]:
         """Return the changed rows of the store, and which rows of ``after`` are of final sessions.
 
-        ``touched`` has a flag per row of ``after``, and ``keys_with_removals`` has a flag per key.
+        ``has_new_records`` has a flag per row of ``after``, and ``keys_with_removals`` has a flag
+        per key.
         """
         rule = self.windows.rule
-        touched_keys = keys_with_removals.copy()
-        touched_keys[after.code[touched]] = True
+        changed_keys = keys_with_removals.copy()
+        changed_keys[after.code[has_new_records]] = True
         # A session ends with one of its partition sessions. It is final only if this one is closed.
-        linked_keys = touched_keys.copy()
+        linked_keys = changed_keys.copy()
         closed = ~rule.is_open(np.asarray(after.table["window_end_ms"]), close_ms)
         linked_keys[after.code[closed]] = True
         sessions = linked_sessions(after, linked_keys)
         # A final session ends before the close times of all partitions, which only increase. A
         # later record therefore cannot join or reach one of its partition sessions.
         final = ~rule.is_open(sessions.end_ms, close_ms)
-        changed = sessions.ranges.any_of(touched[sessions.state_rows])
+        changed = sessions.ranges.any_of(has_new_records[sessions.state_rows])
 
         tables = []
         if not self._emit.is_on_close:
             # A session that grew or was merged has other bounds than its old row. The batch that
             # emits the new row also deletes the old row, as Kafka Streams sends tombstones
             # (semantics.md#4-4). A reader therefore always sees exactly one of the two rows.
-            before_sessions = linked_sessions(before, touched_keys)
+            before_sessions = linked_sessions(before, changed_keys)
             if keys_with_removals.any():
                 changed |= keys_with_removals[sessions.code] & differ(sessions, before_sessions)
             removed = before_sessions.keep(~are_among(before_sessions.bounds, sessions.bounds))
@@ -299,15 +302,15 @@ class SessionWindowEngine(SessionEngine):
         # Each session has the rows of its old sessions, and at most one row of its new records.
         owner = np.concatenate([assigned.of_state_row, session[runs.low]])
         rows = pa.concat_tables([state.select(new.column_names), new])
-        touched = np.zeros(len(assigned.sessions), dtype=np.bool_)
-        touched[session] = True
+        has_new_records = np.zeros(len(assigned.sessions), dtype=np.bool_)
+        has_new_records[session] = True
         return MergedBatch(
             sessions=assigned.sessions,
             kept=self._parts.merged(
                 rows.take(pa.array(np.argsort(owner, kind="stable"))),
                 Ranges.side_by_side(np.bincount(owner)),
             ),
-            touched=touched,
+            has_new_records=has_new_records,
             late=np.flatnonzero(assigned.of_record < 0),
         )
 

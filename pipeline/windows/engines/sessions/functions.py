@@ -133,7 +133,7 @@ class SessionFunctionEngine(SessionEngine):
                 **dict(zip(names, carried.columns, strict=True)),
                 **dict(zip(types.names, aggregates.columns, strict=True)),
             }),
-            touched=np.concatenate([
+            has_new_records=np.concatenate([
                 np.zeros(len(unchanged), dtype=np.bool_),
                 np.ones(len(compiled_chains.chains), dtype=np.bool_),
                 np.array(has_new_record, dtype=np.bool_),

@@ -51,7 +51,11 @@ from oriel.pipeline.windows.arrays import (
 from oriel.pipeline.windows.definitions import EmitStrategy, SlidingWindows
 from oriel.pipeline.windows.engines.contract import EngineResult, WindowEngine
 from oriel.pipeline.windows.engines.operator import Expiring, Times
-from oriel.pipeline.windows.engines.sliding.members import SlidingEntries, WindowMembers, covered
+from oriel.pipeline.windows.engines.sliding.members import (
+    SlidingEntries,
+    WindowMembers,
+    rows_in_ranges,
+)
 from oriel.pipeline.windows.records import (
     RECORD_FIELDS,
     REJECTED_SCHEMA,
@@ -160,19 +164,19 @@ class SlidingWindowEngine(WindowEngine):
         super().order_by_lineage()
         self.state_schema = self.record_schema
 
-    def order_by_effect(self) -> None:
+    def use_apply_order(self) -> None:
         """Expect records with an apply order, also in the state."""
-        super().order_by_effect()
+        super().use_apply_order()
         self.state_schema = self.record_schema
 
-    def units(self, state: pa.Table) -> Ints:
+    def buckets(self, state: pa.Table) -> Ints:
         """Return the time bucket of each record. A bucket is D + 1 ms."""
-        return self._unit(np.asarray(state["timestamp_ms"]))
+        return self._bucket(np.asarray(state["timestamp_ms"]))
 
-    def touched_units(self, batch: pa.Table) -> Ranges:
+    def buckets_of_batch(self, batch: pa.Table) -> Ranges:
         """Return the time bucket of each record and the adjacent buckets."""
-        unit = self._unit(np.asarray(batch["timestamp_ms"]))
-        return Ranges(unit - 1, unit + 2)
+        bucket = self._bucket(np.asarray(batch["timestamp_ms"]))
+        return Ranges(bucket - 1, bucket + 2)
 
     def due_ms(self, state: pa.Table) -> Ints:
         """Return the end of the right window of each record, the last window that contains it."""
@@ -191,7 +195,7 @@ class SlidingWindowEngine(WindowEngine):
         # bucket 0, and so is D.
         return Expiring(left_from_ms + until_due_ms, close_ms + until_due_ms, -1, 0), right
 
-    def _unit(self, time_ms: Ints) -> Ints:
+    def _bucket(self, time_ms: Ints) -> Ints:
         return time_ms // (self._difference_ms + 1)
 
     def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> EngineResult:
@@ -219,9 +223,9 @@ class SlidingWindowEngine(WindowEngine):
         self, records: _Records, previous_close_ms: int, close_ms: int
     ) -> _Windows:
         """Return the windows that records define and that can be emitted, each once."""
-        is_touched_key = np.zeros(len(records.keys), dtype=np.bool_)
-        is_touched_key[records.code[records.new]] = True
-        of_touched_key = is_touched_key[records.code]
+        has_records = np.zeros(len(records.keys), dtype=np.bool_)
+        has_records[records.code[records.new]] = True
+        of_key_with_records = has_records[records.code]
 
         def can_be_emitted(start_ms: Ints) -> Flags:
             # A window that was final before this batch is frozen. Only ends are compared to find
@@ -229,7 +233,7 @@ class SlidingWindowEngine(WindowEngine):
             end_ms = start_ms + self._difference_ms
             final = ~self._rule.is_open(end_ms, close_ms)
             not_frozen = self._rule.is_open(end_ms, previous_close_ms)
-            return not_frozen & self._emit.emits(of_touched_key, final)
+            return not_frozen & self._emit.emits(of_key_with_records, final)
 
         # The left window of an early record, t < D, is [0, D] (semantics.md#2-4).
         left_ms = np.maximum(records.time_ms - self._difference_ms, 0)
@@ -297,7 +301,7 @@ class SlidingWindowEngine(WindowEngine):
     ) -> Mapping[str, pa.Array | pa.ChunkedArray]:
         """Return the aggregates of each window by the name of their column."""
         holed = members.holed
-        row, ranges = covered(len(rows), members.in_bounds.keep(~holed))
+        row, ranges = rows_in_ranges(len(rows), members.in_bounds.keep(~holed))
         of_ranges = Members(rows.take(pa.array(row)), ranges)
         columns = {name: aggregate.of(of_ranges) for name, aggregate in self._aggregates.items()}
         if not holed.any():

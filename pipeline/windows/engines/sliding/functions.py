@@ -41,7 +41,7 @@ from oriel.pipeline.windows.engines.sliding.declarative import (
     ChangedWindows,
     SlidingWindowEngine,
 )
-from oriel.pipeline.windows.engines.sliding.members import covered
+from oriel.pipeline.windows.engines.sliding.members import rows_in_ranges
 from oriel.pipeline.windows.functions import (
     Compilation,
     Rejected,
@@ -133,7 +133,7 @@ class SlidingFunctionEngine(SlidingWindowEngine):
 
     def _aggregated(self, changed: ChangedWindows) -> Aggregated:
         """Aggregate the members of each window in the order of arrival."""
-        in_bounds, _ = covered(len(changed.rows), changed.members.in_bounds)
+        in_bounds, _ = rows_in_ranges(len(changed.rows), changed.members.in_bounds)
         rows = changed.rows.take(pa.array(in_bounds))
         arrival = np.empty(len(rows), dtype=np.int64)
         arrival[np.lexsort(arrival_keys(rows))] = np.arange(len(rows))

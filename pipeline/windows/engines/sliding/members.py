@@ -163,7 +163,7 @@ class WindowMembers:
             self.entries.timeline.first_at_or_after(self.code[holed], self.entries.time_ms[hole]),
             self._entered(holed),
         )
-        position, after = covered(rows, after)
+        position, after = rows_in_ranges(rows, after)
         row, position = self.entries.order[position], np.arange(len(position))
         for level in range(after.levels):
             which, block = after.blocks(level)
@@ -178,16 +178,16 @@ class WindowMembers:
         return self.entries.timeline.first_after(self.code[chosen], self.end_ms[chosen])
 
 
-def covered(length: int, ranges: Ranges) -> tuple[Ints, Ranges]:
+def rows_in_ranges(length: int, ranges: Ranges) -> tuple[Ints, Ranges]:
     """Return the rows that a range covers, of ``length`` rows, and the ranges among them."""
-    is_covered = ranges.covered(length)
-    return np.flatnonzero(is_covered), ranges.among(is_covered)
+    is_within = ranges.contained(length)
+    return np.flatnonzero(is_within), ranges.among(is_within)
 
 
 def _non_empty(window: Ints, row: Ints, ranges: Ranges) -> Pieces:
     """Return the ranges that are not empty, and the rows that they cover."""
     filled = ~ranges.empty
-    position, ranges = covered(len(row), ranges.keep(filled))
+    position, ranges = rows_in_ranges(len(row), ranges.keep(filled))
     return Pieces(window[filled], row[position], ranges)
 
 

@@ -1,10 +1,11 @@
-"""Joins of tables by a foreign key (KIP-213), a step a task: by left key, right key, left key.
+"""Joins of tables by a foreign key (KIP-213), in three tasks: by left key, right key, left key.
 
-In come the records of two tables with ``FOREIGN_KEY``, the key that a left row names; between the
-steps go messages (who subscribes to which key) and responses (what is sent to a ``SUBSCRIBER``).
-Where a store keeps the joined rows, the outcome of a batch is told (``SubscriptionsEngine``,
-``ResponsesEngine``), and behind them ``TableRowsEngine`` joins by key. Where updates go on, each
-record is (``SubscriptionUpdatesEngine``, ``ResponseUpdatesEngine``, ``ForeignUpdatesEngine``).
+The inputs are the records of two tables. ``FOREIGN_KEY`` is the right key that a left row
+references. The tasks of left keys send messages (which row subscribes to which key). The tasks of
+right keys send responses (the right row for a ``SUBSCRIBER``). For a store with the joined rows,
+both follow the rows after a batch (``SubscriptionsEngine``, ``ResponsesEngine``), and then
+``TableRowsEngine`` joins by key. For updates, all three follow each record
+(``SubscriptionUpdatesEngine``, ``ResponseUpdatesEngine``, ``ForeignUpdatesEngine``).
 """
 
 from oriel.pipeline.windows.joins.foreign_keys.response_updates import (

@@ -88,13 +88,15 @@ class ResponseUpdatesEngine(SubscribedTableEngine):
         """
         own = (*RESULT_FIELDS, SIDE, NULL_VALUE, SUBSCRIBER, LEAVES, SUBSCRIBED)
         values = value_fields(own, carried, (right,))
-        beside = (*(carried or ()), SUBSCRIBER, *values)
+        other_columns = (*(carried or ()), SUBSCRIBER, *values)
         self._values = right.names
         self._is_filtered = is_filtered
         self._logs = InputLogs([each.lineage for each in rows])
         lineage = lineage_fields(self._logs.lineages)
-        self.record_schema = pa.schema([*INPUT_FIELDS, *lineage, NULL_VALUE, LEAVES, *beside])
-        self.state_schema = pa.schema([*RECORD_ID_FIELDS[:2], SIDE, *beside])
+        self.record_schema = pa.schema(
+            [*INPUT_FIELDS, *lineage, NULL_VALUE, LEAVES, *other_columns]
+        )
+        self.state_schema = pa.schema([*RECORD_ID_FIELDS[:2], SIDE, *other_columns])
         self.result_schema = pa.schema([*RESULT_FIELDS, NULL_VALUE, SUBSCRIBED, *values])
 
     def whole(self, batch: pa.Table) -> pa.ChunkedArray:
@@ -109,34 +111,34 @@ class ResponseUpdatesEngine(SubscribedTableEngine):
         del times
         batch = self._read(batch)
         # Now the index of a row of the batch is its position in the apply order.
-        batch = batch.take(pa.array(np.lexsort(self._logs.effect_keys(batch))))
-        other_keys, touched = split_by_key(state, batch["key"])
-        (old_code, code), _ = coded_keys(touched["key"], batch["key"])
-        rights = _RightRows.of(touched, old_code, batch, code)
+        batch = batch.take(pa.array(np.lexsort(self._logs.apply_order_keys(batch))))
+        other_keys, working_set = split_by_key(state, batch["key"])
+        (old_code, code), _ = coded_keys(working_set["key"], batch["key"])
+        rights = _RightRows.of(working_set, old_code, batch, code)
         of_left = np.flatnonzero(np.asarray(batch[SIDE.name]) == LEFT)
         messages = batch.take(pa.array(of_left))
-        subscriptions = _Subscriptions.of(touched, old_code, messages, code[of_left], of_left)
+        subscriptions = _Subscriptions.of(working_set, old_code, messages, code[of_left], of_left)
 
         leaves = np.asarray(messages[LEAVES.name]).astype(np.bool_)
-        is_answered = leaves | ~are_retractions(messages)
-        messages = messages.filter(pa.array(is_answered))
-        answered, leaves = of_left[is_answered], leaves[is_answered]
+        has_response = leaves | ~are_retractions(messages)
+        messages = messages.filter(pa.array(has_response))
+        responding, leaves = of_left[has_response], leaves[has_response]
         # A message is the old or the new row of an update of the left table.
         of_records = with_log(self._logs.log_of(messages), self._logs.in_log(messages))
-        answers = self._responses(
+        of_messages = self._responses(
             messages,
             rights,
-            np.where(leaves, -1, rights.at(code[answered], answered)),
+            np.where(leaves, -1, rights.at(code[responding], responding)),
             messages[SUBSCRIBER.name],
             update_lineages(with_column(messages, LINEAGE, of_records)),
         )
-        heard, hearer, rank = self._heard(rights, subscriptions)
-        causes = batch.take(pa.array(rights.since[heard]))
+        sent, receiver, rank = self._sent_to_subscribers(rights, subscriptions)
+        causes = batch.take(pa.array(rights.since[sent]))
         of_changes = self._responses(
             causes,
             rights,
-            heard,
-            subscriptions.subscriber.take(pa.array(hearer)),
+            sent,
+            subscriptions.subscriber.take(pa.array(receiver)),
             extended_by(self._logs.merged_lineages(causes), rank),
         )
         stays = np.flatnonzero(subscriptions.end == _NEVER)
@@ -146,25 +148,25 @@ class ResponseUpdatesEngine(SubscribedTableEngine):
             pa.concat_tables(
                 rows.select(self.state_schema.names).cast(self.state_schema) for rows in state
             ).combine_chunks(),
-            [answers, of_changes],
+            [of_messages, of_changes],
         )
 
-    def _heard(
+    def _sent_to_subscribers(
         self, rights: "_RightRows", subscriptions: "_Subscriptions"
     ) -> tuple[Ints, Ints, Ints]:
         """Return the new right rows, the subscriptions of each, and the index of each of these."""
-        told = rights.since > _BEFORE
+        forwarded = rights.since > _BEFORE
         if self._is_filtered:
-            told &= rights.had | rights.has
-        rows = np.flatnonzero(told)
+            forwarded &= rights.had | rights.has
+        rows = np.flatnonzero(forwarded)
         timeline = Timeline(rights.code[rows], rights.since[rows])
         ranges = timeline.within(subscriptions.code, subscriptions.begin + 1, subscriptions.end - 1)
         _, listed = ranges.rows()
-        hearer = ranges.owners
+        receiver = ranges.owners
         # Subscriptions are sorted by key and subscriber. One right row has a subscriber once.
-        order = np.lexsort((hearer, listed))
-        listed, hearer = listed[order], hearer[order]
-        return rows[listed], hearer, positions_in_runs(run_starts(listed))
+        order = np.lexsort((receiver, listed))
+        listed, receiver = listed[order], receiver[order]
+        return rows[listed], receiver, positions_in_runs(run_starts(listed))
 
     def _responses(
         self,

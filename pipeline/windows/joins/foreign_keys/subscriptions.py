@@ -65,8 +65,8 @@ class SubscriptionsEngine(JoinEngine):
     counts_records = False
 
     def __init__(self, carried: pa.Schema | None = None) -> None:
-        beside = (NULL_VALUE, *(carried or ()), FOREIGN_KEY)
-        self.record_schema = pa.schema([*INPUT_FIELDS, *beside])
+        other_columns = (NULL_VALUE, *(carried or ()), FOREIGN_KEY)
+        self.record_schema = pa.schema([*INPUT_FIELDS, *other_columns])
         self.state_schema = pa.schema([*TABLE_FIELDS, *(carried or ()), FOREIGN_KEY])
         self.result_schema = pa.schema([*RESULT_FIELDS, SUBSCRIBER])
 
@@ -77,10 +77,12 @@ class SubscriptionsEngine(JoinEngine):
         """Return messages for left rows with a changed foreign key. Times don't matter."""
         del times
         arrived = self._read(batch).select(self.state_schema.names)
-        other_keys, touched = split_by_key(state, arrived["key"])
-        records = TableRecords.of(pa.concat_tables([touched, arrived]))
+        other_keys, working_set = split_by_key(state, arrived["key"])
+        records = TableRecords.of(pa.concat_tables([working_set, arrived]))
         newest = records.newest()
-        before, after = (records.counting(rows, 1)[0] for rows in (np.arange(len(touched)), newest))
+        before, after = (
+            records.counting(rows, 1)[0] for rows in (np.arange(len(working_set)), newest)
+        )
         old, new = (_foreign_keys(records, counting) for counting in (before, after))
         changed = differ(old, new)
         messages = [
@@ -116,7 +118,7 @@ class SubscriptionsEngine(JoinEngine):
 class SubscribedTableEngine(JoinEngine):
     """The base of operators of a right table, whose state has a row per subscriber of a key."""
 
-    member = SUBSCRIBER.name
+    sub_key = SUBSCRIBER.name
     is_between_tables = True
 
     def ends_records(self, side: int) -> bool:
@@ -127,7 +129,7 @@ class SubscribedTableEngine(JoinEngine):
         return True
 
     def needed_state(self, state: StateReader, batch: pa.Table, times: Times) -> Any:  # noqa: ARG002
-        return state.touched_members(batch, self.whole(batch))
+        return state.working_set_of_sub_keys(batch, self.whole(batch))
 
     @abstractmethod
     def whole(self, batch: pa.Table) -> pa.ChunkedArray:
@@ -161,12 +163,12 @@ class ResponsesEngine(SubscribedTableEngine):
         """
         own = (*RESULT_FIELDS, SIDE, NULL_VALUE, SUBSCRIBER)
         values = value_fields(own, carried, (right,))
-        beside = (*(carried or ()), SUBSCRIBER, *values)
+        other_columns = (*(carried or ()), SUBSCRIBER, *values)
         self._values = right.names
-        self._tells_rows = rows.are_table_updates
+        self._emits_rows = rows.are_table_updates
         order = dict.fromkeys((LINEAGE, *rows.order_fields))
-        self.record_schema = pa.schema([*INPUT_FIELDS, *order, NULL_VALUE, *beside])
-        self.state_schema = pa.schema([*TABLE_FIELDS, SIDE, *beside])
+        self.record_schema = pa.schema([*INPUT_FIELDS, *order, NULL_VALUE, *other_columns])
+        self.state_schema = pa.schema([*TABLE_FIELDS, SIDE, *other_columns])
         self.result_schema = pa.schema([*RESULT_FIELDS, *values])
 
     def whole(self, batch: pa.Table) -> pa.ChunkedArray:
@@ -184,7 +186,7 @@ class ResponsesEngine(SubscribedTableEngine):
         messages, arrived = _by_side(batch)
         subscribers, rows = _by_side(state)
 
-        if self._tells_rows:
+        if self._emits_rows:
             rows, arrived = in_apply_order(rows, arrived)
         records = TableRecords.of(pa.concat_tables([rows, arrived.select(self.state_schema.names)]))
         newest = records.newest()
@@ -197,9 +199,9 @@ class ResponsesEngine(SubscribedTableEngine):
         new = messages.filter(is_new).select(self.state_schema.names)
         left = messages.filter(pc.invert(is_new))[SUBSCRIBER.name]
         stayed = _without(subscribers, messages)
-        hears = stayed.filter(pc.is_in(stayed["key"], value_set=changed))
+        receivers = stayed.filter(pc.is_in(stayed["key"], value_set=changed))
         responses = [
-            self._responses(records, counting, pa.concat_tables([hears, new])),
+            self._responses(records, counting, pa.concat_tables([receivers, new])),
             self._farewells(left),
         ]
         state = pa.concat_tables([records.take(newest), stayed, new]).combine_chunks()
@@ -269,7 +271,7 @@ def _without(subscribers: pa.Table, messages: pa.Table) -> pa.Table:
     (left, left_of_message), left_keys = coded_keys(
         named[SUBSCRIBER.name], messages[SUBSCRIBER.name]
     )
-    gone = np.isin(key * len(left_keys) + left, of_message * len(left_keys) + left_of_message)
+    is_removed = np.isin(key * len(left_keys) + left, of_message * len(left_keys) + left_of_message)
     stays = np.ones(len(subscribers), dtype=np.bool_)
-    stays[rows[gone]] = False
+    stays[rows[is_removed]] = False
     return subscribers.filter(pa.array(stays))

@@ -44,7 +44,7 @@ from oriel.pipeline.windows.joins.inputs import (
     InputRows,
 )
 from oriel.pipeline.windows.joins.tables import TableJoin, has_joined_row
-from oriel.pipeline.windows.joins.updates import Histories, TableUpdatesEngine, Told
+from oriel.pipeline.windows.joins.updates import ForwardedUpdates, Histories, TableUpdatesEngine
 from oriel.pipeline.windows.records import (
     LINEAGE,
     Lineage,
@@ -75,14 +75,14 @@ class SubscriptionUpdatesEngine(TableChangesEngine):
         self._by_partition = False
         self.result_schema = pa.schema([*RESULT_FIELDS, SUBSCRIBER, LEAVES])
 
-    def _results(self, histories: Histories, told: Told) -> tuple[pa.Table, Flags]:
+    def _results(self, histories: Histories, forwarded: ForwardedUpdates) -> tuple[pa.Table, Flags]:
         named = histories.records[FOREIGN_KEY.name]
         old, new = (
             named.take(pa.array(rows, mask=rows < 0))
             for rows in (histories.before[LEFT], histories.after[LEFT])
         )
-        told = replace(told, tells=told.tells & differ(old, new))
-        changes, tells = super()._results(histories, told)
+        forwarded = replace(forwarded, is_forwarded=forwarded.is_forwarded & differ(old, new))
+        changes, is_forwarded = super()._results(histories, forwarded)
         changes = changes.filter(changes[FOREIGN_KEY.name].is_valid())
         # Both changes of a record are adjacent, first the old row.
         is_last = run_ends(run_starts(*update_keys(changes)))
@@ -93,7 +93,7 @@ class SubscriptionUpdatesEngine(TableChangesEngine):
         }
         names = self.result_schema.names
         messages = [columns[name] if name in columns else changes[name] for name in names]
-        return pa.table(messages, self.result_schema), tells
+        return pa.table(messages, self.result_schema), is_forwarded
 
 
 class ForeignUpdatesEngine(TableUpdatesEngine):
@@ -157,12 +157,12 @@ class ForeignUpdatesEngine(TableUpdatesEngine):
             self._named(histories.records, of_tables)
             for of_tables in (histories.before, histories.after)
         )
-        answers = self._answers(histories.records)[histories.new]
+        is_response = self._are_responses(histories.records)[histories.new]
         # A response is directly before its left record, which has the same keys.
-        _, *place = self._logs.effect_keys(histories.records)
+        _, *place = self._logs.apply_order_keys(histories.records)
         (key_code,), _ = coded_keys(histories.records["key"])
         of_place = [column[histories.new] for column in (key_code, *place)]
-        met = np.flatnonzero(answers & ~run_ends(run_starts(*of_place)))
+        met = np.flatnonzero(is_response & ~run_ends(run_starts(*of_place)))
         before[:, met + 1] = before[:, met]
         return replace(histories, before=before, after=after)
 
@@ -174,15 +174,15 @@ class ForeignUpdatesEngine(TableUpdatesEngine):
         is_named = np.asarray(pc.fill_null(pc.equal(named, subscribed), fill_value=False))
         return np.stack([left, np.where(is_named, right, -1)])
 
-    def _answers(self, records: pa.Table) -> Flags:
+    def _are_responses(self, records: pa.Table) -> Flags:
         """Return which records are responses to a left record."""
         is_of_left = self._logs.log_of(records) < self._logs.lineages[LEFT].logs
-        answers: Flags = (np.asarray(records[SIDE.name]) == RIGHT) & is_of_left
-        return answers
+        is_response: Flags = (np.asarray(records[SIDE.name]) == RIGHT) & is_of_left
+        return is_response
 
-    def _told_by(
+    def _forwarded_by(
         self, histories: Histories, part: TableJoin | int, *, needs_old_rows: bool
-    ) -> Told:
+    ) -> ForwardedUpdates:
         """Follow the instructions and times of Kafka's ``SubscriptionSendProcessorSupplier``."""
         del part, needs_old_rows
         records, new = histories.records, histories.new
@@ -194,16 +194,18 @@ class ForeignUpdatesEngine(TableUpdatesEngine):
         )
         named, names = np.asarray(old_key.is_valid()), np.asarray(new_key.is_valid())
         met = histories.after[RIGHT]
-        tells = had[LEFT] | has[LEFT]
+        is_forwarded = had[LEFT] | has[LEFT]
         if self._how == "inner":
-            tells = np.where(names, has[RIGHT] | (named & differ(old_key, new_key)), named)
+            is_forwarded = np.where(names, has[RIGHT] | (named & differ(old_key, new_key)), named)
             met = np.where(names, met, histories.before[RIGHT])
         own_ms = times_ms[new]
         of_right = np.asarray(records[SIDE.name])[new] == RIGHT
-        return Told(
+        return ForwardedUpdates(
             had=has_joined_row(self._how, had[LEFT], had[RIGHT]),
             has=has_joined_row(self._how, has[LEFT], has[RIGHT]),
-            tells=np.where(of_right, ~self._answers(records)[new] & has[LEFT], tells),
+            is_forwarded=np.where(
+                of_right, ~self._are_responses(records)[new] & has[LEFT], is_forwarded
+            ),
             time_ms=np.where(of_right, own_ms, np.maximum(own_ms, times_ms[met])),
         )
 
@@ -220,11 +222,11 @@ class _ForeignLogs(InputLogs):
 
     def log_of(self, rows: pa.Table) -> Ints:
         log, of_left = super().log_of(rows), self.lineages[LEFT].logs
-        is_answer = (log >= of_left) & (log < of_left + self.naming_logs)
-        log = np.where(is_answer, log - of_left, log)
+        is_response = (log >= of_left) & (log < of_left + self.naming_logs)
+        log = np.where(is_response, log - of_left, log)
         return np.where(log >= of_left, log - self.naming_logs, log)
 
-    def effect_keys(self, rows: pa.Table) -> tuple[Ints, ...]:
+    def apply_order_keys(self, rows: pa.Table) -> tuple[Ints, ...]:
         """Return the sort keys of the apply order, in which a response is before its left record.
 
         Both have the same record id and the same lineage in their log.

@@ -10,7 +10,7 @@ import pyarrow as pa
 from oriel.pipeline.errors import ReplayRejected
 from oriel.storage import DataLayout, current_files, parse_data_directory, uri
 from oriel.storage.dead_letters import Replays, Selection, has_dead_letters
-from oriel.storage.dead_letters import letters as letters_of_table
+from oriel.storage.dead_letters import read_dead_letters as read_from_table
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +44,7 @@ def selection(options: argparse.Namespace) -> Selection:
     )
 
 
-def letters(data: Path, wanted: Selection, replays: Replays) -> Iterator[pa.Table]:
+def read_dead_letters(data: Path, wanted: Selection, replays: Replays) -> Iterator[pa.Table]:
     """Yield the dead letters of a data directory, unordered, as ``DEAD_LETTER_SCHEMA`` tables.
 
     Raises:
@@ -55,7 +55,7 @@ def letters(data: Path, wanted: Selection, replays: Replays) -> Iterator[pa.Tabl
     if not has_dead_letters(directory):
         message = f"{uri(data)} has no dead letters. Pass the --data directory of oriel run"
         raise ReplayRejected(message)
-    return letters_of_table(directory, wanted, replays)
+    return read_from_table(directory, wanted, replays)
 
 
 def _time_ms(text: str) -> int:
