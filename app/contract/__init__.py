@@ -17,8 +17,7 @@ from oriel.app.contract.limits import (
 )
 from oriel.app.contract.media_types import EVENT_STREAM, MediaType, media_type_of
 from oriel.app.contract.openapi import describe, document_bytes
-from oriel.app.contract.operation import Operation
-from oriel.app.contract.operations import OPERATIONS, reads_of_kind
+from oriel.app.contract.operations import OPERATIONS, Operation, reads_of_kind
 from oriel.app.contract.parameters import (
     EVENT_ID_PATTERN,
     ISO_TIMES,

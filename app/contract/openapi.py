@@ -14,9 +14,7 @@ from pydantic.json_schema import models_json_schema
 import oriel
 from oriel.app.contract.limits import LIMIT_FIELDS, LIMITS, LISTED_KEYS_MAX, Limits
 from oriel.app.contract.media_types import EVENT_STREAM, MediaType
-from oriel.app.contract.models import Json, Problem
-from oriel.app.contract.operation import Operation
-from oriel.app.contract.operations import OPERATIONS, kinds_by_reads
+from oriel.app.contract.operations import OPERATIONS, Operation, kinds_by_reads
 from oriel.app.contract.parameters import (
     EVENT_ID_PATTERN,
     REPEATS_MAX,
@@ -32,6 +30,7 @@ from oriel.app.contract.problems import (
     ProblemKind,
     problem_document,
 )
+from oriel.app.contract.responses import Json, Problem
 from oriel.storage import KEY_BYTES_MAX
 
 _TITLE = "Oriel"

@@ -10,14 +10,16 @@ if they do not fit. ``Maintenance`` compacts the tables while batches run.
 from oriel.pipeline.commit.checkpoint import (
     Checkpoint,
     NewestPrepared,
+    RecoveryPoint,
+    StateVersions,
+    StreamTimeOverride,
+    check_log,
     check_not_running,
     newest_prepared,
 )
 from oriel.pipeline.commit.differences import differences, refuse_changes, store_definition
-from oriel.pipeline.commit.log_identity import check_log
 from oriel.pipeline.commit.maintenance import Maintenance
 from oriel.pipeline.commit.pipeline_names import check_pipeline_exists, check_store_owners
-from oriel.pipeline.commit.recovery_point import RecoveryPoint
 from oriel.pipeline.commit.rescale import rescale
 from oriel.pipeline.commit.sink_topic import (
     SINK_FILE,
@@ -29,7 +31,6 @@ from oriel.pipeline.commit.sink_topic import (
 )
 from oriel.pipeline.commit.store_batch import StoreBatches, prepared_batch, topology_recovery_point
 from oriel.pipeline.commit.store_tables import StoreTables
-from oriel.pipeline.commit.stream_time_override import StreamTimeOverride
 from oriel.pipeline.commit.switch import (
     Replacement,
     add_dead_letters,
@@ -37,7 +38,6 @@ from oriel.pipeline.commit.switch import (
     remove_old_generations,
     removed_stores,
 )
-from oriel.pipeline.commit.versions import StateVersions
 
 __all__ = [
     "SINK_FILE",

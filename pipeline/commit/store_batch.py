@@ -30,10 +30,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from shlex import quote
 
-from oriel.pipeline.commit.recovery_point import RecoveryPoint
+from oriel.pipeline.commit.checkpoint import RecoveryPoint, StateVersions
 from oriel.pipeline.commit.sink_topic import SinkTopic
 from oriel.pipeline.commit.store_tables import StoreTables
-from oriel.pipeline.commit.versions import StateVersions
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.language import of_topics
 from oriel.pipeline.plan import (

@@ -14,11 +14,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from oriel.pipeline.commit.checkpoint import Checkpoint
+from oriel.pipeline.commit.checkpoint import Checkpoint, StateVersions
 from oriel.pipeline.commit.differences import refuse_foreign, with_recorded_values
 from oriel.pipeline.commit.sink_topic import SinkDefinition
 from oriel.pipeline.commit.store_tables import open_dead_letters, recorded_definition
-from oriel.pipeline.commit.versions import StateVersions
 from oriel.pipeline.plan import PreparedBatch
 from oriel.storage import (
     COMMIT_INFO_KEY,

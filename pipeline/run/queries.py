@@ -17,9 +17,8 @@ from oriel.pipeline.errors import KafkaUnavailable
 from oriel.pipeline.language import Topology
 from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.run.batches import warm_up
-from oriel.pipeline.run.progress import Progress
 from oriel.pipeline.run.query import PipelineRun
-from oriel.pipeline.run.run_report import RunReport
+from oriel.pipeline.run.reporting import Progress, RunReport
 from oriel.pipeline.run.settings import RunSettings
 from oriel.pipeline.sources import Log
 from oriel.pipeline.spark import create_in_background, first_line

@@ -25,7 +25,7 @@ from oriel.pipeline.run.batches import check_readers
 from oriel.pipeline.run.changes import check_changes
 from oriel.pipeline.run.opened import OpenPipeline
 from oriel.pipeline.run.rebuild import Rebuild
-from oriel.pipeline.run.run_report import note_rebuilt
+from oriel.pipeline.run.reporting import note_rebuilt
 from oriel.storage import is_sink_name, say
 
 

@@ -21,8 +21,8 @@ from oriel.pipeline.run.options import (
     stream_time_settings,
     wait_seconds,
 )
-from oriel.pipeline.run.progress import Progress
 from oriel.pipeline.run.queries import Queries
+from oriel.pipeline.run.reporting import Progress
 from oriel.pipeline.run.settings import RunSettings
 from oriel.pipeline.run.topology_file import load_topology, needs_spark, send_modules
 from oriel.pipeline.sources import EventLog, Kafka, Log, kafka_settings

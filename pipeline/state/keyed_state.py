@@ -267,7 +267,7 @@ class KeyedState:
         """Write the next version, in which ``rows`` replace the rows of the working set.
 
         Args:
-            touched: The working set.
+            needed: The working set.
             rows: The next rows of the working set.
             name: The beginning of the names of files.
             sync: True if files are synced.

@@ -20,7 +20,6 @@ from oriel.storage.delta.columns import (
     store_schema,
     table_rows,
 )
-from oriel.storage.delta.compaction import Compacted, Limits
 from oriel.storage.delta.data_files import (
     DIGEST_TAG,
     AddedFile,
@@ -38,7 +37,13 @@ from oriel.storage.delta.log import (
     file_in_table,
     read_definition,
 )
-from oriel.storage.delta.maintenance import MaintenanceSettings, TableMaintenance, TableSize
+from oriel.storage.delta.maintenance import (
+    Compacted,
+    Limits,
+    MaintenanceSettings,
+    TableMaintenance,
+    TableSize,
+)
 from oriel.storage.delta.opening import (
     LOG_DIRECTORY,
     has_table,

@@ -31,8 +31,8 @@ def test_each_diff_applies() -> None:
 @pytest.mark.slow
 def test_the_added_operator_runs(tmp_path: Path) -> None:
     """In a copy of the project with the added operator, its test and the check of layers pass."""
-    page = (ROOT / "docs/contributing/architecture.md").read_text(encoding="utf-8")
-    (section,) = re.findall(r"^### Add an operator\n(.*?)^### ", page, re.MULTILINE | re.DOTALL)
+    page = (ROOT / "docs/contributing/extensions.md").read_text(encoding="utf-8")
+    (section,) = re.findall(r"^## Add an operator\n(.*?)^## ", page, re.MULTILINE | re.DOTALL)
     (diff,) = _DIFF.findall(section)
     project = tmp_path / "project"
     for file in files():

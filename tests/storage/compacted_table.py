@@ -19,8 +19,8 @@ from oriel.storage.delta import (
     store_schema,
     write_file,
 )
-from oriel.storage.delta.compaction import Compaction
-from oriel.storage.delta.live_files import TableFiles
+from oriel.storage.delta.maintenance.compaction import Compaction
+from oriel.storage.delta.maintenance.live_files import TableFiles
 from oriel.storage.index import IndexDirectory, IndexReader, KeyValueSnapshot, build_generation
 from tests.storage.store_tables import Row, make_definition, make_record, window_fields, window_row
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
 
 from oriel.storage import COMMIT_INFO_KEY, CommitRecord
-from oriel.storage.delta.live_files import TableFiles
+from oriel.storage.delta.maintenance.live_files import TableFiles
 from tests.storage.store_tables import Row, StoreTable, window_fields
 
 #: A row of a table as delta-rs returns it.

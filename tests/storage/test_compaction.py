@@ -15,9 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oriel.storage import WindowSpec
-from oriel.storage.delta import DeltaLog, Limits, compaction
-from oriel.storage.delta.compaction import Run
+from oriel.storage.delta import DeltaLog, Limits
 from oriel.storage.delta.entries import create_entry
+from oriel.storage.delta.maintenance import compaction
+from oriel.storage.delta.maintenance.compaction import Run
 from oriel.storage.index import IndexDirectory
 from oriel.storage.tailer.store import StoreTailer
 from tests.storage.compacted_table import CompactedTable
@@ -303,7 +304,7 @@ def test_a_commit_that_failed_behind_its_entry_keeps_its_files(
 
     worker = table.compaction()
     with monkeypatch.context() as patched:
-        patched.setattr("oriel.storage.delta.compaction.create_entry", unsynced)
+        patched.setattr("oriel.storage.delta.maintenance.compaction.create_entry", unsynced)
         with pytest.raises(OSError, match="Input/output"):
             worker.merge(worker.runs(), nothing)
     assert table.live()
@@ -337,7 +338,7 @@ def test_an_end_at_any_step_loses_nothing(
                 create_entry(*arguments, **named)
                 die()
 
-            patched.setattr("oriel.storage.delta.compaction.create_entry", create)
+            patched.setattr("oriel.storage.delta.maintenance.compaction.create_entry", create)
         worker = table.compaction()
         with pytest.raises(_KilledError):
             worker.merge(

@@ -10,8 +10,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from oriel.storage import InvalidDefinition, StoreNotReady
 from oriel.storage.delta import DeltaLog
-from oriel.storage.delta.live_files import TableFiles
 from oriel.storage.delta.log import file_in_table
+from oriel.storage.delta.maintenance.live_files import TableFiles
 from oriel.storage.errors import CorruptLog
 from tests.storage.other_hands import rewrite
 from tests.storage.store_tables import StoreTable, make_definition, make_record

@@ -11,7 +11,7 @@ from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
 
 from oriel.storage.delta import add_checkpoint
-from oriel.storage.delta.live_files import TableFiles
+from oriel.storage.delta.maintenance.live_files import TableFiles
 from oriel.storage.errors import CorruptLog
 from tests.storage.other_hands import clean_log
 from tests.storage.store_tables import StoreTable, make_definition

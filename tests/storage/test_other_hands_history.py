@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oriel.storage import CommitRecord
-from oriel.storage.delta.compaction import Compaction, Run
-from oriel.storage.delta.live_files import TableFiles
+from oriel.storage.delta.maintenance.compaction import Compaction, Run
+from oriel.storage.delta.maintenance.live_files import TableFiles
 from tests.storage.compacted_table import TINY
 from tests.storage.followed import Followed, check_in_this_process
 from tests.storage.other_hands import (

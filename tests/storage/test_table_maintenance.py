@@ -15,13 +15,13 @@ from oriel.storage.delta import (
     Limits,
     MaintenanceSettings,
     TableMaintenance,
-    cleanup,
     open_table,
     write_file,
 )
 from oriel.storage.delta.file_ranges import file_ranges
-from oriel.storage.delta.live_files import TableFiles
-from oriel.storage.delta.merging import Merge, merged_pieces
+from oriel.storage.delta.maintenance import cleanup
+from oriel.storage.delta.maintenance.live_files import TableFiles
+from oriel.storage.delta.maintenance.merging import Merge, merged_pieces
 from oriel.storage.delta.retention import (
     DELETED_FILE_RETENTION,
     LOG_RETENTION,

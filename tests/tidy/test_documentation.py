@@ -114,3 +114,18 @@ def test_the_architecture_page_names_every_package() -> None:
     packages = {Path(m.name).parent for m in modules_of(*PRODUCT) if m.path.name == "__init__.py"}
     missing = [package.as_posix() for package in sorted(packages) if package.name not in picture]
     assert not missing, f"draw these in docs/contributing/architecture.md:{offenders(missing)}"
+
+
+def test_the_words_of_the_code_are_in_their_files() -> None:
+    """Each noun of the architecture page is in the file that the page names for it."""
+    page = (ROOT / "docs" / "contributing" / "architecture.md").read_text()
+    section = page.partition("## Words of the code\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([a-z][^|]*) \| [^|]* \| `([^`]+)` \|$", section, re.MULTILINE)
+    assert rows
+    missing = [
+        f"{noun}: {path}"
+        for noun, path in rows
+        if noun.split(" (")[0].replace("-", " ").replace(" ", "")
+        not in re.sub(r"[\s_#-]", "", (ROOT / path).read_text().lower())
+    ]
+    assert not missing, f"name the file of each noun:{offenders(missing)}"

@@ -66,7 +66,7 @@ def grouping_call(stream: Input) -> str:
 
 
 def step_calls(steps: Iterable[Step]) -> list[str]:
-    """Return the calls of row-wise steps. Steps that are parts of a join have none."""
+    """Return the calls of row-wise steps. Steps that are parts of a join are left out."""
     return [call for call in map(_call_of, steps) if call]
 
 

@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 
 from oriel.pipeline.commit import Maintenance, maintenance
-from oriel.storage.delta import Limits, MaintenanceSettings, TableMaintenance, cleanup
+from oriel.storage.delta import Limits, MaintenanceSettings, TableMaintenance
+from oriel.storage.delta.maintenance import cleanup
 from tests.pipeline.commit.writers import Writer
 
 SETTINGS = MaintenanceSettings(limits=Limits(small_files=2))

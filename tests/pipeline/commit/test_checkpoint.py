@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from oriel.pipeline.commit import Checkpoint
-from oriel.pipeline.commit.versions import StateVersions
+from oriel.pipeline.commit.checkpoint.versions import StateVersions
 from oriel.pipeline.errors import AlreadyRunning, CheckpointError, Fenced
 from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.state.segments import read_segment, write_segment
@@ -144,7 +144,7 @@ def held_by_another(directory: Path) -> "Iterator[subprocess.Popen[bytes]]":
     """Run another process that holds a checkpoint until its input ends."""
     code = (
         "import sys; from pathlib import Path; "
-        "from oriel.pipeline.commit.checkpoint import Checkpoint; "
+        "from oriel.pipeline.commit.checkpoint.checkpoint import Checkpoint; "
         "held = Checkpoint(Path(sys.argv[1]), sync=False); "
         "print('open', flush=True); sys.stdin.read()"
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from oriel.pipeline.commit import Checkpoint
-from oriel.pipeline.commit.versions import StateVersions
+from oriel.pipeline.commit.checkpoint.versions import StateVersions
 from oriel.pipeline.errors import CheckpointError
 
 

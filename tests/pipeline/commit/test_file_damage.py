@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from oriel.pipeline.commit import Checkpoint, SinkDefinition, StreamTimeOverride, check_log
-from oriel.pipeline.commit.versions import StateVersions
+from oriel.pipeline.commit.checkpoint.versions import StateVersions
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.plan import PreparedBatch
 from oriel.storage import CommitRecord

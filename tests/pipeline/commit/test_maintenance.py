@@ -75,7 +75,7 @@ def test_an_error_is_told_once_and_never_stops_the_stream(
         raise OSError(28, "No space left on device\nand a second line")
 
     with caplog.at_level(logging.WARNING), monkeypatch.context() as patched:
-        patched.setattr("oriel.storage.delta.compaction.create_entry", full)
+        patched.setattr("oriel.storage.delta.maintenance.compaction.create_entry", full)
         maintenance.start()
         for failures in range(1, 4):
             commit(table, maintenance, module._BATCHES_BETWEEN_CHECKS)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from oriel.pipeline.commit import Checkpoint, RecoveryPoint
-from oriel.pipeline.commit.recovery_point import copy_first_offsets
+from oriel.pipeline.commit.checkpoint.recovery_point import copy_first_offsets
 from oriel.pipeline.errors import CheckpointError, Fenced
 from oriel.storage import current_files
 from tests.object_store import ObjectStore

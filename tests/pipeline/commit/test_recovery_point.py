@@ -5,7 +5,7 @@ from pathlib import Path
 import orjson
 
 from oriel.pipeline.commit import Checkpoint
-from oriel.pipeline.commit.recovery_point import RecoveryPoint
+from oriel.pipeline.commit.checkpoint.recovery_point import RecoveryPoint
 
 ENDS = {"a": {"0": 12, "1": 0}, "b": {}}
 

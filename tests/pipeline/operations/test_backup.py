@@ -10,7 +10,8 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from oriel import SlidingWindows, StreamsBuilder, Topology, collect_list, count
-from oriel.pipeline.operations import backup, clock, compact, restore
+from oriel.pipeline.operations import clock, compact
+from oriel.pipeline.operations.backups import backup, restore
 from oriel.pipeline.run import PipelineRun, RunSettings
 from oriel.pipeline.sources import EventLog
 

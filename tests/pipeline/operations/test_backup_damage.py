@@ -8,7 +8,8 @@ from random import Random
 import orjson
 import pytest
 
-from oriel.pipeline.operations import backup, restore, verify
+from oriel.pipeline.operations import verify
+from oriel.pipeline.operations.backups import backup, restore
 from oriel.storage import DataLayout
 from oriel.storage.dead_letters import read_replays
 from tests.campaigns import cases

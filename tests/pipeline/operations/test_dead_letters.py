@@ -11,8 +11,9 @@ from deltalake import DeltaTable
 
 from oriel.pipeline.commit.store_tables import open_dead_letters
 from oriel.pipeline.errors import ReplayRejected
-from oriel.pipeline.operations import compact, dead_letters
-from oriel.pipeline.operations.replay import EventLogTarget, replay
+from oriel.pipeline.operations import compact
+from oriel.pipeline.operations.dead_letters import command as dead_letters
+from oriel.pipeline.operations.dead_letters.replay import EventLogTarget, replay
 from oriel.pipeline.sources import Message
 from oriel.storage import DataLayout
 from oriel.storage.dead_letters import Selection, read_replays

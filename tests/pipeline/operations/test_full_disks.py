@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from oriel.pipeline.disk_errors import user_error
-from oriel.pipeline.operations import backup, clock, compact
+from oriel.pipeline.operations import clock, compact
+from oriel.pipeline.operations.backups import backup
 from oriel.storage.files import FailingFiles, use_files
 from tests.disks import small_disk
 from tests.pipeline.commit.writers import Writer, write_log

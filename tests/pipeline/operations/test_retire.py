@@ -14,8 +14,8 @@ from oriel import status_check
 from oriel.pipeline.commit import Checkpoint
 from oriel.pipeline.errors import KafkaUnavailable
 from oriel.pipeline.operations import retire, status
-from oriel.pipeline.run import run_report
-from oriel.pipeline.run.run_report import RunReport
+from oriel.pipeline.run.reporting import run_report
+from oriel.pipeline.run.reporting.run_report import RunReport
 from oriel.storage import DataLayout, Offsets
 from oriel.storage.monitoring import RunStatus, StoreRun, metrics_text, overview, run_status
 from tests.app.api_client import write_pipeline_status

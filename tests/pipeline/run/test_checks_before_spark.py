@@ -8,7 +8,7 @@ import pytest
 
 from oriel.pipeline import run_command as command_line
 from oriel.pipeline.commit import Checkpoint
-from oriel.pipeline.commit import checkpoint as checkpoints
+from oriel.pipeline.commit.checkpoint import checkpoint as checkpoints
 from oriel.pipeline.run_command import main, rebuild
 
 _PLAIN = """

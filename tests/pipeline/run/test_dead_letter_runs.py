@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from oriel import StreamsBuilder, Topology
-from oriel.pipeline.operations import dead_letters
+from oriel.pipeline.operations.dead_letters import command as dead_letters
 from oriel.storage import DataLayout
 from tests.pipeline.run.topic_logs import Stores, write_topics
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from oriel.pipeline.plan import PreparedBatch
-from oriel.pipeline.run import progress as progress_module
-from oriel.pipeline.run.progress import Progress
+from oriel.pipeline.run.reporting import progress as progress_module
+from oriel.pipeline.run.reporting.progress import Progress
 from oriel.pipeline.sources import EventLog
 from oriel.storage import CommitRecord
 

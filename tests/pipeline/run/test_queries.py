@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from oriel import StreamsBuilder
 from oriel.pipeline.errors import KafkaUnavailable
 from oriel.pipeline.run import RunSettings, queries
-from oriel.pipeline.run.progress import Progress
 from oriel.pipeline.run.queries import Queries
+from oriel.pipeline.run.reporting.progress import Progress
 from oriel.pipeline.sources import Kafka
 from tests.e2e.runs_in_one_process import after_start
 

@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from oriel import StreamsBuilder, Topology
-from oriel.pipeline.run import rejections
-from oriel.pipeline.run.progress import Progress
-from oriel.pipeline.run.rejections import Rejections
+from oriel.pipeline.run.reporting import rejections
+from oriel.pipeline.run.reporting.progress import Progress
+from oriel.pipeline.run.reporting.rejections import Rejections
 from oriel.pipeline.sources import EventLog
 from oriel.storage import DataLayout
 from tests.bits import flip_bit

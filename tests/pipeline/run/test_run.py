@@ -23,7 +23,7 @@ from oriel import (
     count,
 )
 from oriel.pipeline.commit import StoreTables
-from oriel.pipeline.commit.versions import StateVersions
+from oriel.pipeline.commit.checkpoint.versions import StateVersions
 from oriel.pipeline.errors import FilesFailed
 from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.run import PipelineRun, RunSettings

@@ -13,8 +13,8 @@ import pytest
 
 from oriel.pipeline.errors import KafkaUnavailable
 from oriel.pipeline.plan import PreparedBatch
-from oriel.pipeline.run import run_report
-from oriel.pipeline.run.run_report import RunReport
+from oriel.pipeline.run.reporting import run_report
+from oriel.pipeline.run.reporting.run_report import RunReport
 from oriel.pipeline.run_command import main
 from oriel.storage import DataLayout, Offsets
 from oriel.storage.monitoring import (

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from oriel import Topology
 from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.run import PipelineRun, RunSettings
-from oriel.pipeline.run.progress import Progress
+from oriel.pipeline.run.reporting.progress import Progress
 from oriel.pipeline.sources import EventLog
 
 #: Key, time, value. A tombstone has the value None.

@@ -11,7 +11,8 @@ from oriel.pipeline.commit import (
     StreamTimeOverride,
     check_log,
 )
-from oriel.pipeline.operations import backup, compact
+from oriel.pipeline.operations import compact
+from oriel.pipeline.operations.backups import backup
 from oriel.pipeline.plan import PreparedBatch
 from oriel.storage import DataLayout
 from oriel.storage.dead_letters import note_line

@@ -29,7 +29,9 @@ from oriel.pipeline.commit import (
     StoreTables,
     check_log,
 )
-from oriel.pipeline.operations import compact, dead_letters, restore, verify
+from oriel.pipeline.operations import compact, verify
+from oriel.pipeline.operations.backups import restore
+from oriel.pipeline.operations.dead_letters import command as dead_letters
 from oriel.pipeline.operations.verification import CHECKS, Check, Finding, Site, confirmed
 from oriel.pipeline.plan import StorePlans
 from oriel.pipeline.run.batches.final_rows import final_rows_up_to

@@ -14,7 +14,7 @@ from typing import Any
 
 from oriel.pipeline import run_command as command_line
 from oriel.pipeline.commit import Maintenance, maintenance
-from oriel.storage.delta import cleanup, compaction
+from oriel.storage.delta.maintenance import cleanup, compaction
 from tests.system.kills.killed_run import kill_everything
 
 

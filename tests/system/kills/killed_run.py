@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from oriel.pipeline.commit import StoreTables
-from oriel.pipeline.commit.versions import StateVersions
+from oriel.pipeline.commit.checkpoint.versions import StateVersions
 from oriel.pipeline.plan import StorePlans
 
 

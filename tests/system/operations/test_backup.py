@@ -12,7 +12,7 @@ from random import Random
 import orjson
 import pytest
 
-from oriel.pipeline.operations import backup, restore
+from oriel.pipeline.operations.backups import backup, restore
 from oriel.storage.monitoring import RunStatus, overview
 from tests.e2e.event_logs import random_logs, write_lines
 from tests.e2e.runs_in_one_process import ROOT, Runs

@@ -3,7 +3,7 @@
 import pytest
 
 from oriel.pipeline.operations import clock
-from oriel.pipeline.run.run_report import RunReport
+from oriel.pipeline.run.reporting.run_report import RunReport
 from tests.pipeline.run.wall_clock_runs import YEAR_9999, ClockRuns, runs
 from tests.system.runs.test_run_stream_times import record, topology
 

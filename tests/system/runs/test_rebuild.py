@@ -13,7 +13,7 @@ from oriel import StreamsBuilder, TimeWindows, Topology, count, sum
 from oriel.pipeline.commit import Replacement, StoreTables
 from oriel.pipeline.errors import CheckpointError, FilesFailed, InvalidTopology
 from oriel.pipeline.run.rebuild import Rebuild
-from oriel.pipeline.run.run_report import RunReport
+from oriel.pipeline.run.reporting.run_report import RunReport
 from oriel.pipeline.sources import EventLog
 from oriel.storage import DataLayout, ForeignCheckpoint, IncompatibleStore, WindowRange
 from oriel.storage.delta import DeltaLog

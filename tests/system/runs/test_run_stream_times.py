@@ -21,7 +21,7 @@ from oriel import (
 )
 from oriel.pipeline.arguments import run_parser
 from oriel.pipeline.commit import Checkpoint
-from oriel.pipeline.commit.versions import StateVersions
+from oriel.pipeline.commit.checkpoint.versions import StateVersions
 from oriel.pipeline.errors import FilesFailed
 from oriel.pipeline.operations import clock
 from oriel.pipeline.plan import PreparedBatch, WallClockLimits

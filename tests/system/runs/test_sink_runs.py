@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from oriel import StreamsBuilder, Topology
-from oriel.pipeline.operations import backup, restore
+from oriel.pipeline.operations.backups import backup, restore
 from oriel.pipeline.plan import PreparedBatch, StorePlans, input_sources, record_sources
 from oriel.pipeline.run import PipelineRun, RunSettings
 from oriel.pipeline.run.publishing import Publisher

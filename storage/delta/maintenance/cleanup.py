@@ -24,10 +24,10 @@ from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 
-from oriel.storage.delta.compaction import COMPACTED
 from oriel.storage.delta.entries import entry_content, entry_name, read_actions
-from oriel.storage.delta.live_files import LOG_NAME, TableFiles, last_checkpoint, now_ms
 from oriel.storage.delta.log import file_in_table
+from oriel.storage.delta.maintenance.compaction import COMPACTED
+from oriel.storage.delta.maintenance.live_files import LOG_NAME, TableFiles, last_checkpoint, now_ms
 from oriel.storage.delta.opening import digest_path
 from oriel.storage.delta.retention import (
     deleted_file_retention_ms,

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from oriel.app.contract.models import Model
+from oriel.app.contract.responses.models import Model
 
 PipelineState = Literal["running", "starting", "stopped", "stuck", "retired"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from oriel.pipeline.errors import BackupError
-from oriel.pipeline.operations.backup import (
+from oriel.pipeline.operations.backups.backup import (
     FORMAT,
     copied,
     reject_existing,

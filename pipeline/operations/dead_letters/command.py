@@ -11,7 +11,7 @@ import orjson
 import pyarrow as pa
 
 from oriel.pipeline.arguments import add_client_options
-from oriel.pipeline.operations.dead_letter_selection import (
+from oriel.pipeline.operations.dead_letters.selection import (
     add_selection,
     read_dead_letters,
     selection,
@@ -142,7 +142,7 @@ def _list(data: Path, wanted: Selection, limit: int, *, as_json: bool) -> None:
 def _replay(options: argparse.Namespace) -> None:
     """Send the records again, and print the number of records that were sent and left out."""
     # The ``list`` subcommand does not need Spark's packages.
-    from oriel.pipeline.operations.replay import EventLogTarget, KafkaTarget, replay  # noqa: PLC0415
+    from oriel.pipeline.operations.dead_letters.replay import EventLogTarget, KafkaTarget, replay  # noqa: PLC0415
     from oriel.pipeline.sources import client_options  # noqa: PLC0415
 
     target: EventLogTarget | KafkaTarget

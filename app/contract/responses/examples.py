@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import orjson
 
-from oriel.app.contract.models import Json
+from oriel.app.contract.responses.models import Json
 
 _POSITION: Json = {
     "version": 17,

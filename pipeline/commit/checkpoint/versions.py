@@ -11,7 +11,7 @@ from pathlib import Path
 
 import orjson
 
-from oriel.pipeline.commit.stream_time_override import mended
+from oriel.pipeline.commit.checkpoint.stream_time_override import mended
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.plan import PreparedBatch
 from oriel.storage import (

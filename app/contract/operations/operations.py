@@ -3,23 +3,13 @@
 Routes, parameters, problems, the OpenAPI document, the tables in docs/reference and
 docs/contributing/architecture.md, and the dashboard's requests follow from these records. A new
 read needs one record here and one function in ``oriel.app.reads.snapshot_reads``. The records of
-reads of many keys are in ``oriel.app.contract.range_operations``.
+reads of many keys are in ``oriel.app.contract.operations.range_operations``.
 """
 
 from collections.abc import Mapping
 
 from oriel.app.contract.media_types import EVENT_STREAM
-from oriel.app.contract.models import (
-    ChangesAnswer,
-    DeadLetterCountsAnswer,
-    DeadLettersAnswer,
-    Health,
-    KeysAnswer,
-    Readiness,
-    StoreDetail,
-    StoresAnswer,
-)
-from oriel.app.contract.operation import (
+from oriel.app.contract.operations.operation import (
     SESSION_STORES,
     STORE_PATH,
     TABLE_READ_PROBLEMS,
@@ -27,6 +17,7 @@ from oriel.app.contract.operation import (
     rows_read,
     windows_read,
 )
+from oriel.app.contract.operations.range_operations import RANGE_RECORDS
 from oriel.app.contract.parameters import TABLE_READS
 from oriel.app.contract.problems import RowNotFound, UnknownParameter, WindowNotFound
 from oriel.app.contract.queries import (
@@ -39,8 +30,18 @@ from oriel.app.contract.queries import (
     SESSIONS_QUERY,
     WATCH_QUERY,
 )
-from oriel.app.contract.range_operations import RANGE_RECORDS
-from oriel.app.contract.status_models import Freshness, StatusAnswer
+from oriel.app.contract.responses import (
+    ChangesAnswer,
+    DeadLetterCountsAnswer,
+    DeadLettersAnswer,
+    Freshness,
+    Health,
+    KeysAnswer,
+    Readiness,
+    StatusAnswer,
+    StoreDetail,
+    StoresAnswer,
+)
 from oriel.storage import StoreKind
 from oriel.storage import errors as storage
 

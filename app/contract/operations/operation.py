@@ -7,13 +7,6 @@ from functools import partial
 
 from pydantic import BaseModel
 
-from oriel.app.contract.examples import (
-    EXAMPLES,
-    ROWS_EXAMPLE,
-    SESSIONS_EXAMPLE,
-    WINDOWS_EXAMPLE,
-)
-from oriel.app.contract.models import Json, KeysAnswer, RowsAnswer, WindowsAnswer
 from oriel.app.contract.parameters import (
     AS_OF_VERSION,
     CURSOR,
@@ -42,6 +35,16 @@ from oriel.app.contract.problems import (
     WrongStoreKind,
 )
 from oriel.app.contract.queries import NO_QUERY, Query
+from oriel.app.contract.responses import (
+    EXAMPLES,
+    ROWS_EXAMPLE,
+    SESSIONS_EXAMPLE,
+    WINDOWS_EXAMPLE,
+    Json,
+    KeysAnswer,
+    RowsAnswer,
+    WindowsAnswer,
+)
 from oriel.storage import StoreKind
 from oriel.storage import errors as storage
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from oriel.storage.delta.cleanup import Cleanup, Committed
-from oriel.storage.delta.compaction import Compacted, Compaction, Limits, Run
-from oriel.storage.delta.live_files import TableFiles
+from oriel.storage.delta.maintenance.cleanup import Cleanup, Committed
+from oriel.storage.delta.maintenance.compaction import Compacted, Compaction, Limits, Run
+from oriel.storage.delta.maintenance.live_files import TableFiles
 from oriel.storage.delta.retention import DELETED_FILE_RETENTION, LOG_RETENTION, interval
 from oriel.storage.delta.table import existing_table
 

@@ -25,8 +25,8 @@ from oriel.storage.definition import StoreDefinition
 from oriel.storage.delta.data_files import AddedFile, file_digests, write_file
 from oriel.storage.delta.entries import create_entry, sealed_entry
 from oriel.storage.delta.file_ranges import FileRanges, Range, file_ranges
-from oriel.storage.delta.live_files import LiveFile, TableFiles, now_ms
-from oriel.storage.delta.merging import Merge, merged_pieces
+from oriel.storage.delta.maintenance.live_files import LiveFile, TableFiles, now_ms
+from oriel.storage.delta.maintenance.merging import Merge, merged_pieces
 from oriel.storage.delta.retention import uncommitted_ms
 from oriel.storage.errors import StorageError
 from oriel.storage.files import current_files, sync_directory

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.errors import PipelineError, ReplayRejected
-from oriel.pipeline.operations.dead_letter_selection import read_dead_letters
+from oriel.pipeline.operations.dead_letters.selection import read_dead_letters
 from oriel.pipeline.sources import JvmBrokers, Message, kafka_settings
 from oriel.pipeline.spark import LogFile, SparkStart
 from oriel.storage import DataLayout, current_files, is_object, sync_directory, uri

@@ -30,15 +30,15 @@ from typing import IO, Any, NamedTuple, Self
 
 import orjson
 
-from oriel.pipeline.commit.epochs import EPOCHS_KEPT, Epoch
-from oriel.pipeline.commit.recovery_point import (
+from oriel.pipeline.commit.checkpoint.epochs import EPOCHS_KEPT, Epoch
+from oriel.pipeline.commit.checkpoint.recovery_point import (
     RecoveryPoint,
     copy_first_offsets,
     end_offsets,
     note_first_offsets,
     write_spark_log,
 )
-from oriel.pipeline.commit.versions import StateVersions
+from oriel.pipeline.commit.checkpoint.versions import StateVersions
 from oriel.pipeline.errors import AlreadyRunning, CheckpointError
 from oriel.pipeline.plan import PreparedBatch, StreamTimeNotes
 from oriel.storage import (

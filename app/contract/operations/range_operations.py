@@ -4,9 +4,7 @@ Kafka overloads the methods of one key for many keys. In Oriel, each read has it
 the stores of ``oriel.testing`` also use.
 """
 
-from oriel.app.contract.examples import COUNT_EXAMPLE, WINDOWS_EXAMPLE
-from oriel.app.contract.models import CountAnswer, EntriesAnswer
-from oriel.app.contract.operation import (
+from oriel.app.contract.operations.operation import (
     EVERY_STORE,
     ROW_STORES,
     SESSION_STORES,
@@ -33,6 +31,7 @@ from oriel.app.contract.queries import (
     RANGE_QUERY,
     ROWS_QUERY,
 )
+from oriel.app.contract.responses import COUNT_EXAMPLE, WINDOWS_EXAMPLE, CountAnswer, EntriesAnswer
 
 RANGE_RECORDS = (
     windows_read(

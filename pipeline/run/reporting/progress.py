@@ -9,7 +9,7 @@ import orjson
 from oriel.pipeline.language import of_topics
 from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.run.options import idle_lines
-from oriel.pipeline.run.rejections import Rejections
+from oriel.pipeline.run.reporting.rejections import Rejections
 from oriel.pipeline.sources import Log
 from oriel.storage import log_line, say
 

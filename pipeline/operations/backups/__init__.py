@@ -1,0 +1,1 @@
+"""``oriel backup`` and ``oriel restore``."""
