@@ -134,7 +134,7 @@ def _run_and_check(directory: DemoDirectory, port: int | None) -> dict[str, obje
         started = time.monotonic()
         arguments = [*_pipeline(directory), "--once"]
         pipeline = stack.enter_context(running("pipeline", arguments, directory.logs))
-        responded = _follow(directory, pipeline, service)
+        responded_at = _follow(directory, pipeline, service)
         pipeline.require_success()
         seconds = round(time.monotonic() - started, 1)
         _wait_included(directory, service)
@@ -148,7 +148,7 @@ def _run_and_check(directory: DemoDirectory, port: int | None) -> dict[str, obje
         "records": len(flights.lines),
         "windows": sum(store["windows"] for store in stores.values()),
         "late": stores[STORE]["late"],
-        "first_answer_seconds": round(responded - _STARTED, 1),
+        "first_answer_seconds": round(responded_at - _STARTED, 1),
         "seconds": seconds,
         "records_per_second": round(len(flights.lines) / seconds),
         "stores": stores,
@@ -226,18 +226,18 @@ def _follow(directory: DemoDirectory, pipeline: Child, service: Service) -> floa
     """
     last_store = DataLayout(directory.data).table(STORES[-1])
     progress = Progress(last_store, TOPIC, log_sizes(directory.event_log), output=pipeline.output)
-    responded: float | None = None
+    responded_at: float | None = None
     is_done = False
-    while not is_done or responded is None:
-        if responded is None and service.has_windows(STORE, KEY):
-            responded = time.monotonic()
-            say(f"first windows over HTTP {responded - _STARTED:.1f} s after the start")
+    while not is_done or responded_at is None:
+        if responded_at is None and service.has_windows(STORE, KEY):
+            responded_at = time.monotonic()
+            say(f"first windows over HTTP {responded_at - _STARTED:.1f} s after the start")
         is_done = progress.report()
         if not is_done and not pipeline.is_running:
             pipeline.require_success()
         service.require_running()
         time.sleep(_POLL_SECONDS)
-    return responded
+    return responded_at
 
 
 def _wait_included(directory: DemoDirectory, service: Service) -> None:

@@ -44,7 +44,7 @@ class Service:
         """Wait until responses of ``store`` include all records before ``offsets``.
 
         Raises:
-            DemoError: they do not after ``seconds``.
+            DemoError: the responses do not include them after ``seconds``.
         """
 
         def is_included() -> bool:

@@ -124,8 +124,8 @@ def _counts(bootstrap: str, topic: str, partitions: int) -> list[int]:
         raise DemoError(message)
     newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     wanted = {TopicPartition(topic, p): newest for p in range(partitions)}
-    responses = client.list_offsets(wanted, request_timeout=_RESPONSE_SECONDS)
-    ends = {place.partition: response.result().offset for place, response in responses.items()}
+    futures = client.list_offsets(wanted, request_timeout=_RESPONSE_SECONDS)
+    ends = {one.partition: future.result().offset for one, future in futures.items()}
     return [ends[p] for p in range(partitions)]
 
 

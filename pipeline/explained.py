@@ -96,7 +96,7 @@ def _stream(definition: Input, plan: InputPlan) -> _Node:
         rows = _Node(f"Steps in {backend}: {'.'.join(steps)}", [rows])
     if not plan.stream.advances_stream_time:
         return rows
-    return _Node(f"Stream time: {plan.stream.clock.name}", [rows])
+    return _Node(f"Stream time: {plan.stream.stream_time.name}", [rows])
 
 
 def _steps_of(store: str, definition: Input | AggregatedRows, read: Source | pa.Schema) -> Steps:

@@ -398,7 +398,7 @@ ORDER = QueryParameter(
 )
 
 #: Parameters that select dead letters, by column name.
-DEAD_LETTER_BOUNDS = (
+DEAD_LETTER_FILTERS = (
     _text_bound("topic", "Only records of this topic."),
     QueryParameter(
         "partition",

@@ -39,7 +39,7 @@ class Connections:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.all: set[Connection] = set()
-        #: Connections without a complete header, in the order in which they became silent.
+        #: Connections without a complete header, in the order in which they became idle.
         self.idle: dict[Connection, None] = {}
         #: Connections whose request waits for its body, or has a body and waits in the queue. The
         #: order is the order in which the requests began.
@@ -93,12 +93,12 @@ class Connections:
             asyncio.get_running_loop().call_soon(self._let_read)
 
     def close_slowest(self) -> bool:
-        """Close the connection that is silent for longest, or otherwise the slowest one.
+        """Close the connection that has been idle for longest, or otherwise the slowest one.
 
         Slow clients do not read the response to their request, or do not send its body.
 
         Returns:
-            False if no connection is silent or slow.
+            False if no connection is idle or slow.
         """
         late = asyncio.get_running_loop().time() - _CHECK_SECONDS
         oldest = next(iter(self.idle), None)

@@ -256,7 +256,7 @@ class Gate:
         Yields:
             A function to call when the client has read a piece.
         """
-        self._free_space(size)
+        self._close_slowest_clients(size)
         limit = self.limits.unsent_bytes
         if self.unsent_bytes + size > limit:
             raise Overloaded(
@@ -279,7 +279,7 @@ class Gate:
             if self._long.pop(one, None) is not None:
                 self.unsent_bytes -= size
 
-    def _free_space(self, size: int) -> None:
+    def _close_slowest_clients(self, size: int) -> None:
         """Close the connections of the slowest clients until a response of this size fits."""
         limit, late = self.limits.unsent_bytes, self._clock() - _PIECE_SECONDS
         while self._long and self.unsent_bytes + size > limit >= size:

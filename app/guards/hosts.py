@@ -21,7 +21,7 @@ class AllowedHosts:
     """The allowed hosts of requests: addresses, ``localhost``, and configured names."""
 
     def __init__(self, allowed: Iterable[str] = ()) -> None:
-        """Allow the names ``allowed``, without a port.
+        """Allow the host names in ``allowed``, which have no port.
 
         ``*`` allows any name, and ``*.example.org`` allows all names below ``example.org``.
         """

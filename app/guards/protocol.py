@@ -1,9 +1,9 @@
 """The HTTP protocol of one connection: uvicorn's protocol with limits of bytes and times.
 
-    silent ---bytes--> header ---> body ---> response ---> silent
-      |                  |           |          |
-      idle_seconds       header_seconds         send_seconds: the client reads nothing
-                                     body_seconds
+    idle ---bytes--> header ---> body ---> response ---> idle
+      |                |           |          |
+      idle_seconds     header_seconds         send_seconds: the client reads nothing
+                                   body_seconds
 
 One check per second finds the connections that are past a deadline. So a request only stores a time
 and needs no timer. If a response is still possible, it is a problem document.
@@ -87,7 +87,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._unread_since: float | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Accept the connection. At the limit, close a silent or slow one for it."""
+        """Accept the connection. At the limit, close an idle or slow one for it."""
         super().connection_made(transport)
         #: The ASGI extensions of the server.
         self._extensions: dict[str, Any] = {WHOLE_RESPONSE: {}, ABORT: transport.abort}
@@ -251,7 +251,7 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Complete the response. The connection is silent until the next request."""
+        """Complete the response. The connection is idle until the next request."""
         self._task = self._current = None
         if not self.pipeline and not self.transport.is_closing():
             self._since = self.loop.time()

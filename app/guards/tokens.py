@@ -68,12 +68,12 @@ class TokenFile:
             InvalidTokenFile: The file cannot be read, or an entry is invalid.
         """
         self._path = path
-        self._identity = self._look()
+        self._identity = self._file_identity()
         self._tokens = parse_tokens(path, read_text(path))
         #: Every token of the file until now, including removed ones. While a copy replaces the
         #: content of the file, it can be read when it is empty, and then when it is incomplete.
         self._seen = dict(self._tokens)
-        self._looked_at = monotonic()
+        self._checked_at = monotonic()
         self._warn()
 
     def access_of(self, token: bytes) -> Access | None:
@@ -89,10 +89,10 @@ class TokenFile:
         return known.access
 
     def follow(self) -> None:
-        if monotonic() - self._looked_at < _CHECK_SECONDS:
+        if monotonic() - self._checked_at < _CHECK_SECONDS:
             return
-        self._looked_at = monotonic()
-        identity = self._look()
+        self._checked_at = monotonic()
+        identity = self._file_identity()
         if identity == self._identity:
             return
         self._identity = identity
@@ -135,7 +135,7 @@ class TokenFile:
                 self._path, len(unsealed), unsealed[0], self._path,
             )  # fmt: skip
 
-    def _look(self) -> tuple[int, int, int] | None:
+    def _file_identity(self) -> tuple[int, int, int] | None:
         try:
             status = self._path.stat()
         except OSError:

@@ -85,7 +85,7 @@ class HotReads:
         """Serve one request.
 
         Raises:
-            Exception: An error that ``problem_answer`` converts to a problem document.
+            Exception: An error that ``problem_response`` converts to a problem document.
         """
         response = await self._response(target, scope)
         await self._gate.send(scope, send, response.status, response.headers, response.body)
@@ -107,10 +107,10 @@ class HotReads:
             places = await view.history.known_tags(tags, state)
         negotiated = _NegotiatedRequest(request, media, tags, places)
         if is_converted_on_loop(request, page, media):
-            return _serialise(frame, lag, negotiated, page, scope)
+            return _serialize(frame, lag, negotiated, page, scope)
         # The page is a copy. The snapshot, which is not thread-safe, is already closed.
         with self._gate.long_read(always=True):
-            return await asyncio.to_thread(_serialise, frame, lag, negotiated, page, scope)
+            return await asyncio.to_thread(_serialize, frame, lag, negotiated, page, scope)
 
 
 def _read_path(read: HotRead, rest: bytes) -> tuple[Any, ...]:
@@ -142,7 +142,7 @@ class _NegotiatedRequest(NamedTuple):
     places: Sequence[bytes]
 
 
-def _serialise(
+def _serialize(
     frame: VersionFrame,
     lag: Lag | None,
     negotiated: _NegotiatedRequest,

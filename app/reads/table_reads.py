@@ -88,7 +88,7 @@ class TableReads:
                 return opened.state, read(opened)
             except errors.MissingDataFile as error:
                 # VACUUM deleted the file after the version was opened.
-                raise versions.deleted_version(version) from error
+                raise versions.deleted_version_error(version) from error
 
         return await self.run(work)
 

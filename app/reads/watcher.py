@@ -21,7 +21,7 @@ class VersionWatcher:
 
     def __init__(self, read_state: Callable[[], IndexState]) -> None:
         """Watch a store. ``read_state`` returns the newest state, or raises ``StoreNotReady``."""
-        self._look = read_state
+        self._read_state = read_state
         self._waiting: dict[asyncio.Future[None], Condition] = {}
         self._seen: IndexState | None = None
         self._task: asyncio.Task[None] | None = None
@@ -36,7 +36,7 @@ class VersionWatcher:
         if self._task is None or self._task.done():
             # The last state can be old, because no request waited meanwhile.
             self._seen = None
-            self._task = loop.create_task(self._look_around())
+            self._task = loop.create_task(self._poll())
         elif self._seen is not None and is_reached(self._seen) and self._has_reached(is_reached):
             waiter.set_result(None)
         timer = loop.call_later(seconds, _wake, waiter)
@@ -54,15 +54,15 @@ class VersionWatcher:
     def _has_reached(self, is_reached: Condition) -> bool:
         # The last polled state can be older than the state that the caller knows.
         try:
-            return is_reached(self._look())
+            return is_reached(self._read_state())
         except StoreNotReady:
             return False
 
-    async def _look_around(self) -> None:
+    async def _poll(self) -> None:
         while self._waiting:
             self.looks += 1
             try:
-                state = self._look()
+                state = self._read_state()
             except StoreNotReady:
                 self._seen = None
             else:

@@ -29,7 +29,7 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 #: OpenSSL's results of a verification that are about time (x509_vfy.h).
 _NOT_YET_VALID, _EXPIRED = 9, 10
 
-_Identity: TypeAlias = tuple[tuple[int, int, int] | None, ...]
+_Identities: TypeAlias = tuple[tuple[int, int, int] | None, ...]
 
 
 class InvalidCertificate(Exception):
@@ -54,7 +54,7 @@ class CertificateFiles:
         """
         self._certificate, self._key = certificate, key
         self._used = self._last = self._identities()
-        self._looked_at = monotonic()
+        self._checked_at = monotonic()
         pair = self._read()
         if problem := _problem_of_time(_context(pair, self._names), pair):
             logger.error("%s: %s", self._names, problem)
@@ -68,9 +68,9 @@ class CertificateFiles:
 
     def follow(self) -> None:
         """Check the files if it is time, and share a new pair."""
-        if monotonic() - self._looked_at < _CHECK_SECONDS:
+        if monotonic() - self._checked_at < _CHECK_SECONDS:
             return
-        self._looked_at = monotonic()
+        self._checked_at = monotonic()
         last, self._last = self._last, self._identities()
         if self._last == last != self._used:
             self.reload()
@@ -92,7 +92,7 @@ class CertificateFiles:
     def _names(self) -> str:
         return f"TLS certificate {self._certificate} with key {self._key}"
 
-    def _identities(self) -> _Identity:
+    def _identities(self) -> _Identities:
         return tuple(map(_identity, (self._certificate, self._key)))
 
     def _read(self) -> _Pair:

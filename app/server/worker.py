@@ -102,7 +102,7 @@ class _Server(uvicorn.Server):
         if self._certificate is not None:
             self._certificate.follow()
         if self._connections.is_ending:
-            # uvicorn closed the other silent connections, but not the ones in a TLS handshake.
+            # uvicorn closed the other idle connections, but not the ones in a TLS handshake.
             for connection in list(self._connections.idle):
                 connection.transport.close()
 

@@ -109,21 +109,21 @@ class Connection:
             OrielError: the service returned an error, or did not respond.
         """
         steps = self._service.exchange(read)
-        came: RawResponse | ServiceUnreachable | None = None
+        outcome: RawResponse | ServiceUnreachable | None = None
         while True:
             try:
-                step = steps.send(came)
+                step = steps.send(outcome)
             except StopIteration as end:
                 value: T = end.value
                 return value
             if isinstance(step, Pause):
                 time.sleep(step.seconds)
-                came = None
+                outcome = None
                 continue
             try:
-                came = _raw_response(self._http.request(**self._service.request(step)))
+                outcome = _raw_response(self._http.request(**self._service.request(step)))
             except httpx.RequestError as error:
-                came = self._service.failure(error)
+                outcome = self._service.failure(error)
 
     def follow(self, stream: Stream[T]) -> Iterator[Change[T]]:
         """Yield the changes of a stream, over any number of connections, until an error.
@@ -164,21 +164,21 @@ class AsyncConnection:
     async def run(self, read: Read[T]) -> T:
         """Return the value of a read, as ``Connection.run``."""
         steps = self._service.exchange(read)
-        came: RawResponse | ServiceUnreachable | None = None
+        outcome: RawResponse | ServiceUnreachable | None = None
         while True:
             try:
-                step = steps.send(came)
+                step = steps.send(outcome)
             except StopIteration as end:
                 value: T = end.value
                 return value
             if isinstance(step, Pause):
                 await asyncio.sleep(step.seconds)
-                came = None
+                outcome = None
                 continue
             try:
-                came = _raw_response(await self._http.request(**self._service.request(step)))
+                outcome = _raw_response(await self._http.request(**self._service.request(step)))
             except httpx.RequestError as error:
-                came = self._service.failure(error)
+                outcome = self._service.failure(error)
 
     async def follow(self, stream: Stream[T]) -> AsyncIterator[Change[T]]:
         """Yield the changes of a stream, as ``Connection.follow``."""

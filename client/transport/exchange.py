@@ -84,15 +84,15 @@ def exchange(read: Read[T], retries: Retries, random: Random) -> Exchange[T]:
     while True:
         attempt += 1
         left_s = max(deadline - time.monotonic(), 0.0)
-        came = yield _send(read.request, left_s)
+        outcome = yield _send(read.request, left_s)
         error: OrielError
-        if isinstance(came, ServiceUnreachable):
-            error = came
+        if isinstance(outcome, ServiceUnreachable):
+            error = outcome
         else:
-            assert came is not None, "the request has no response"
-            if came.status in {200, 304}:
-                return _parsed(read, came)
-            error = error_of(came)
+            assert outcome is not None, "the request has no response"
+            if outcome.status in {200, 304}:
+                return _parsed(read, outcome)
+            error = error_of(outcome)
         if isinstance(error, Problem) and error.code in read.absent_codes:
             return cast("T", None)
         left_s = deadline - time.monotonic()
@@ -145,13 +145,15 @@ def _pause_s(error: OrielError, attempt: int, left_s: float, retries: Retries) -
     if isinstance(error, PositionNotReached):
         # It is not a failure. The request is sent again until the time has passed.
         return _FIRST_PAUSE_S if left_s > _FIRST_PAUSE_S else None
-    wait_s = None
+    retry_after_s = None
     if isinstance(error, Problem) and error.may_pass:
-        wait_s = error.retry_after_s
+        retry_after_s = error.retry_after_s
     elif not isinstance(error, ServiceUnreachable):
         return None
     doubled_s = _FIRST_PAUSE_S * 2 ** min(attempt - 1, 20)
-    pause_s = min(doubled_s, retries.longest_pause_s) if wait_s is None else wait_s
+    pause_s = retry_after_s
+    if pause_s is None:
+        pause_s = min(doubled_s, retries.longest_pause_s)
     # The client waits for a store that is not ready as long as for a position.
     may_wait = attempt < retries.attempts or (isinstance(error, NotReady) and pause_s < left_s)
     return pause_s if may_wait and pause_s <= retries.longest_pause_s else None

@@ -81,7 +81,7 @@ class Maintenance:
             # Other pipelines also write dead letters, and this run does not know their batches.
             _MaintainedTable(dead_letters, lambda: self._committed),
         ]
-        self._refuse = check_epoch
+        self._check_epoch = check_epoch
         self._wake = threading.Condition()
         #: Batches since the last check of the tables began.
         self._batches = 0
@@ -122,7 +122,7 @@ class Maintenance:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
         with suppress(_Stopped):
             while True:
-                self._look(self._tables)
+                self._maintain(self._tables)
                 with self._wake:
                     self._wake.wait_for(self._is_due, _SECONDS_BETWEEN_CHECKS)
                     self._batches = 0
@@ -131,7 +131,7 @@ class Maintenance:
     def _is_due(self) -> bool:
         return self._stops or self._batches >= _BATCHES_BETWEEN_CHECKS
 
-    def _look(self, tables: Sequence[_MaintainedTable]) -> None:
+    def _maintain(self, tables: Sequence[_MaintainedTable]) -> None:
         for table in tables:
             while time.monotonic() >= table.due and self._step(table, self._merge_small):
                 self._raise_if_stopped()
@@ -149,7 +149,7 @@ class Maintenance:
             with self._wake:
                 committed = dict(table.committed())
             has_more = table.maintenance.step(
-                committed, self._refuse, between, merge_bytes_max=max_merge_bytes
+                committed, self._check_epoch, between, merge_bytes_max=max_merge_bytes
             )
         except _Stopped:
             raise
@@ -169,7 +169,7 @@ class Maintenance:
             if time.monotonic() < table.due:
                 continue
             try:
-                table.maintenance.merge_small(self._refuse)
+                table.maintenance.merge_small(self._check_epoch)
             except Fenced as fenced:
                 raise _Stopped from fenced
             except Exception as error:  # noqa: BLE001 - see the module's text

@@ -80,7 +80,7 @@ def prepared_batch(
         batch=plan.batch,
         offsets={
             topic: ends.get(topic, {})
-            for topic in (*(clock.topic for clock in plan.stream_time_plans), *plan.upstream_topics)
+            for topic in (*(each.topic for each in plan.stream_time_plans), *plan.upstream_topics)
         },
         stream_time_ms={
             name: {str(p): time_ms for p, time_ms in sorted(partitions.items())}
@@ -129,10 +129,10 @@ def _time_notes(
         max_ahead_ms=plan.wall_clock.settings.max_ahead_ms,
         heard_ms={
             name: {
-                str(p): plan.wall_clock.now_ms if p in active_partitions.get(name, ()) else heard_ms
-                for p, heard_ms in sorted(partitions.items())
+                str(p): plan.wall_clock.now_ms if p in active_partitions.get(name, ()) else last_ms
+                for p, last_ms in sorted(partitions.items())
             }
-            for name, partitions in plan.heard_ms.items()
+            for name, partitions in plan.last_records_ms.items()
         },
         idle=idle,
         idle_times=before.idle_times

@@ -1,7 +1,7 @@
 """Decode raw rows to records, block by block.
 
 Arrow parses blocks of lines. Python parses the lines that Arrow could read differently from Spark.
-Records of both sources have the columns of ``hops.decoded_schema``.
+Records of both sources have the columns of ``stage_columns.decoded_schema``.
 
 Spark's ``from_json`` with the additional checks of ``sources/spark_decoding.py`` defines a valid
 record (docs/decisions/0020). A test compares both decoders over hostile lines. This decoder needs

@@ -107,12 +107,12 @@ def _time_ms(text: str) -> int:
         time_ms = int(text)
     else:
         try:
-            time = datetime.fromisoformat(text)
+            moment = datetime.fromisoformat(text)
         except ValueError:
             time_ms = -1
         else:
-            time = time if time.tzinfo else time.replace(tzinfo=UTC)
-            time_ms = (time - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
+            moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            time_ms = (moment - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
     if not 0 <= time_ms <= MAX_TIMESTAMP_MS:
         message = (
             f"{text!r} is not a time of a record. Write ms since 1970, or a time like "

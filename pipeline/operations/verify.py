@@ -106,7 +106,7 @@ def _checked(options: argparse.Namespace) -> tuple[Site, Iterator[Finding]]:
 
 def _topics(options: argparse.Namespace) -> "Callable[[str], TopicLog | None]":
     # A check without Kafka needs neither Spark nor Java.
-    from oriel.pipeline.operations.dead_letters import brokers_for  # noqa: PLC0415
+    from oriel.pipeline.operations.brokers import brokers_for  # noqa: PLC0415
     from oriel.pipeline.sources import MissingTopic, client_options  # noqa: PLC0415
     from oriel.pipeline.spark import log_directory  # noqa: PLC0415
 

@@ -72,7 +72,7 @@ class StreamPlan:
     """How the rows of a stream reach the tasks of the next operator.
 
     Attributes:
-        clock: The stream time that decides which rows are late.
+        stream_time: The stream time that decides which rows are late.
         columns: Value column of the stream -> column of the next operator.
         constants: Columns with one value, for example the input that a record belongs to.
         source_reasons: Which invalid records of the source this stream reports.
@@ -86,7 +86,7 @@ class StreamPlan:
         counts: False if another operator of the store counts these records.
     """
 
-    clock: StreamTimePlan
+    stream_time: StreamTimePlan
     columns: Mapping[str, str]
     constants: Mapping[str, Any]
     source_reasons: SourceReasons
@@ -126,7 +126,7 @@ class JoinPlan:
             False for results of a join.
         of_elements: For each input, True if it has flattened records.
         stage: The operator with its steps.
-        stream_times: For each input, the stream times that it follows.
+        stream_time_plans: For each input, the stream times that it follows.
         segments: The state files of each task.
         counts: False if another operator of the store counts its records.
     """
@@ -135,7 +135,7 @@ class JoinPlan:
     of_records: tuple[bool, ...]
     of_elements: tuple[bool, ...]
     stage: JoinStage
-    stream_times: tuple[tuple[StreamTimePlan, ...], ...]
+    stream_time_plans: tuple[tuple[StreamTimePlan, ...], ...]
     segments: Segments
     counts: bool = True
 
@@ -158,7 +158,7 @@ class JoinPlan:
         """
         by_partition = self.stage.operator.by_partition
         if by_partition is not None:
-            times_ms = [stream_times[one.name] for one in self.stream_times[by_partition]]
+            times_ms = [stream_times[one.name] for one in self.stream_time_plans[by_partition]]
             partitions = range(1 + max(chain(*times_ms), default=-1))
             if len(times_ms) == 1:
                 return tuple(times_ms[0].get(p, NO_STREAM_TIME_MS) for p in partitions)
@@ -166,7 +166,7 @@ class JoinPlan:
             return tuple(least_ms for _ in partitions)
         left, *others = (
             min(min(stream_times[one.name].values(), default=NO_STREAM_TIME_MS) for one in of_input)
-            for of_input in self.stream_times
+            for of_input in self.stream_time_plans
         )
         return left, min(others, default=NO_STREAM_TIME_MS)
 
@@ -241,7 +241,7 @@ class BatchPlan:
             number of tasks.
         files: The files of the tasks.
         wall_clock: The wall clock, which is read once per batch.
-        heard_ms: The wall-clock time of the last record of each partition.
+        last_records_ms: The wall-clock time of the last record of each partition.
         upstream_topics: All topics of the store, also of upstream stores whose rows it reads. The
             commit contains their end offsets. Empty for a store that reads only topics.
     """
@@ -259,7 +259,7 @@ class BatchPlan:
     segments: Segments
     files: TaskFiles
     wall_clock: WallClock = NO_WALL_CLOCK
-    heard_ms: StreamTimesByName = field(default_factory=dict)
+    last_records_ms: StreamTimesByName = field(default_factory=dict)
     upstream_topics: tuple[str, ...] = ()
 
     @cached_property
@@ -290,7 +290,7 @@ class BatchPlan:
 
         A partition in ``partitions_with_records``, which had a record in the batch, is not idle.
         """
-        idle_partitions = self.wall_clock.idle_partitions(self.heard_ms)
+        idle_partitions = self.wall_clock.idle_partitions(self.last_records_ms)
         idle = {
             name: sorted(own.difference(partitions_with_records.get(name, ())))
             for name, own in idle_partitions.items()
@@ -310,16 +310,18 @@ class BatchPlan:
         """
         idle = self.idle(partitions_with_records)
         times_ms: dict[tuple[str, int], int] = {}
-        for clock in self.stream_time_plans:
-            if clock.delay_ms is None:
+        for stream_time in self.stream_time_plans:
+            if stream_time.delay_ms is None:
                 continue
-            delay_ms = self.windows.close_delay_ms + clock.delay_ms
-            idle_partitions = set(idle.get(clock.name, ()))
-            for partition, time_ms in stream_times[clock.name].items():
+            delay_ms = self.windows.close_delay_ms + stream_time.delay_ms
+            idle_partitions = set(idle.get(stream_time.name, ()))
+            for partition, time_ms in stream_times[stream_time.name].items():
                 if partition not in idle_partitions:
-                    times_ms[clock.name, partition] = close_time_ms({partition: time_ms}, delay_ms)
-            if not stream_times[clock.name]:
-                times_ms[clock.name, NO_PARTITION] = NEVER_CLOSED_MS
+                    times_ms[stream_time.name, partition] = close_time_ms(
+                        {partition: time_ms}, delay_ms
+                    )
+            if not stream_times[stream_time.name]:
+                times_ms[stream_time.name, NO_PARTITION] = NEVER_CLOSED_MS
         return times_ms
 
     def close_time_of(

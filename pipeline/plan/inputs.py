@@ -54,7 +54,7 @@ class InputPlan:
     takes_null_values: bool = False
 
     @property
-    def stream_times(self) -> tuple[StreamTimePlan, ...]:
+    def stream_time_plans(self) -> tuple[StreamTimePlan, ...]:
         """The stream times of its records.
 
         Records of a source, and results with a stream time of their own, have one. Other join
@@ -62,11 +62,11 @@ class InputPlan:
         table have only the stream times of the left input.
         """
         if self.join is None:
-            return (self.stream.clock,)
+            return (self.stream.stream_time,)
         if self.join.own_stream_time is not None:
             return (self.join.own_stream_time,)
         sides = self.join.sides[:1] if self.join.stage.operator.keeps_records else self.join.sides
-        return tuple(clock for side in sides for clock in side.stream_times)
+        return tuple(each for side in sides for each in side.stream_time_plans)
 
     @property
     def is_stream(self) -> bool:
@@ -102,9 +102,9 @@ class JoinInput:
     counts: bool = True
 
     @property
-    def clock(self) -> StreamTimePlan:
+    def stream_time(self) -> StreamTimePlan:
         """The stream time that decides which results are late, if the results are records."""
-        return self.own_stream_time or self.sides[0].stream.clock
+        return self.own_stream_time or self.sides[0].stream.stream_time
 
     @property
     def of_records(self) -> tuple[bool, ...]:
@@ -124,5 +124,5 @@ class JoinInput:
     @property
     def joins(self) -> "list[JoinInput]":
         """All upstream joins of this join, then the join itself."""
-        fronts = (side.join for side in self.sides if side.join is not None)
-        return [*(join for front in fronts for join in front.joins), self]
+        upstream_joins = (side.join for side in self.sides if side.join is not None)
+        return [*(join for upstream in upstream_joins for join in upstream.joins), self]

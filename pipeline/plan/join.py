@@ -107,10 +107,10 @@ class JoinStage:
             )
             for side, ms in zip(join.inputs, max_age_ms, strict=True)
         ]
-        is_needed = join.needs_old_rows(needs_old=needs_old_rows)
+        join_needs_old_rows = join.needs_old_rows(needs_old=needs_old_rows)
         try:
             planned = _OPERATORS[type(join)](
-                _Inputs(store, join, sides, rows, needs_old_rows=is_needed)
+                _Inputs(store, join, sides, rows, needs_old_rows=join_needs_old_rows)
             )
         except InvalidTopology:
             # Its message names the step and the solution.

@@ -100,7 +100,7 @@ def _source_of(definition: Input, plan: InputPlan) -> InputSource:
         created = created.sides[0].join
     lineage, join = definition.lineage, definition.creating_join
     if created is None or join is None:
-        return InputSource(lineage, topic=plan.stream.clock.name, indexes=lineage.length)
+        return InputSource(lineage, topic=plan.stream.stream_time.name, indexes=lineage.length)
     if join.is_pair and not join.merges:
         left, right = map(_source_of, join.inputs, created.sides)
         indexes = lineage.length_in_log - left.lineage.joined_length_in_log(right.lineage)

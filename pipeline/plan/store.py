@@ -62,7 +62,7 @@ class _CheckedJoin:
     join: Join
     stage: JoinStage
     steps: tuple[Steps, ...]
-    fronts: "tuple[_CheckedJoin | None, ...]"
+    upstream_joins: "tuple[_CheckedJoin | None, ...]"
 
 
 class StorePlans:
@@ -89,8 +89,8 @@ class StorePlans:
         self.store = store
         self._steps_of = steps_of
         self._source_reasons = dict(source_reasons)
-        self._in_front = upstream_stores or {}
-        self.stream_times: list[StreamTimePlan] = []
+        self._upstream_stores = upstream_stores or {}
+        self.stream_time_plans: list[StreamTimePlan] = []
         #: The number of joins whose results another join reads.
         self._nested_joins = 0
         inputs = [self._planned(*numbered) for numbered in enumerate(store.inputs)]
@@ -123,9 +123,13 @@ class StorePlans:
     @property
     def topics(self) -> tuple[str, ...]:
         """The topics that the store reads, also through the rows of upstream stores."""
-        fronts = [self._in_front[source.store].topics for source in self.store.reads_stores]
+        upstream_topics = [
+            self._upstream_stores[source.store].topics for source in self.store.reads_stores
+        ]
         own = (s.topic for s in self.store.sources if not isinstance(s, StoreSource))
-        return tuple(dict.fromkeys((*own, *(topic for topics in fronts for topic in topics))))
+        return tuple(
+            dict.fromkeys((*own, *(topic for topics in upstream_topics for topic in topics)))
+        )
 
     def select_columns(self, key_groups: int) -> None:
         """Let all steps return only the columns that are read, and divide keys into key groups.
@@ -173,7 +177,7 @@ class StorePlans:
             ends: The end offsets of the batch. They have all known partitions.
             wall_clock: The wall clock, which is the same for all stores.
         """
-        stream_times = stream_times_before(self.stream_times, previous, ends)
+        stream_times = stream_times_before(self.stream_time_plans, previous, ends)
         notes = previous.clock_notes if previous else NO_STREAM_TIME_NOTES
         plan = BatchPlan(
             store=self.store.name,
@@ -184,13 +188,13 @@ class StorePlans:
             upstream_topics=self.topics if self.store.reads_stores else (),
             origins=tuple(record_topics_of(definition) for definition in self.store.inputs),
             assembly=self.assembly,
-            stream_time_plans=tuple(self.stream_times),
+            stream_time_plans=tuple(self.stream_time_plans),
             stream_times=stream_times,
             close_ms=previous.record.close_ms if previous else NEVER_CLOSED_MS,
             segments=previous.segments if previous else {},
             files=files,
             wall_clock=wall_clock,
-            heard_ms=last_records_ms(notes, stream_times, wall_clock.now_ms),
+            last_records_ms=last_records_ms(notes, stream_times, wall_clock.now_ms),
         )
         joins = [
             JoinPlan(
@@ -198,7 +202,7 @@ class StorePlans:
                 of_records=join.of_records,
                 of_elements=join.of_elements,
                 stage=join.stage,
-                stream_times=tuple(side.stream_times for side in join.sides),
+                stream_time_plans=tuple(side.stream_time_plans for side in join.sides),
                 segments=previous.join_segments.get(join.number, {}) if previous else {},
                 counts=join.counts,
             )
@@ -219,7 +223,7 @@ class StorePlans:
         # A record that is joined with a table continues with its stream time. Any other result
         # is late by the stream time of its records.
         stream = StreamPlan(
-            join.clock, {}, {}, SourceReasons.NOT_REPORTED,
+            join.stream_time, {}, {}, SourceReasons.NOT_REPORTED,
             flattened=definition.flattened_lineage,
             advances_stream_time=join.returns_stream,
             counts=not join.stage.operator.is_between_tables,
@@ -230,7 +234,7 @@ class StorePlans:
         """Return a source with the schema of its records. Rows of a store have no schema before."""
         if not isinstance(source, StoreSource):
             return source
-        fields = final_row_fields(self._in_front[source.store].columns)
+        fields = final_row_fields(self._upstream_stores[source.store].columns)
         columns = (f"`{field.name}` {delta_type(field.type)}" for field in fields)
         return replace(source, schema=", ".join(columns))
 
@@ -240,7 +244,7 @@ class StorePlans:
         ``needs_old_rows``: a downstream table needs old rows (``Join.inputs_with_old_rows``).
         """
         sides = join.inputs
-        fronts = tuple(
+        upstream_joins = tuple(
             self._staged(side.join, needs_old_rows=needs_old) if side.join else None
             for side, needs_old in zip(
                 sides, join.inputs_with_old_rows(needs_old=needs_old_rows), strict=True
@@ -250,19 +254,19 @@ class StorePlans:
             self._steps_of(
                 side,
                 self._typed(side.source)
-                if front is None
-                else stage_columns.joined_schema(front.stage.result_schema),
+                if checked is None
+                else stage_columns.joined_schema(checked.stage.result_schema),
             )
-            for side, front in zip(sides, fronts, strict=True)
+            for side, checked in zip(sides, upstream_joins, strict=True)
         )
         for each in steps:
             reject_internal_names(self.store.name, each.values.names)
-        held_ms = [front.stage.held_back_ms if front else 0 for front in fronts]
+        held_ms = [checked.stage.held_back_ms if checked else 0 for checked in upstream_joins]
         values = [each.values for each in steps]
         stage = JoinStage(
             self.store.name, join, values, held_ms, self._steps_of, needs_old_rows=needs_old_rows
         )
-        return _CheckedJoin(join, stage, steps, fronts)
+        return _CheckedJoin(join, stage, steps, upstream_joins)
 
     def _joined(
         self, staged: "_CheckedJoin", number: int, delay_ms: int | None, *, counts: bool = True
@@ -279,8 +283,8 @@ class StorePlans:
         join, stage, operator = staged.join, staged.stage, staged.stage.operator
         counts = counts and operator.counts_records
         sides = []
-        for place, (side, steps, front) in enumerate(
-            zip(join.inputs, staged.steps, staged.fronts, strict=True)
+        for place, (side, steps, checked) in enumerate(
+            zip(join.inputs, staged.steps, staged.upstream_joins, strict=True)
         ):
             takes_null_values = operator.reads_table(place) or operator.takes_null_values
             constants = {"side": pa.scalar(place, pa.int8())}
@@ -288,7 +292,7 @@ class StorePlans:
             if marker is not None:
                 constants[marker] = pa.scalar(value=True)
             waits_ms = delay_ms if operator.waits_for(place) else None
-            if front is None:
+            if checked is None:
                 # Windows wait for the stream time of the results, if they have one of their own.
                 waits_ms = None if operator.owns_stream_time else waits_ms
                 stream = self._stream_plan(side, waits_ms, constants)
@@ -297,12 +301,12 @@ class StorePlans:
             else:
                 self._nested_joins += 1
                 upstream_index = len(self.store.inputs) + self._nested_joins - 1
-                upstream_join = self._joined(front, upstream_index, waits_ms, counts=counts)
+                upstream_join = self._joined(checked, upstream_index, waits_ms, counts=counts)
                 stream = StreamPlan(
-                    upstream_join.clock, columns, constants, SourceReasons.NOT_REPORTED,
+                    upstream_join.stream_time, columns, constants, SourceReasons.NOT_REPORTED,
                     origin=record_topics_of(side), apply_order_logs=apply_order_logs(side),
                     flattened=side.flattened_lineage,
-                    counts=counts and not front.stage.operator.is_between_tables,
+                    counts=counts and not checked.stage.operator.is_between_tables,
                 )  # fmt: skip
             # Only records that find a row reach the store. So their stream time advances after
             # the last join with a table. It does not advance after a join of streams.
@@ -311,11 +315,11 @@ class StorePlans:
             continues_later = operator.keeps_order and is_left
             stream = replace(stream, advances_stream_time=is_stream and not continues_later)
             sides.append(InputPlan(side.source, steps, stream, upstream_join, takes_null_values))
-        own_clock = None
+        own_stream_time = None
         if operator.owns_stream_time and sides[0].stream.advances_stream_time:
-            own_clock = self._clock(sides[0].stream.clock.topic, delay_ms)
+            own_stream_time = self._new_stream_time(sides[0].stream.stream_time.topic, delay_ms)
         of_elements = tuple(each.has_flattened for each in join.inputs)
-        return JoinInput(number, stage, tuple(sides), of_elements, own_clock, counts)
+        return JoinInput(number, stage, tuple(sides), of_elements, own_stream_time, counts)
 
     def _stream_plan(
         self, stream: Input, delay_ms: int | None, constants: Mapping[str, Any]
@@ -323,15 +327,15 @@ class StorePlans:
         """Return the stream of one read of a source, with its own stream time."""
         # All readings of a source find the same invalid records. Only the first one reports them.
         reasons = self._source_reasons.pop(stream.source, SourceReasons.NOT_REPORTED)
-        clock = self._clock(stream.source.topic, delay_ms)
-        return StreamPlan(clock, {}, constants, reasons, flattened=stream.flattened_lineage)
+        stream_time = self._new_stream_time(stream.source.topic, delay_ms)
+        return StreamPlan(stream_time, {}, constants, reasons, flattened=stream.flattened_lineage)
 
-    def _clock(self, topic: str, delay_ms: int | None) -> StreamTimePlan:
+    def _new_stream_time(self, topic: str, delay_ms: int | None) -> StreamTimePlan:
         """Return one more stream time of a topic."""
-        number = sum(clock.topic == topic for clock in self.stream_times) + 1
-        clock = StreamTimePlan(topic if number == 1 else f"{topic}#{number}", topic, delay_ms)
-        self.stream_times.append(clock)
-        return clock
+        number = sum(each.topic == topic for each in self.stream_time_plans) + 1
+        planned = StreamTimePlan(topic if number == 1 else f"{topic}#{number}", topic, delay_ms)
+        self.stream_time_plans.append(planned)
+        return planned
 
     def _for_engine(self, input_number: int, stream: StreamPlan) -> StreamPlan:
         """Return the stream with the columns that the store reads."""
@@ -370,24 +374,24 @@ def reasons_by_store(topology: Topology) -> dict[str, dict[Source, SourceReasons
 
 
 def stream_times_before(
-    clock_plans: Sequence[StreamTimePlan], previous: PreparedBatch | None, ends: Offsets
+    stream_time_plans: Sequence[StreamTimePlan], previous: PreparedBatch | None, ends: Offsets
 ) -> StreamTimesByName:
     """Return the stream time in ms of each known partition before a batch.
 
     Args:
-        clock_plans: The stream times of the store.
+        stream_time_plans: The stream times of the store.
         previous: The previous batch. None for the first batch.
         ends: The end offsets of the batch. They have all known partitions.
     """
     stream_times: StreamTimesByName = {}
-    for clock in clock_plans:
-        times_ms = previous.record.stream_time_ms.get(clock.name, {}) if previous else {}
+    for planned in stream_time_plans:
+        times_ms = previous.record.stream_time_ms.get(planned.name, {}) if previous else {}
         # Decision 0006: a new partition starts at the slowest stream time of its topic. If it
         # started at -1, its records would change final windows, and no window would become final
         # before it reaches the other partitions.
         new_partition_ms = min(times_ms.values(), default=NO_STREAM_TIME_MS)
-        stream_times[clock.name] = {
+        stream_times[planned.name] = {
             int(partition): times_ms.get(partition, new_partition_ms)
-            for partition in ends.get(clock.topic, {})
+            for partition in ends.get(planned.topic, {})
         }
     return stream_times

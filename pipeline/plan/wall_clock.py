@@ -63,14 +63,14 @@ class WallClock:
         max_ahead_ms = self.settings.max_ahead_ms
         return None if max_ahead_ms is None else self.now_ms + max_ahead_ms
 
-    def idle_partitions(self, heard_ms: StreamTimesByName) -> dict[str, frozenset[int]]:
+    def idle_partitions(self, last_records_ms: StreamTimesByName) -> dict[str, frozenset[int]]:
         """Return the partitions of each stream time without a record for ``idle_after_ms``.
 
         The idle time begins at the start of the run at the earliest, because the pipeline read no
         records before it.
 
         Args:
-            heard_ms: The wall-clock time of the last record of each partition.
+            last_records_ms: The wall-clock time of the last record of each partition.
         """
         idle_after_ms = self.settings.idle_after_ms
         if idle_after_ms is None:
@@ -78,7 +78,7 @@ class WallClock:
         least_ms = self.now_ms - idle_after_ms
         return {
             name: frozenset(p for p, ms in times_ms.items() if max(ms, self.since_ms) < least_ms)
-            for name, times_ms in heard_ms.items()
+            for name, times_ms in last_records_ms.items()
         }
 
 
@@ -117,11 +117,11 @@ class StreamTimeNotes:
 
         None: the version does not have notes.
         """
-        known = dict(fields or {})
-        if known.get("held_by") is not None:
-            name, partition = known["held_by"]
-            known["held_by"] = name, partition
-        return cls(**known)
+        values = dict(fields or {})
+        if values.get("held_by") is not None:
+            name, partition = values["held_by"]
+            values["held_by"] = name, partition
+        return cls(**values)
 
 
 #: The notes before the first batch.

@@ -52,9 +52,9 @@ class BatchLoop:
         # crash left the batch prepared for some stores, the other stores use the same values.
         wall_clock = pipeline.wall_clock(time_ms or wall_clock_ms())
         notes = (store.prepared_notes(batch) for store in self._stores.values())
-        earlier = next((each for each in notes if each is not None), None)
-        if earlier is not None:
-            wall_clock = wall_clock.as_prepared(earlier)
+        prepared_notes = next((each for each in notes if each is not None), None)
+        if prepared_notes is not None:
+            wall_clock = wall_clock.as_prepared(prepared_notes)
         starts = self._starts(batch)
         pipeline.log.look_for_losses(starts, ends)
         # Before the tasks read: bytes that change later then differ at the next start.

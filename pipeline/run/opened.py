@@ -111,7 +111,7 @@ class OpenPipeline:
 
     def wall_clock(self, now_ms: int) -> WallClock:
         """Return a wall-clock time of this run, with its bounds on stream times."""
-        return WallClock(now_ms, self.since_ms, self.settings.stream_times)
+        return WallClock(now_ms, self.since_ms, self.settings.wall_clock_limits)
 
     def definition(self, store: str) -> StoreDefinition | SinkDefinition:
         """Return the definition of a store or a sink by the topology."""

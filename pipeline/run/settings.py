@@ -21,7 +21,7 @@ class RunSettings:
         key_groups: the key groups of new stores.
         sync: whether files are forced to disk before another file refers to them.
         publish_options: options of Kafka's Java client for the output cluster, or None.
-        stream_times: how wall-clock time limits the stream times of partitions.
+        wall_clock_limits: how wall-clock time limits the stream times of partitions.
         on_cluster: whether tasks run on other machines, with the same paths to all files.
         maintenance: the settings of the maintenance of tables.
     """
@@ -33,6 +33,6 @@ class RunSettings:
     key_groups: int = 64
     sync: bool = True
     publish_options: Mapping[str, str] | None = None
-    stream_times: WallClockLimits = NO_LIMITS
+    wall_clock_limits: WallClockLimits = NO_LIMITS
     on_cluster: bool = False
     maintenance: MaintenanceSettings = field(default_factory=MaintenanceSettings)

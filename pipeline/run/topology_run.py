@@ -113,7 +113,7 @@ def run_topology(
         key_groups=options.key_groups,
         sync=not options.no_sync,
         publish_options=publish_options(options),
-        stream_times=stream_time_settings(options, _last_time_notes(options, name, topology)),
+        wall_clock_limits=stream_time_settings(options, _last_time_notes(options, name, topology)),
         on_cluster=is_cluster(spark.sparkContext.master),
         maintenance=maintenance_settings(options),
     )

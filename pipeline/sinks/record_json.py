@@ -143,14 +143,14 @@ def _timestamp_texts(column: pa.Array) -> pa.Array:
     if zone is not None:
         # Spark's pattern ends with milliseconds and with the zone, which is UTC.
         unit, end = "ms", "Z"
-    ticks = times_us if unit == "us" else _divided_down(times_us, 1000)
+    ticks = times_us if unit == "us" else _whole_quotients(times_us, 1000)
     times = ticks.cast(pa.timestamp(unit))
-    texts = _in_four_digits(times, _divided_down(times_us, _DAY_US), unit)
+    texts = _in_four_digits(times, _whole_quotients(times_us, _DAY_US), unit)
     texts = pc.replace_substring(texts, pattern=" ", replacement="T", max_replacements=1)
     return _quoted(pc.binary_join_element_wise(texts, end, ""))
 
 
-def _divided_down(numbers: pa.Array, by: int) -> pa.Array:
+def _whole_quotients(numbers: pa.Array, by: int) -> pa.Array:
     valid = numbers.is_valid()
     divided = np.floor_divide(numbers.fill_null(0).to_numpy(zero_copy_only=False), by)
     return pc.if_else(valid, pa.array(divided, pa.int64()), None)

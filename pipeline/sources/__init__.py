@@ -1,9 +1,9 @@
 """Sources: topics of an event log or of Kafka as streams of rows, and rows decoded to records.
 
 The input is a topic and the schema of its values. The output is a streaming DataFrame, and decoders
-that convert its raw rows to records with the columns of ``hops.decoded_schema``. One task per batch
-reads a partition in the order of its offsets. An invalid record has a reason and keeps its bytes.
-The package raises ``EventLogError`` if an event log is not append-only. It raises
+that convert its raw rows to records with the columns of ``stage_columns.decoded_schema``. One task
+per batch reads a partition in the order of its offsets. An invalid record has a reason and keeps
+its bytes. The package raises ``EventLogError`` if an event log is not append-only. It raises
 ``ConnectorUnavailable`` if Spark's Kafka connector cannot be downloaded.
 """
 

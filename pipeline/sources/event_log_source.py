@@ -142,7 +142,7 @@ class EventLog(Log):
             )
         ]
 
-    def unread_share(self, ends: Offsets) -> float | None:
+    def read_share(self, ends: Offsets) -> float | None:
         size = total_distance({}, self.ends(None, list(ends)))
         return total_distance({}, ends) / size if size else None
 

@@ -221,7 +221,7 @@ class Kafka(Log):
     ) -> list[tuple[str, list[pa.RecordBatch]]]:
         return self._reader.read(rows, self._with_first_offsets(starts, ends), ends, self._sources)
 
-    def unread_share(self, _ends: Offsets) -> float | None:
+    def read_share(self, _ends: Offsets) -> float | None:
         """See ``Log``. Only the brokers know the share."""
         return None
 

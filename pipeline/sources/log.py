@@ -102,7 +102,7 @@ class Log(Protocol):
     ) -> list[tuple[str, list[pa.RecordBatch]]]:
         """Return the topic and the raw rows of each partition of a batch, in the driver."""
 
-    def unread_share(self, ends: Offsets) -> float | None:
+    def read_share(self, ends: Offsets) -> float | None:
         """Return the share of the topics before the offsets (0 to 1), or None if unknown."""
 
     def ends(self, _spark: SparkSession, _topics: Sequence[str]) -> Offsets:

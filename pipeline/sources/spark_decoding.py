@@ -2,7 +2,7 @@
 
 This decoder is for schemas with types that only Spark's JSON reader supports. The package
 ``oriel.pipeline.decoding`` decodes all other schemas without Spark. Tests compare it with this
-module. Records of both sources have the columns of ``hops.decoded_schema``.
+module. Records of both sources have the columns of ``stage_columns.decoded_schema``.
 
 Spark's ``from_json`` parses in the JVM, so Python does not run per record. But it is lenient. It
 drops text after the first JSON value, accepts a number as a key, and reads half of a surrogate pair

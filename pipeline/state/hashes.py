@@ -73,8 +73,8 @@ def sub_key_hashes(keys: pa.ChunkedArray, sub_keys: pa.ChunkedArray) -> Ints:
     none = np.zeros(len(keys), dtype=np.int64)
     hashes = time_bucket_hashes(keys, none) & ~SUB_KEY_BITS
     has_sub_key = np.asarray(sub_keys.is_valid())
-    of_sub_keys = sub_keys.filter(sub_keys.is_valid())
-    hashes[has_sub_key] |= time_bucket_hashes(of_sub_keys, none[has_sub_key]) & SUB_KEY_BITS
+    valid_sub_keys = sub_keys.filter(sub_keys.is_valid())
+    hashes[has_sub_key] |= time_bucket_hashes(valid_sub_keys, none[has_sub_key]) & SUB_KEY_BITS
     return hashes
 
 

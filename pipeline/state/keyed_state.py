@@ -1,11 +1,11 @@
 """State of rows by key: a batch only reads and writes the rows of its working set.
 
 The rows of a key are divided into time buckets, which the operator chooses (``Layout``). Each time
-bucket of a key has a hash. A version is a list of immutable segments in sorted runs (``runs``), the
-oldest first. A segment *covers* some hashes. For a covered hash, it has all rows of the time
-buckets with this hash, or one tombstone (a row without a key) if no row exists. Only the newest
-segment that covers a hash is visible, and it shadows older ones. So nothing is changed in place,
-and a removed row stays removed although an older segment has it.
+bucket of a key has a hash. A version is a list of immutable segments in sorted runs
+(``sorted_runs``), the oldest first. A segment *covers* some hashes. For a covered hash, it has all
+rows of the time buckets with this hash, or one tombstone (a row without a key) if no row exists.
+Only the newest segment that covers a hash is visible, and it shadows older ones. So nothing is
+changed in place, and a removed row stays removed although an older segment has it.
 
 Time buckets with the same hash are read and written together. So a collision costs time, but it
 never loses rows.
@@ -181,8 +181,8 @@ class KeyedState:
         rows = self._layout.without_expired(state_rows(self._rows_of(hashes)), closing_ms[0])
         # Rows without a record in the batch can only expire. If the layout has ``leave_ms``,
         # expired rows are not written.
-        changed_keys = hashes if self._layout.leave_ms is None else of_batch
-        return KeyedWorkingSet(changed_keys, rows, closing_ms)
+        changed_hashes = hashes if self._layout.leave_ms is None else of_batch
+        return KeyedWorkingSet(changed_hashes, rows, closing_ms)
 
     def working_set_of_sub_keys(
         self, records: pa.Table, whole_keys: pa.ChunkedArray
@@ -192,18 +192,18 @@ class KeyedState:
         The rows of a sub-key include the rows of the key itself. Only the rows of ``records`` can
         change.
         """
-        changed_keys = np.unique(self._layout.hashes(records))
+        changed_hashes = np.unique(self._layout.hashes(records))
         if self._rows_after_rescale is not None:
-            return KeyedWorkingSet(changed_keys, self._rows_after_rescale)
+            return KeyedWorkingSet(changed_hashes, self._rows_after_rescale)
         low = np.unique(
             time_bucket_hashes(whole_keys, np.zeros(len(whole_keys), dtype=np.int64))
             & ~SUB_KEY_BITS
         )
-        hashes = [changed_keys, changed_keys & ~SUB_KEY_BITS]
+        hashes = [changed_hashes, changed_hashes & ~SUB_KEY_BITS]
         for run, _ in self._runs.by_age:
             hashes += [segment.hashes_within(low, low | SUB_KEY_BITS) for segment in run]
         rows = self._rows_of(np.unique(np.concatenate(hashes)))
-        return KeyedWorkingSet(changed_keys, state_rows(rows), has_read_only_rows=True)
+        return KeyedWorkingSet(changed_hashes, state_rows(rows), has_read_only_rows=True)
 
     def working_set_of_buckets(
         self,
@@ -219,14 +219,14 @@ class KeyedState:
             read_only: Keys, and a range of time buckets for each. Their rows are only read.
             closing_ms: The close times before and after the batch.
         """
-        of_changing, of_looked_at = (
+        of_changed_keys, of_read_only = (
             nearby_hashes(time_bucket_hashes(keys, np.zeros(len(keys), dtype=np.int64)), buckets)
             for keys, buckets in (changed_keys, read_only)
         )
         if self._rows_after_rescale is not None:
-            return KeyedWorkingSet(of_changing, self.all_rows(), closing_ms)
-        hashes = self._with_expiring(of_changing, closing_ms)
-        rows = self._rows_of(np.union1d(hashes, of_looked_at))
+            return KeyedWorkingSet(of_changed_keys, self.all_rows(), closing_ms)
+        hashes = self._with_expiring(of_changed_keys, closing_ms)
+        rows = self._rows_of(np.union1d(hashes, of_read_only))
         return KeyedWorkingSet(hashes, state_rows(rows), closing_ms, has_read_only_rows=True)
 
     def _with_expiring(self, hashes: Ints, closing_ms: tuple[int, int]) -> Ints:
@@ -237,7 +237,7 @@ class KeyedState:
 
     def _rows_of(self, hashes: Ints) -> pa.Table:
         """Return all visible rows of ``hashes``, which ascend. Tombstones are included."""
-        rows_by_hash = [self._hashed_schema().empty_table()]
+        tables = [self._hashed_schema().empty_table()]
         # From the newest run to the oldest. The search for a hash ends when a run covers it with
         # rows or a tombstone.
         for run, from_hash in reversed(self._runs.by_age):
@@ -248,11 +248,11 @@ class KeyedState:
                 begin = np.searchsorted(hashes, max(from_hash, int(segment.hashes[0])), "left")
                 end = max(np.searchsorted(hashes, segment.hashes[-1], "right"), begin)
                 rows, found = _rows_with_hashes(segment.hashes, hashes[begin:end])
-                rows_by_hash.append(segment.rows_by_hash.take(pa.array(rows)))
+                tables.append(segment.rows_by_hash.take(pa.array(rows)))
                 is_found[begin:end] = found
             if not self._layout.append_only:
                 hashes = hashes[~is_found]
-        return pa.concat_tables(rows_by_hash)
+        return pa.concat_tables(tables)
 
     def replaced(
         self,
@@ -278,7 +278,7 @@ class KeyedState:
         if self._rows_after_rescale is not None:
             if not len(rows):
                 return Version([], 0)
-            return self._written(Runs([]), self._covering(rows), len(rows), name, sync=sync)
+            return self._written(Runs([]), self._rows_by_hash(rows), len(rows), name, sync=sync)
         hashes, old = needed.hashes, needed.rows
         if needed.has_read_only_rows:
             # Rows that were only read stay unchanged.
@@ -294,11 +294,11 @@ class KeyedState:
         close_ms = needed.closing_ms[1]
         if self._layout.append_only:
             assert added_rows is not None
-            new = self._covering(added_rows)
+            new = self._rows_by_hash(added_rows)
         else:
             if self._layout.leave_ms is not None:
                 old, rows = self._of_hashes(old, hashes), self._of_hashes(rows, hashes)
-            new = self._covering(rows, self._layout.without_expired(old, close_ms))
+            new = self._rows_by_hash(rows, self._layout.without_expired(old, close_ms))
         runs = self._runs.without_expired(close_ms)
         if not len(new) and count == self._rows and runs.names == self._runs.names:
             return Version(runs.names, count)
@@ -356,10 +356,10 @@ class KeyedState:
         of_rows = self._layout.hashes(rows)
         return rows.filter(pa.array(np.isin(of_rows, hashes)))
 
-    def _covering(self, rows: pa.Table, old: pa.Table | None = None) -> pa.Table:
-        """Return rows by hash, with tombstones.
+    def _rows_by_hash(self, rows: pa.Table, old: pa.Table | None = None) -> pa.Table:
+        """Return ``rows`` by hash, with tombstones.
 
-        Each time bucket that only ``old`` has rows of has one tombstone.
+        If a time bucket has rows only in ``old``, its hash has one tombstone.
         """
         rows = rows.select(self._layout.schema.names).cast(self._layout.schema)
         hashes = self._layout.hashes(rows)
@@ -372,7 +372,7 @@ class KeyedState:
         return sorted_by_hash(tables)
 
     def _without(self, old: pa.Table, rows: pa.Table, hashes: Ints) -> Ints:
-        """Return the hashes of the time buckets that only ``old`` has rows of.
+        """Return the hashes of the time buckets that have rows only in ``old``.
 
         ``hashes`` are the hashes of ``rows``. Keys are also compared. If another time bucket has
         the same hash, its rows can expire before the old segments that have rows of this time
@@ -394,14 +394,14 @@ class KeyedState:
     def _segment(
         self, rows_by_hash: pa.Table, name: str, metadata: Mapping[bytes, bytes], *, sync: bool
     ) -> Segment:
-        """Write a segment of the rows ``rows_by_hash``, with an index of when they are due."""
+        """Write a segment of ``rows_by_hash``, with an index of the times when rows are due."""
         hashes = np.asarray(rows_by_hash.column(0))
         # Tombstones are never due. They also have an entry in the index, because all columns of a
         # file have the same length.
         due_ms = self._time_of_rows(rows_by_hash, self._layout.due_ms)
         order = np.argsort(due_ms, kind="stable")
-        due_ms, due_hash = due_ms[order], hashes[order]
-        columns = [hashes, due_ms, due_hash, *rows_by_hash.columns[1:]]
+        due_ms, expiring_hash = due_ms[order], hashes[order]
+        columns = [hashes, due_ms, expiring_hash, *rows_by_hash.columns[1:]]
         table = pa.table(columns, schema=self._file_schema).combine_chunks()
         # A segment without rows contains the number of rows of the version. A merge removes it.
         leave_ms = (
@@ -409,7 +409,7 @@ class KeyedState:
         )
         metadata = {**metadata, _DELETABLE_KEY: str(leave_ms).encode()}
         file = write_segment(self._directory, table, name, sync=sync, metadata=metadata)
-        return Segment(file, leave_ms, rows_by_hash, hashes, due_ms, due_hash)
+        return Segment(file, leave_ms, rows_by_hash, hashes, due_ms, expiring_hash)
 
     def _deletable_at_ms(self, rows_by_hash: pa.Table) -> Ints:
         """Return the ms after which each row can be deleted, ``FOREVER_MS`` for tombstones."""
@@ -468,11 +468,10 @@ def _expiring_buckets(segments: Sequence[Segment], due: Expiring) -> Ints:
 def _parsed(name: str, table: pa.Table) -> tuple[Segment, Mapping[bytes, bytes]]:
     """Return a segment and its metadata."""
     metadata = table.schema.metadata
-    hashes, due_ms, due_hash = (_mapped(table.column(column)) for column in range(3))
+    hashes, due_ms, expiring_hash = (_mapped(table.column(column)) for column in range(3))
     rows_by_hash = table.select([0, *range(3, table.num_columns)]).replace_schema_metadata(None)
-    return Segment(
-        name, int(metadata[_DELETABLE_KEY]), rows_by_hash, hashes, due_ms, due_hash
-    ), metadata
+    leave_ms = int(metadata[_DELETABLE_KEY])
+    return Segment(name, leave_ms, rows_by_hash, hashes, due_ms, expiring_hash), metadata
 
 
 def _mapped(column: pa.ChunkedArray) -> Ints:

@@ -43,7 +43,8 @@ class Segment:
     Attributes:
         name: The file.
         leave_ms: The close time after which no row of the segment is needed.
-        rows_by_hash: The hash and the columns of the state.
+        rows_by_hash: The rows, sorted by hash. The first column is the hash. The other columns are
+            the columns of the state.
         hashes: The hash of each row, ascending.
         due_ms: When a row is due, ascending. With ``expiring_hash``, it is an index of rows that
             expire.

@@ -96,7 +96,7 @@ class FinishedRecords:
             all_elements - invalid_flattened - usable_elements,
         )
         if len(invalid):
-            topic, source_reasons = self._stream.clock.topic, self._stream.source_reasons
+            topic, source_reasons = self._stream.stream_time.topic, self._stream.source_reasons
             if invalid_flattened:
                 invalid = self._first_of_record(invalid)
             dead_letters = self._plan.dead_letters.of_records(topic, invalid, source_reasons)

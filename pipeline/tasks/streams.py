@@ -48,7 +48,7 @@ def stream_task(
         batches: Batches, _received: Received
     ) -> Generator[pa.RecordBatch, None, Reports]:
         records = FinishedRecords(plan, stream)
-        clock = StreamTimes(plan.stream_times.get(stream.clock.name, {}))
+        stream_times = StreamTimes(plan.stream_times.get(stream.stream_time.name, {}))
         late = LateFilter(plan)
         router = Router(plan, stream, plan.input_schema if to_join is None else to_join)
         seen: set[int] = set()
@@ -62,7 +62,7 @@ def stream_task(
             if advances:
                 partition = np.asarray(rows["partition"])
                 seen.update(np.unique(partition).tolist())
-                stream_time_ms = clock.advance(partition, np.asarray(rows["timestamp_ms"]))
+                stream_time_ms = stream_times.advance(partition, np.asarray(rows["timestamp_ms"]))
             else:
                 stream_time_ms = np.asarray(rows[STREAM_TIME.name])
             if to_join is None:
@@ -74,8 +74,10 @@ def stream_task(
             yield router.to_tasks(rows)
         # Without ``advances_stream_time`` or ``counts``, another operator of the store advances
         # this stream time, or counts these records.
-        advanced = {partition: clock.stream_time_ms[partition] for partition in seen}
-        report = StreamReport(stream.clock.name, advanced if stream.advances_stream_time else {})
+        advanced = {partition: stream_times.stream_time_ms[partition] for partition in seen}
+        report = StreamReport(
+            stream.stream_time.name, advanced if stream.advances_stream_time else {}
+        )
         if stream.counts:
             files = plan.files.write_dead_letters(plan, records.dead_letters)
             report = replace(report, counters=records.counters, dead_letters=files)

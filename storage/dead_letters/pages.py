@@ -184,8 +184,8 @@ def _first_positions(
     is_wanted = pc.scalar(value=True)
     if span.after is not None:
         wanted += span.after.number
-        place = span.after[:-1]
-        is_wanted = is_after(_ORDER, place, backward=span.newest_first, inclusive=True)
+        position = span.after[:-1]
+        is_wanted = is_after(_ORDER, position, backward=span.newest_first, inclusive=True)
         least, greatest = span.after.revision, _REVISION_MAX
         condition &= _of_revisions(*((0, least) if span.newest_first else (least, greatest)))
     positions = _ORDER.empty_table()

@@ -29,7 +29,7 @@ RETRY_SECONDS = 60.0
 FIRST_RETRY_SECONDS = 5.0
 #: Seconds without a byte after which a request has failed. A part of an upload is one request.
 IDLE_SECONDS = 20.0
-#: No limit in practice: the limit of silence bounds a request, so that its size does not matter.
+#: No limit in practice: ``IDLE_SECONDS`` bounds a request, so that its size does not matter.
 _WHOLE_REQUEST = timedelta(hours=1)
 _CONNECT = timedelta(seconds=5)
 #: The client retries single failures quickly. ``ObjectRequests`` handles longer outages.

@@ -122,8 +122,8 @@ def changes(
     ordered_keys = key_type.escaped_column(last["key"].combine_chunks())
     last = last.append_column("ordered_key", ordered_keys)
     if state.earliest_ms > 0:
-        clock = "end_ms" if state.definition.window.kind.expires_by_end else "start_ms"
-        last = last.filter(pc.field(clock) >= state.earliest_ms)
+        time_column = "end_ms" if state.definition.window.kind.expires_by_end else "start_ms"
+        last = last.filter(pc.field(time_column) >= state.earliest_ms)
     if wanted.after is not None:
         version, key, start_ms, end_ms = wanted.after
         after = (version, key_type.escaped(key), start_ms, end_ms)
@@ -144,10 +144,10 @@ def _entries(log: DeltaLog, state: IndexState, first: int, newest: int) -> Itera
         entry = log.read(version)
         if entry is None:
             reason = f"version {version} is no longer in the log"
-            raise _deleted_version(reason, state)
+            raise _deleted_version_error(reason, state)
         if (unknown := _why_unknown(log, state, entry)) is not None:
             reason = f"version {version} {unknown}"
-            raise _deleted_version(reason, state)
+            raise _deleted_version_error(reason, state)
         added_bytes += entry.added_bytes
         if added_bytes > _ADDED_BYTES_MAX and version > first:
             return
@@ -177,7 +177,7 @@ def _windows(log: DeltaLog, state: IndexState, entry: LogEntry, budget: ReadBudg
         rows = added_rows(log.table, state, entry).read(EVERYTHING, budget, names)
     except MissingDataFile as error:
         reason = f"the files of version {entry.version} were cleaned up"
-        raise _deleted_version(reason, state) from error
+        raise _deleted_version_error(reason, state) from error
     columns = [
         pa.repeat(pa.scalar(entry.version, pa.int64()), len(rows)),
         rows["key"],
@@ -187,7 +187,7 @@ def _windows(log: DeltaLog, state: IndexState, entry: LogEntry, budget: ReadBudg
     return pa.table(columns, schema=_SCHEMA)
 
 
-def _deleted_version(reason: str, state: IndexState) -> VersionGone:
+def _deleted_version_error(reason: str, state: IndexState) -> VersionGone:
     return VersionGone(
         f"{reason}, so its changes are not known. Read the store again, and continue from the "
         f"position of that response (the store is at version {state.version})"

@@ -8,18 +8,18 @@ import pyarrow.compute as pc
 
 
 def is_after(
-    columns: pa.Schema, place: Sequence[Any], *, backward: bool = False, inclusive: bool = False
+    columns: pa.Schema, position: Sequence[Any], *, backward: bool = False, inclusive: bool = False
 ) -> Any:
     """Return the condition for rows that follow a position in the order of the columns.
 
     Args:
         columns: The columns that define the order.
-        place: A value for each column.
+        position: A value for each column.
         backward: Use the reverse order.
         inclusive: Also select rows at the position.
     """
     condition = pc.scalar(value=inclusive)
-    for field, value in reversed(list(zip(columns, place, strict=True))):
+    for field, value in reversed(list(zip(columns, position, strict=True))):
         column, bound = pc.field(field.name), pa.scalar(value, field.type)
         is_beyond = column < bound if backward else column > bound
         condition = is_beyond | ((column == bound) & condition)

@@ -95,8 +95,8 @@ class TableStore:
         """Return the matching windows that are not removed or expired (semantics.md#7)."""
         if self.earliest_ms > 0:
             by_end = self.state.definition.window.kind.expires_by_end
-            clock = "window_end" if by_end else "window_start"
-            condition = condition & of_times(clock, self.earliest_ms, LATEST_MS)
+            time_column = "window_end" if by_end else "window_start"
+            condition = condition & of_times(time_column, self.earliest_ms, LATEST_MS)
         return self._rows.live(condition, self._budget)
 
     def _first_keys(self, prefix: str, after: str | None, count: int) -> list[str]:

@@ -67,8 +67,8 @@ class TableVersions:
         """
         first, last = self._logged()
         versions = [version for version in self._log.versions() if first <= version <= last]
-        place = bisect_right(versions, time_ms, key=self._committed_ms)
-        if place == 0:
+        count = bisect_right(versions, time_ms, key=self._committed_ms)
+        if count == 0:
             message = (
                 f"{self.table.name!r} has no version as of {time_ms}. The oldest version with a "
                 f"known time is {versions[0]}, committed at {self._committed_ms(versions[0])}"
@@ -76,7 +76,7 @@ class TableVersions:
                 else f"{self.table.name!r} has no version with a known time"
             )
             raise VersionGone(message)
-        return versions[place - 1]
+        return versions[count - 1]
 
     def open(self, version: int, budget: ReadBudget) -> TableStore:
         """Return a version as a store. The budget limits its reads.
@@ -93,7 +93,7 @@ class TableVersions:
             raise VersionNotFound(message)
         identity = self._log.identity(version)
         if version < first:
-            raise self.deleted_version(version)
+            raise self.deleted_version_error(version)
         with self._lock:
             rows = None if identity is None else self._open.get((version, identity))
         if rows is None:
@@ -109,7 +109,7 @@ class TableVersions:
             # Clean-up only removes files that a later version has removed from the table.
             is_cleaned_up = self._oldest_complete(first, last) > version
             raise (
-                self.deleted_version(version)
+                self.deleted_version_error(version)
                 if is_cleaned_up
                 else missing_file(self.table / missing)
             )
@@ -118,7 +118,7 @@ class TableVersions:
     def _exists(self, path: str) -> bool:
         return current_files().exists(self.table / path)
 
-    def deleted_version(self, version: int) -> VersionGone:
+    def deleted_version_error(self, version: int) -> VersionGone:
         """Return the error of a deleted version, with the range of the readable versions."""
         first, last = self._logged()
         oldest = self._oldest_complete(first, last)
@@ -203,11 +203,11 @@ def _with_observed_time(rows: VersionRows, budget: ReadBudget) -> VersionRows:
     state, kind = rows.state, rows.state.definition.window.kind
     if state.definition.retention_ms is None or not kind.is_windowed or state.observed_ms >= 0:
         return rows
-    clock = "window_end" if kind.expires_by_end else "window_start"
+    time_column = "window_end" if kind.expires_by_end else "window_start"
     observed_ms = max(
         (
-            int(window_times_ms(batch, clock).max())
-            for batch in rows.batches(EVERYTHING, budget, [clock])
+            int(window_times_ms(batch, time_column).max())
+            for batch in rows.batches(EVERYTHING, budget, [time_column])
         ),
         default=state.observed_ms,
     )

@@ -2,8 +2,9 @@
 
 Each format has its own directory (``oriel.storage.layout``), in which the tailer of that format
 renews its heartbeat. Two versions can run on one data directory for a while, for example in a
-rolling restart or a downgrade. So the indexes of a format are deleted if its tailer was silent for
-``IDLE_SECONDS``. Before format 4, indexes and heartbeat were next to the directories of formats.
+rolling restart or a downgrade. So the indexes of a format are deleted if its tailer has not
+renewed its heartbeat for ``IDLE_SECONDS``. Before format 4, indexes and heartbeat were next to the
+directories of formats.
 """
 
 import logging

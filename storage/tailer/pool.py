@@ -242,7 +242,7 @@ class StorePool:
 
 def _has_work(tailer: StoreTailer) -> bool:
     try:
-        return tailer.look()
+        return tailer.poll()
     except OSError:
         # The step fails with the same error, and logs it.
         return True

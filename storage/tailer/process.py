@@ -77,11 +77,11 @@ class Tailer:
         self._scrub = Scrub(clock)
         self._stale_seconds = stale_seconds
         self._clock = clock
-        self._look = TablesListing()
+        self._listing = TablesListing()
         #: A listing of the object store in progress, and its result.
-        self._looking: threading.Thread | None = None
+        self._listing_thread: threading.Thread | None = None
         self._found: list[TablesListing] = []
-        self._looked_at = self._formats_at = float("-inf")
+        self._listed_at = self._formats_at = float("-inf")
         #: Stores without a table whose indexes are or were verified, so that they can be read.
         self._verified_unavailable: set[str] = set()
 
@@ -94,21 +94,21 @@ class Tailer:
         # Until a store exists, object stores are listed more often.
         is_rare = is_object(self._layout.root) and stores
         least = _OBJECTS_ROUND_SECONDS if is_rare else _ROUND_SECONDS / 2
-        is_due = now - self._looked_at >= max(least, len(stores) / _TABLES_PER_SECOND)
-        if (is_due or self._looking) and (listing := self._listed()) is not None:
-            self._look, self._looked_at = listing, now
+        is_due = now - self._listed_at >= max(least, len(stores) / _TABLES_PER_SECOND)
+        if (is_due or self._listing_thread) and (listing := self._listed()) is not None:
+            self._listing, self._listed_at = listing, now
             self._follow(listing)
         self._pool.supervise()
         self._scrub.step(stores)
         unavailable = {
-            name: StoreStatus("away", None, why) for name, why in self._look.away.items()
+            name: StoreStatus("away", None, why) for name, why in self._listing.unavailable.items()
         }
         blocked = self._pool.held()
         statuses = {
             name: self._store_status(one.tailer, is_blocked=one in blocked)
             for name, one in stores.items()
         }
-        problem = self._look.problem or waiting_for()
+        problem = self._listing.problem or waiting_for()
         self._status.write(unavailable | statuses, problem, self._tables.seen)
 
     def end(self) -> None:
@@ -123,17 +123,17 @@ class Tailer:
         object store that does not respond.
         """
         if not is_object(self._layout.root):
-            return self._tables.look(self._pool.stores)
-        if self._looking is None:
+            return self._tables.list_tables(self._pool.stores)
+        if self._listing_thread is None:
             followed = list(self._pool.stores)
-            self._looking = threading.Thread(
-                target=lambda: self._found.append(self._tables.look(followed)), daemon=True
+            self._listing_thread = threading.Thread(
+                target=lambda: self._found.append(self._tables.list_tables(followed)), daemon=True
             )
-            self._looking.start()
-        self._looking.join(_ROUND_SECONDS)
-        if self._looking.is_alive():
+            self._listing_thread.start()
+        self._listing_thread.join(_ROUND_SECONDS)
+        if self._listing_thread.is_alive():
             return None
-        self._looking = None
+        self._listing_thread = None
         return self._found.pop() if self._found else None
 
     def _follow(self, listing: TablesListing) -> None:
@@ -149,7 +149,7 @@ class Tailer:
         for name in listing.deleted:
             logger.info("table deleted, so its index is deleted: store=%s", name)
             IndexDirectory(self._layout.index(name)).remove()
-        for name in listing.away.keys() - self._verified_unavailable:
+        for name in listing.unavailable.keys() - self._verified_unavailable:
             self._verified_unavailable.add(name)
             # Not in this thread: the heartbeat must not wait for it.
             threading.Thread(target=self._verify_unavailable, args=(name,), daemon=True).start()

@@ -73,7 +73,7 @@ _SNAPSHOTS_MAX = 5
 class StoreTailer:
     """Follows one table. One thread at a time can use it.
 
-    ``StorePool`` calls ``look`` and ``advance``. Tests can call ``step``.
+    ``StorePool`` calls ``poll`` and ``advance``. Tests can call ``step``.
 
     Attributes:
         moved_at: When it last made progress, in monotonic seconds.
@@ -104,7 +104,7 @@ class StoreTailer:
             _IDLE_SECONDS,
         )
         #: Identity of the last applied version's log file, and of the next one's if it was torn.
-        self._identity: FileIdentity | None = None
+        self._applied_identity: FileIdentity | None = None
         self._torn_identity: FileIdentity | None = None
         self._torn_at = 0.0
         #: Identity of the newest Delta checkpoint at the last check of the log for a gap.
@@ -114,7 +114,7 @@ class StoreTailer:
         #: verified. If not, the scrub verifies it first.
         self._is_checked, self.is_verified = False, True
         self._health_checked_at = 0.0
-        self._looked_at = 0.0
+        self._polled_at = 0.0
         #: Where the sweep resumes (None between sweeps), and the least visible time when the last
         #: one started.
         self._sweep_resume_key: bytes | None = None
@@ -130,7 +130,7 @@ class StoreTailer:
         self._health_check_seconds = max(self._least_health_check_seconds, health_check_seconds)
         self._idle_seconds = _IDLE_SECONDS if stores <= open_indexes_max() // 2 else 0.0
 
-    def look(self) -> bool:
+    def poll(self) -> bool:
         """Poll the file of the next log entry. Return True if a step would find something to do.
 
         Raises:
@@ -140,9 +140,9 @@ class StoreTailer:
             return True
         if self.local_log is None:
             now = time.monotonic()
-            if now - self._looked_at < _OBJECTS_POLL_SECONDS:
+            if now - self._polled_at < _OBJECTS_POLL_SECONDS:
                 return False
-            self._looked_at = now
+            self._polled_at = now
         identity = self.log.identity(self._state.version + 1)
         self.waiting_since = None if identity is None else identity[1] / 1e9
         if identity is not None and identity != self._torn_identity:
@@ -182,7 +182,7 @@ class StoreTailer:
         if now - self._health_checked_at < self._health_check_seconds:
             return False
         self._health_checked_at = now
-        return self._look_around(self._state)
+        return self._check_health(self._state)
 
     def _record_progress(self) -> None:
         self.moved_at = time.monotonic()
@@ -251,7 +251,7 @@ class StoreTailer:
         self._is_checked = True
         self._state = state
         release(self._generation)
-        self._identity = self.log.identity(state.version)
+        self._applied_identity = self.log.identity(state.version)
         self._torn_identity = None
         self._bytes_seen = data_bytes(self._generation)
         self.changed_at = time.monotonic()
@@ -314,16 +314,16 @@ class StoreTailer:
             # Torn or still being written: read it again when it changes.
             self._torn_identity, self._torn_at = identity, time.monotonic()
             return False
-        if self.log.identity(state.version) != self._identity:
+        if self.log.identity(state.version) != self._applied_identity:
             # The log can belong to another table, whose next version must not be applied. Check
             # first.
-            self._look_around(state)
+            self._check_health(state)
             return True
         reason = self._apply(state, entry)
         if reason is not None:
             self._rebuild(reason)
             return True
-        self._identity = identity
+        self._applied_identity = identity
         self.changed_at = time.monotonic()
         self.status = replace(self.status, version=entry.version)
         return True
@@ -372,7 +372,7 @@ class StoreTailer:
         self._state = next_state
         return None
 
-    def _look_around(self, state: IndexState) -> bool:
+    def _check_health(self, state: IndexState) -> bool:
         """Check for rare events. Return True if there was something to do."""
         if (reason := damage(self._generation)) is not None:
             raise IndexDamaged(reason)
@@ -415,9 +415,9 @@ class StoreTailer:
         )
 
     def _why_log_replaced(self, state: IndexState) -> str | None:
-        if self.log.identity(state.version) != self._identity:
+        if self.log.identity(state.version) != self._applied_identity:
             reason = why_other_table(self.log, state)
-            self._identity = self.log.identity(state.version)
+            self._applied_identity = self.log.identity(state.version)
             if reason is not None:
                 return reason
         # If the next version is missing or torn but the one after it exists, the next version will

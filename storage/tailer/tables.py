@@ -87,13 +87,13 @@ class TablesListing:
 
     Attributes:
         present: The stores with a table.
-        away: Other stores with an index, and why their table is unavailable.
+        unavailable: Other stores with an index, and why their table is unavailable.
         deleted: The stores whose index must be deleted.
         problem: A problem with the directory of all tables, or None.
     """
 
     present: list[str] = field(default_factory=list)
-    away: dict[str, str] = field(default_factory=dict)
+    unavailable: dict[str, str] = field(default_factory=dict)
     deleted: list[str] = field(default_factory=list)
     problem: str | None = None
 
@@ -117,7 +117,7 @@ class TablesDirectory:
         #: Since when the tables of stores with an index are missing.
         self._absent_since: dict[str, float] = {}
 
-    def look(self, followed: Iterable[str]) -> TablesListing:
+    def list_tables(self, followed: Iterable[str]) -> TablesListing:
         """List the tables.
 
         Args:
@@ -132,7 +132,9 @@ class TablesDirectory:
                 present = _listed_stores(directory)
             except OSError as error:
                 problem = f"the tables in {uri(directory)} cannot be listed ({error})"
-                return TablesListing(away=dict.fromkeys(known_stores, problem), problem=problem)
+                return TablesListing(
+                    unavailable=dict.fromkeys(known_stores, problem), problem=problem
+                )
             return self._listing_with_absent(present, known_stores.difference(present))
         try:
             status = directory.stat()
@@ -143,7 +145,7 @@ class TablesDirectory:
                 # The pipeline can start later.
                 return TablesListing()
             problem = f"the directory of the tables, {directory}, cannot be read ({error.strerror})"
-            return TablesListing(away=dict.fromkeys(known_stores, problem), problem=problem)
+            return TablesListing(unavailable=dict.fromkeys(known_stores, problem), problem=problem)
         present = sorted(
             n for n in names if _is_store(self._layout, n, known_stores=n in known_stores)
         )
@@ -155,7 +157,7 @@ class TablesDirectory:
                 f"{directory} is not the directory in which tables were last seen, and has no "
                 "tables. Check that its file system is mounted"
             )
-            return TablesListing(away=dict.fromkeys(absent, problem), problem=problem)
+            return TablesListing(unavailable=dict.fromkeys(absent, problem), problem=problem)
         if present:
             self.seen = identity
         return self._listing_with_absent(present, absent)
@@ -166,17 +168,17 @@ class TablesDirectory:
         deleted = [
             name for name in absent if now - self._absent_since[name] >= DELETE_AFTER_SECONDS
         ]
-        away = {
+        unavailable = {
             name: f"the directory of the table, {self._layout.table(name)}, does not exist. Its "
             "index still serves requests, and is removed if the directory stays missing for "
             f"{DELETE_AFTER_SECONDS / 60:.0f} minutes"
             for name in absent.difference(deleted)
         }
-        return TablesListing(present, away, sorted(deleted))
+        return TablesListing(present, unavailable, sorted(deleted))
 
 
 def _listed_stores(tables: Path) -> list[str]:
-    """Return the stores whose tables are objects, without a look into each one."""
+    """Return the stores whose tables are objects. It does not open them."""
     return sorted(filter(_is_name, (directory.name for directory in table_directories(tables))))
 
 

@@ -73,7 +73,7 @@ class Guarded:
         assert self.service._access is not None
         (verifier,) = self.service._access._verifiers
         assert isinstance(verifier, TokenFile)
-        verifier._looked_at = 0.0
+        verifier._checked_at = 0.0
         self.service._access._recent_until = 0.0
 
 

@@ -139,7 +139,7 @@ def test_a_running_service_grants_no_more_access_at_any_cut(
     tokens = TokenFile(file)
     for cut in range(len(content))[::order]:
         file.write_bytes(content[:cut])
-        tokens._looked_at, tokens._identity = 0.0, None
+        tokens._checked_at, tokens._identity = 0.0, None
         tokens.follow()
         for digest, one in tokens._tokens.items():
             assert (one.access, one.expires) == whole[digest], content[:cut]
@@ -157,13 +157,13 @@ def test_a_cut_token_without_a_seal_is_rejected_while_the_service_runs(
     caplog.clear()
     file.write_text(_UNSEALED.partition("key_prefixes = [\n")[0], encoding="utf-8")
     for _ in range(3):
-        tokens._looked_at = 0.0
+        tokens._checked_at = 0.0
         tokens.follow()
     (record,) = caplog.records
     assert "the last token, 'dashboard', no longer has 'key_prefixes'" in record.getMessage()
     assert f"run `oriel token --seal --file {file}`" in record.getMessage()
     seal(file)
-    tokens._looked_at = 0.0
+    tokens._checked_at = 0.0
     tokens.follow()
     granted = {one.access.name: one.access for one in tokens._tokens.values()}
     assert granted["dashboard"] == Access("dashboard", ("departures",))
@@ -199,7 +199,7 @@ def test_limits_that_are_added_by_hand_hold(tmp_path: Path) -> None:
         appending.write('key_prefixes = ["EWR"]\n')
     tokens = TokenFile(file)
     file.write_bytes(file.read_bytes().partition(b"key_prefixes")[0])
-    tokens._looked_at = 0.0
+    tokens._checked_at = 0.0
     tokens.follow()
     (one,) = tokens._tokens.values()
     assert one.access.key_prefixes == ("EWR",)

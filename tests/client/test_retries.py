@@ -50,18 +50,18 @@ def _pauses(
     steps = exchange(read, Retries(attempts), Random(1))
     rest = iter(responses)
     pauses: list[float] = []
-    came: RawResponse | ServiceUnreachable | None = None
+    outcome: RawResponse | ServiceUnreachable | None = None
     while True:
         try:
-            step = steps.send(came)
+            step = steps.send(outcome)
         except StopIteration:
             assert not list(rest)
             return pauses
         if isinstance(step, Pause):
             pauses.append(step.seconds)
-            came = None
+            outcome = None
         else:
-            came = next(rest)
+            outcome = next(rest)
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])

@@ -19,7 +19,7 @@ def test_what_each_partition_has_is_not_sent_again() -> None:
 
 def test_a_cluster_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error is one line after a bounded wait."""
-    monkeypatch.setattr(to_kafka, "_ANSWER_SECONDS", 1)
+    monkeypatch.setattr(to_kafka, "_RESPONSE_SECONDS", 1)
     monkeypatch.setattr(to_kafka, "_START_SECONDS", 1)
     address = f"127.0.0.1:{reserved_port()}"
     with pytest.raises(

@@ -95,8 +95,8 @@ class StoreMachine(RuleBasedStateMachine):
         batch = self.table.batch + 1
         written = self._distinct(rows, batch)
         by_end = self.window.kind.expires_by_end
-        stream_times = [row.end if by_end else row.start for row in written]
-        self.observed_ms = max([self.observed_ms, *stream_times])
+        times_ms = [row.end if by_end else row.start for row in written]
+        self.observed_ms = max([self.observed_ms, *times_ms])
         record = make_record(batch, observed_ms=self.observed_ms)
         self.rows += written
         self.table.commit([row.row() for row in written], record)

@@ -101,7 +101,7 @@ def test_a_store_that_never_responds_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A request without a response is reported in one line, and fails after the retry time."""
-    monkeypatch.setattr(object_requests, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(object_requests, "IDLE_SECONDS", 0.3)
     monkeypatch.setattr(object_requests, "RETRY_SECONDS", 1.0)
     path = object_store.data("silent") / "f"
     FilesByPath().create(path, b"content", sync=True)
@@ -146,7 +146,7 @@ _never = threading.Event()
 
 def test_a_slow_read_is_not_cut(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A slow read is not canceled while bytes arrive."""
-    monkeypatch.setattr(object_requests, "SILENT_SECONDS", 0.6)
+    monkeypatch.setattr(object_requests, "IDLE_SECONDS", 0.6)
     monkeypatch.setattr(object_requests, "RETRY_SECONDS", 0.0)
     monkeypatch.setenv("ORIEL_CACHE", str(tmp_path))
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Dribbling)
@@ -169,7 +169,7 @@ def test_the_tailer_lives_while_the_store_never_responds(
     gate: Gate, object_store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The tailer keeps its heartbeat during an outage, and its problem names the object store."""
-    monkeypatch.setattr(object_requests, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(object_requests, "IDLE_SECONDS", 0.3)
     layout = DataLayout(object_store.data("tailed"), tmp_path / "index")
     gate.fall_silent()
     tailer = Tailer(layout.root, tmp_path / "index")

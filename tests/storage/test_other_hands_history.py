@@ -139,10 +139,10 @@ def _nothing() -> None:
 def test_a_removal_ahead_of_the_pipeline_stays(tmp_path: Path) -> None:
     """Compaction keeps a removal with a later revision than the pipeline's next batch."""
     history = History(Followed(tmp_path, retention_ms=_RETENTION_MS))
-    deleted_version: Row = {"key": "b", "start": 1, "n": 0, "deleted": True, "revision": 2}
+    deleted_row: Row = {"key": "b", "start": 1, "n": 0, "deleted": True, "revision": 2}
     with check_in_this_process():
         history.happen("batch", [{"key": "a", "start": 2}])
-        history.happen("append", [deleted_version])
+        history.happen("append", [deleted_row])
         history.followed.catch_up()
         history.happen("compact", -1)
         history.happen("batch", [{"key": "b", "start": 1}])

@@ -41,7 +41,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cleanup, "_LISTING_MS", 0)
 
 
-def upkeep_of(table: CompactedTable, kept_ms: int) -> TableMaintenance:
+def maintenance_of(table: CompactedTable, kept_ms: int) -> TableMaintenance:
     """Return maintenance that keeps entries and removed files for this time."""
     return table.maintenance(log_retention_ms=kept_ms, deleted_file_retention_ms=kept_ms)
 
@@ -77,7 +77,7 @@ def finish(maintenance: TableMaintenance, batch: int, passes: int = 1) -> None:
 def test_log_checkpoints_and_files_stay_few(tmp_path: Path) -> None:
     """With minimum retention, the numbers of entries, checkpoints and files stay bounded."""
     table = CompactedTable(tmp_path, SLIDING)
-    maintenance = upkeep_of(table, 1)
+    maintenance = maintenance_of(table, 1)
     counts = []
     for batch in range(90):
         table.commit([{"key": "a", "start": batch % 5, "n": batch}])
@@ -101,7 +101,7 @@ def test_nothing_goes_before_its_time(tmp_path: Path) -> None:
     """Entries and removed files are kept for the times of the table properties."""
     table = grown(tmp_path, 30)
     before = table.names()
-    finish(upkeep_of(table, 3_600_000), 29, passes=2)
+    finish(maintenance_of(table, 3_600_000), 29, passes=2)
     assert before < table.names()
     assert entries(table)[0] == 0
     table.assert_unchanged()
@@ -111,7 +111,7 @@ def test_nothing_goes_before_its_time(tmp_path: Path) -> None:
 def test_the_last_position_stays_in_the_log(tmp_path: Path) -> None:
     """The entry of the last batch stays, although many entries without a position follow."""
     table = grown(tmp_path, 12)
-    maintenance = upkeep_of(table, 1)
+    maintenance = maintenance_of(table, 1)
     finish(maintenance, 11)
     recorded = next(v for v in reversed(entries(table)) if _has_position(table, v))
     for n in range(25):
@@ -128,7 +128,7 @@ def test_the_last_position_stays_in_the_log(tmp_path: Path) -> None:
 def test_the_position_that_counts_stays_in_the_log(tmp_path: Path, *, is_restored: bool) -> None:
     """The position that counts stays after a repeated older record and after a RESTORE."""
     table = grown(tmp_path, 12)
-    maintenance = upkeep_of(table, 1)
+    maintenance = maintenance_of(table, 1)
     if is_restored:
         older = DeltaLog(table.directory).versions()[-4]
         counts = _batch_of(table, older)
@@ -141,7 +141,7 @@ def test_the_position_that_counts_stays_in_the_log(tmp_path: Path, *, is_restore
     for n in range(25):
         table.table.commit([], "somebody", n, {})
         # Alternate between maintenance that followed the table and new maintenance.
-        finish(maintenance if n % 2 else upkeep_of(table, 1), 11)
+        finish(maintenance if n % 2 else maintenance_of(table, 1), 11)
     assert _batch_of(table) == counts
 
 
@@ -161,7 +161,7 @@ def test_entries_stay_until_a_checkpoint_is_known_to_be_on_disk(tmp_path: Path) 
     """Entries before a checkpoint of another process stay, because it can be torn."""
     table = grown(tmp_path, 15)
     DeltaTable(table.directory).create_checkpoint()
-    finish(upkeep_of(table, 1), 14)
+    finish(maintenance_of(table, 1), 14)
     assert entries(table)[0] == 0
 
 
@@ -186,11 +186,11 @@ def test_removed_files_of_an_earlier_run_go_with_their_time(tmp_path: Path) -> N
     worker.merge(worker.runs(), lambda: None)
     before = table.names()
     assert len(before) > len(table.live())
-    finish(upkeep_of(table, 3_600_000), 11)
+    finish(maintenance_of(table, 3_600_000), 11)
     assert before <= table.names()
     for name in table.names():
         os.utime(table.directory / name, (1, 1))
-    finish(upkeep_of(table, 1), 12)
+    finish(maintenance_of(table, 1), 12)
     assert table.names() == table.live()
 
 
@@ -209,7 +209,7 @@ def test_files_that_a_batch_may_still_commit_stay(tmp_path: Path) -> None:
     waiting = {left(table.part(batch=4)), left(table.part(batch=5))}
     foreign = {left("part-00000"), left("mine")}
     young = write_file(table.directory, rows, table.part(batch=1), sync=False).path
-    finish(upkeep_of(table, 1), 4)
+    finish(maintenance_of(table, 1), 4)
     assert not orphans & table.names()
     assert waiting | foreign | {young} <= table.names()
     # The batch of a waiting file can be prepared, so the file is kept for its commit.
@@ -261,7 +261,7 @@ def test_a_batch_costs_no_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(cleanup, "_LISTING_MS", 3_600_000)
     monkeypatch.setattr(cleanup, "CHECKPOINT_INTERVAL", 1_000)
     table = grown(tmp_path, 20)
-    maintenance = upkeep_of(table, 3_600_000)
+    maintenance = maintenance_of(table, 3_600_000)
     finish(maintenance, 19)
 
     def fail(*_arguments: object) -> None:
@@ -302,7 +302,7 @@ def test_a_writer_that_may_not_write_any_more_removes_nothing(tmp_path: Path) ->
         message = "another process took over"
         raise PermissionError(message)
 
-    maintenance = upkeep_of(table, 1)
+    maintenance = maintenance_of(table, 1)
     with pytest.raises(PermissionError, match="took over"):
         maintenance.step({"": 11}, overtaken)
     assert table.names() == before

@@ -20,7 +20,7 @@ BROAD_HANDLERS = {
         "app/server/service.py",
         "_serve",
     ): "any failure becomes a problem document; "
-    "problem_answer logs what it does not know and answers 500",
+    "problem_response logs an unknown error and returns 500",
     (
         "pipeline/run_command.py",
         "_main",

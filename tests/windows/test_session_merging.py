@@ -111,7 +111,7 @@ def test_a_record_asks_few_of_many_open_sessions() -> None:
 def test_only_sessions_near_a_record_behind_the_grace_are_taken_in_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A record that is behind costs no look at the key's other open sessions one by one."""
+    """A record older than the grace does not read the other open sessions of its key."""
     made = []
 
     def counted(*arguments: Any) -> PartitionSession:
@@ -123,13 +123,13 @@ def test_only_sessions_near_a_record_behind_the_grace_are_taken_in_order(
     none = np.zeros_like(start_ms)
     old = SessionBounds(none, start_ms, start_ms + 5, start_ms)
     time_ms = np.array([203, 1_250, 1_350])
-    behind = np.array([True, False, True])
+    is_old = np.array([True, False, True])
     records = SessionRecords(
         pair=none[:3],
         time_ms=time_ms,
         reach_ms=time_ms - _GAP_MS,
-        is_out_of_grace=behind,
-        is_open_alone=~behind,
+        is_older_than_grace=is_old,
+        is_open_alone=~is_old,
         arrival_keys=(np.arange(3),),
     )
     assigned = assign_records(old, records, _GAP_MS)

@@ -1,7 +1,9 @@
-"""The operations of the API: path, parameters, response and errors of each read.
+"""Define the operations of the API.
 
-Each operation is one record (``Operation``). Routes, OpenAPI, the tables of the pages and the
-dashboard are derived from ``OPERATIONS``.
+Each operation is one record (``Operation``) with its path, parameters, response model and problems.
+The input is the parameters, problems and models of ``oriel.app.contract``. The output is
+``OPERATIONS``, from which the routes, the OpenAPI document, the tables of the pages and the
+requests of the dashboard follow.
 """
 
 from oriel.app.contract.operations.operation import Operation

@@ -1,4 +1,8 @@
-"""The models of responses, with examples for the reference of the API."""
+"""The Pydantic models of the responses, and example responses.
+
+Each operation names its model and its example. The cold routes validate responses with the models,
+and the OpenAPI document has them as schemas.
+"""
 
 from oriel.app.contract.responses.examples import (
     COUNT_EXAMPLE,

@@ -1,8 +1,12 @@
 """The checkpoint of a pipeline: everything that a restart needs.
 
-``Checkpoint`` opens the directory for one process (an epoch, decision 0031). ``StateVersions`` has
-the prepared batches of one store, and ``RecoveryPoint`` is where a start continues. A start also
-checks that it reads the same log (``check_log``).
+Input: the checkpoint directory, and the batches that the stores prepare. Output: the recovery point
+(``RecoveryPoint``) from which the next start continues, and the files from which Spark resumes.
+
+    Checkpoint            the directory, for one process (an epoch, decision 0031)
+    StateVersions         the prepared batches of one store
+    StreamTimeOverride    the stream times of ``oriel clock --set`` (decision 0032)
+    check_log             rejects a log that is not the log of the checkpoint
 """
 
 from oriel.pipeline.commit.checkpoint.checkpoint import (

@@ -49,7 +49,7 @@ class StreamTimeOverride:
         replace_file(_path(directory, batch), with_digest(orjson.dumps(asdict(self))), sync=True)
 
 
-def mended(directory: Path, batch: int, prepared: PreparedBatch) -> PreparedBatch:
+def with_override(directory: Path, batch: int, prepared: PreparedBatch) -> PreparedBatch:
     """Return version ``batch`` with the stream times that were set after it was prepared.
 
     Raises:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import orjson
 
-from oriel.pipeline.commit.checkpoint.stream_time_override import mended
+from oriel.pipeline.commit.checkpoint.stream_time_override import with_override
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.plan import PreparedBatch
 from oriel.storage import (
@@ -111,10 +111,10 @@ class StateVersions:
         if self.sync:
             sync_directories([self.directory, *directories])
         while True:
-            there, _, attempt = self._read(batch)
-            if there is not None:
+            existing, _, attempt = self._read(batch)
+            if existing is not None:
                 self.check_epoch()
-                return there
+                return existing
             try:
                 create_file(self.path(batch, attempt), self._content(prepared), sync=self.sync)
             except FileExistsError:
@@ -163,7 +163,7 @@ class StateVersions:
                 content = without_digest(current_files().read(path))
                 prepared = PreparedBatch.from_json(content)
                 self._check_owner(orjson.loads(content).get("owner"), prepared.record.batch, batch)
-                return mended(self.directory, batch, prepared), damage, attempt
+                return with_override(self.directory, batch, prepared), damage, attempt
             except FileNotFoundError:
                 return None, damage, attempt
             except (AttributeError, KeyError, TypeError, ValueError) as error:

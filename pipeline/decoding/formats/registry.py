@@ -69,7 +69,7 @@ class SchemaRegistry:
         """
         return _avro_schemas(self, f"/schemas/ids/{schema_id}")
 
-    def answer(self, path: str) -> dict[str, Any] | None:
+    def load_json(self, path: str) -> dict[str, Any] | None:
         """Return the JSON object at ``path``, or None if it does not exist.
 
         Raises:
@@ -108,7 +108,7 @@ class SchemaRegistry:
 def _avro_schemas(registry: SchemaRegistry, path: str) -> tuple[str, ...] | None:
     if (registry, path) in _SCHEMAS:
         return _SCHEMAS[registry, path]
-    found = registry.answer(path)
+    found = registry.load_json(path)
     if found is None or found.get("schemaType", "AVRO") != "AVRO" or "schema" not in found:
         return None
     schemas: dict[str, None] = {}

@@ -576,13 +576,13 @@ class AggregateUpdates(Join):
         """Return the step as text, with the names of functions."""
         of, windows = self.aggregation, self.windows
         windowed = "" if isinstance(windows, NoWindows) else f"windowed_by({windows!r})."
-        emitted = "".join(f".{step}" for step in (*self.row_steps, "to_stream()"))
+        later_calls = "".join(f".{step}" for step in (*self.row_steps, "to_stream()"))
         cogroup = f"cogroup({', '.join(f'stream {n + 1}' for n in self.streams)})."
         windowed = f"{cogroup if any(self.streams) else ''}{windowed}"
         if not isinstance(of, Functions):
-            return f"{windowed}aggregate({of}){emitted}"
+            return f"{windowed}aggregate({of}){later_calls}"
         schemas = () if of.schema is None else (f"schema {of.schema}",)
-        return f"{windowed}{of.step}({', '.join((*of.names, *schemas))}){emitted}"
+        return f"{windowed}{of.step}({', '.join((*of.names, *schemas))}){later_calls}"
 
     @property
     def makes_elements(self) -> bool:
@@ -738,17 +738,17 @@ def _tables_with_old_rows(
 
     A left join needs the old rows of its left table, and an outer join those of both tables.
     """
-    is_needed = [False] * len(tables)
+    needed = [False] * len(tables)
 
     def mark(part: TableJoin | int, *, needs_old: bool) -> None:
         if isinstance(part, int):
-            is_needed[part] = needs_old
+            needed[part] = needs_old
         else:
             mark(part.left, needs_old=needs_old or part.how != "inner")
             mark(part.right, needs_old=needs_old or part.how == "outer")
 
     mark(rows, needs_old=needs_old)
     return tuple(
-        is_needed_here and not table.became_table
-        for is_needed_here, table in zip(is_needed, tables, strict=True)
+        is_needed and not table.became_table
+        for is_needed, table in zip(needed, tables, strict=True)
     )

@@ -76,8 +76,8 @@ class Filter:
         condition: The condition.
         is_negated: Whether to keep the other records instead (``filter_not``).
         of_table: Whether it is a step of a table, where a dropped record deletes the row.
-        call: The call that added it, as text for people. None: a call of ``filter``. Empty: it is a
-            part of a join.
+        call: The call that created the filter, as text for ``describe``. None: a call of ``filter``
+            or ``filter_not``. Empty: the filter is a part of a join.
     """
 
     condition: "str | Column"

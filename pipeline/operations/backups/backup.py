@@ -356,7 +356,7 @@ def _table_files(table: Path, batches: Mapping[str, int]) -> Iterator[Path]:
 def _version_of(log: DeltaLog, versions: Sequence[int], batches: Mapping[str, int]) -> int:
     """Return the last version of a table before the first batch that is later than ``batches``."""
     cut = versions[-1]
-    outdated: set[str] = set()
+    included: set[str] = set()
     for version in reversed(versions):
         transactions = log.transactions(version)
         if transactions is None:
@@ -371,10 +371,10 @@ def _version_of(log: DeltaLog, versions: Sequence[int], batches: Mapping[str, in
                 continue
             if number > batches[application]:
                 cut = version - 1
-                outdated.clear()
+                included.clear()
             else:
-                outdated.add(application)
-        if outdated == set(batches):
+                included.add(application)
+        if included == set(batches):
             break
     # In a table of several pipelines, a later batch of one can precede the last batch of another.
     above = [log.transactions(version) or {} for version in versions if version > cut]

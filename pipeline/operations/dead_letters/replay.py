@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,9 +17,9 @@ import pyarrow as pa
 
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.errors import PipelineError, ReplayRejected
+from oriel.pipeline.operations.brokers import brokers_for
 from oriel.pipeline.operations.dead_letters.selection import read_dead_letters
-from oriel.pipeline.sources import JvmBrokers, Message, kafka_settings
-from oriel.pipeline.spark import LogFile, SparkStart
+from oriel.pipeline.sources import JvmBrokers, Message
 from oriel.storage import DataLayout, current_files, is_object, sync_directory, uri
 from oriel.storage.dead_letters import Replays, Selection, note_line, read_replays
 
@@ -228,28 +227,6 @@ class KafkaTarget:
     @cached_property
     def _brokers(self) -> JvmBrokers:
         return brokers_for("dead-letters", self.servers, self.options, self.logs)
-
-
-def brokers_for(command: str, servers: str, options: Mapping[str, str], logs: Path) -> JvmBrokers:
-    """Return a client of a Kafka cluster, in a new JVM of ``oriel COMMAND``.
-
-    Args:
-        command: The name of the subcommand.
-        servers: The bootstrap servers.
-        options: The options of Kafka's client.
-        logs: The directory for the log of the JVM.
-
-    Raises:
-        ReplayRejected: Java is not installed.
-    """
-    java = Path(os.environ.get("JAVA_HOME", "")) / "bin" / "java"
-    if not java.is_file() and shutil.which("java") is None:
-        message = "Kafka's client needs Java 17 or 21. Install it, or set JAVA_HOME"
-        raise ReplayRejected(message)
-    log = LogFile(logs, command)
-    start = SparkStart(cores=1, extra=kafka_settings(), is_short_run=True, log=log)
-    spark = start.session(f"oriel {command}")
-    return JvmBrokers(spark, servers, options)
 
 
 #: Notes records before they are sent, and returns the function that notes their new offsets.

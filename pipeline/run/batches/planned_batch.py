@@ -15,7 +15,7 @@ from oriel.storage import Offsets
 
 #: Options of a query whose offset log and commit log Spark writes in another thread, and only if a
 #: day has passed since the last time. Spark allows it for its own sinks only, because a restart
-#: needs these logs. A start of Oriel writes them from what the stores have decided.
+#: needs these logs. A start of Oriel writes them from the batches that the stores have prepared.
 RARE_LOGS = {
     "asyncProgressTrackingEnabled": "true",
     "asyncProgressTrackingCheckpointIntervalMs": "86400000",

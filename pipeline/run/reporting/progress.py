@@ -129,7 +129,7 @@ class Progress:
             for store in self._last.values()
             for topic, offsets in store.record.offsets.items()
         }
-        share = self._log.unread_share(of_topics(ends))
+        share = self._log.read_share(of_topics(ends))
         if self._first is None:
             self._first = now, records, share
             if share is not None:

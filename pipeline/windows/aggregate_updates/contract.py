@@ -60,7 +60,7 @@ _REASON = pa.field("reason", pa.string())
 class Updates:
     """The changes of a batch to the state, and the rows to emit.
 
-    Args:
+    Attributes:
         state: The next state.
         record: The index in the batch of the record of each row, in ascending order.
         start_ms: The start of the window of each row.
@@ -68,7 +68,7 @@ class Updates:
         columns: The aggregates of each row.
         timestamp_ms: The time of each row.
         is_deleted: True for each deleted row.
-        late: The indices of late records.
+        late: The indexes of late records.
         rejected: Index of a record -> the reason why it changes no row.
         before: The rows before the batch (see ``JoinResult``).
         added: The new rows of the state, if rows never change.

@@ -101,7 +101,7 @@ class GridUpdatesEngine(AggregateUpdatesEngine):
         return self._grid.last_ms(starts_of(state))
 
     def bucket_due_ms(self, state: pa.Table) -> Ints:
-        return self._grid.unit_last_ms(starts_of(state))
+        return self._grid.bucket_last_ms(starts_of(state))
 
     def _updated(self, state: pa.Table, batch: pa.Table, close_ms: int) -> Updates:
         entries = self._entries(batch)

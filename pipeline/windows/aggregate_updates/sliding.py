@@ -191,7 +191,9 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
         records = _Records.of(table, code, numbers, self.windows.close_delay_ms)
 
         windows = self._defined(records)
-        updates, parts, base = self._updates(records, windows, np.asarray(batch["timestamp_ms"]))
+        updates, parts, base = self._ordered_updates(
+            records, windows, np.asarray(batch["timestamp_ms"])
+        )
         matters = self._matters(records.time_ms, close_ms)
         start_ms = windows.start_ms[updates.window]
         return Updates(
@@ -221,7 +223,7 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
         first = order[run_starts(code[order], start_ms[order])]
         return _Windows(code[first], start_ms[first], number[first], by_left[first])
 
-    def _updates(
+    def _ordered_updates(
         self, records: _Records, windows: _Windows, time_ms: Ints
     ) -> tuple["_Updates", pa.Table, "_OldMembers"]:
         """Return the updates of the batch in order, and the old members of windows.

@@ -78,8 +78,8 @@ class Ranges:
         # A row is in a range if more ranges have started than ended.
         begun = np.bincount(self.low, minlength=length + 1)
         ended = np.bincount(self.high, minlength=length + 1)
-        contained: Flags = np.cumsum(begun - ended)[:length] > 0
-        return contained
+        is_contained: Flags = np.cumsum(begun - ended)[:length] > 0
+        return is_contained
 
     def totals(self, numbers: Ints | Flags) -> Ints:
         """Return the sum of the ``numbers`` of the rows in each range, which wraps in 64 bits."""
@@ -175,7 +175,7 @@ def range_extremes(values: NDArray[Number], ranges: Ranges, pick: np.ufunc) -> N
         if step:
             half = 1 << (step - 1)
             table = pick(table[:-half], table[half:])
-        contained = np.flatnonzero((steps == step) & (sizes > 0))
-        from_low = table[ranges.low[contained]]
-        extremes[contained] = pick(from_low, table[ranges.high[contained] - (1 << step)])
+        chosen = np.flatnonzero((steps == step) & (sizes > 0))
+        from_low = table[ranges.low[chosen]]
+        extremes[chosen] = pick(from_low, table[ranges.high[chosen] - (1 << step)])
     return extremes

@@ -75,12 +75,12 @@ class StateReader(Protocol):
     ) -> Any:
         """Return the rows of time buckets of keys, and the rows that expire between two times."""
 
-    def working_set_of_sub_keys(self, records: pa.Table, whole: pa.ChunkedArray) -> Any:
-        """Return the rows of the sub-keys of records, and all rows of the keys ``whole``."""
+    def working_set_of_sub_keys(self, records: pa.Table, whole_keys: pa.ChunkedArray) -> Any:
+        """Return the rows of the sub-keys of records, and all rows of the keys ``whole_keys``."""
 
     def working_set_of_buckets(
         self,
-        changing: tuple[pa.ChunkedArray, Ranges],
+        changed_keys: tuple[pa.ChunkedArray, Ranges],
         read_only: tuple[pa.ChunkedArray, Ranges],
         closing_ms: tuple[int, int],
     ) -> Any:
@@ -105,10 +105,10 @@ Result = TypeVar("Result", bound=OperatorResult)
 class Operator(ABC, Generic[Result]):
     """A stateful operator.
 
-    The state has rows, each of a key and a time bucket, which has an index. A batch needs only the
-    rows of some buckets: ``buckets_of_batch`` names the buckets for its records, and ``due``
-    the buckets for rows that expire. If two buckets of a key depend on each other, the operator
-    names both. Keys are independent.
+    Each row of the state belongs to a key and to one of its time buckets, which have indexes. A
+    batch needs only the rows of some buckets. The method ``buckets_of_batch`` returns the buckets
+    that its records need, and ``due`` the buckets with rows that expire. If two buckets of a key
+    depend on each other, the operator returns both. Keys are independent.
     """
 
     #: The columns that the operator reads of a batch.

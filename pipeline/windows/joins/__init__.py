@@ -5,9 +5,8 @@ joined rows with record id, lineage and stream time, by which downstream windows
 decide which rows are late. Each kind of join has one engine:
 
     stream with stream      ``StreamJoinEngine``
-    stream with table       ``StreamTableJoinEngine``, or ``VersionedLookupEngine`` for the row as
-    of
-                            the record's time, optionally after a ``GraceBufferEngine``
+    stream with table       ``StreamTableJoinEngine``, or ``VersionedLookupEngine`` for the row at
+                            the time of the record, optionally after a ``GraceBufferEngine``
     updates of tables       ``TableUpdatesEngine``
     by a foreign key        several engines (``foreign_keys``)
 

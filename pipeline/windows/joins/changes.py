@@ -9,9 +9,9 @@ A key of one table has one row per partition, as in Kafka Streams, whose tasks h
 So the results depend only on the log of their partition, in the order of offsets, for all batches
 and all interleavings.
 
-In all other joins, the newest row of all partitions is the row (see ``sides``). Here, results would
-then depend on the partition that is read first. The functions of a partition could not subtract
-exactly the row that they added.
+In all other joins, the newest row of all partitions is the row (see ``inputs``). Here, results
+would then depend on the partition that is read first. The functions of a partition could not
+subtract exactly the row that they added.
 
 The rows of joined tables change as in ``updates``, where the cut into batches can matter. The rows
 of an aggregation do so as well, because an aggregation has one row for all partitions.

@@ -44,7 +44,7 @@ from oriel.pipeline.windows.records import LINEAGE
 class GraceBufferEngine(OpenRecordsEngine):
     """The records of one stream, with their record ids and times, and the turn as stream time.
 
-    ``InputStreamTimes`` have the stream time of each partition.
+    Its ``InputStreamTimes`` are the stream times of the partitions of this stream.
     """
 
     by_partition = LEFT
@@ -66,11 +66,11 @@ class GraceBufferEngine(OpenRecordsEngine):
         Raises:
             IllegalArgument: A column has a name that the join needs.
         """
-        other_columns = value_fields((*RESULT_FIELDS, SIDE, MATCHED), carried, [values])
+        value_columns = value_fields((*RESULT_FIELDS, SIDE, MATCHED), carried, [values])
         lineage = rows.lineage.fields
-        self.record_schema = pa.schema([*INPUT_FIELDS, *lineage, *(carried or ()), *other_columns])
+        self.record_schema = pa.schema([*INPUT_FIELDS, *lineage, *(carried or ()), *value_columns])
         self.state_schema = self.record_schema.append(MATCHED)
-        self.result_schema = pa.schema([*RESULT_FIELDS, *other_columns])
+        self.result_schema = pa.schema([*RESULT_FIELDS, *value_columns])
         self._grace_ms = grace_ms
         self._is_one_stream = is_one_stream
         self.delay_ms = grace_ms
@@ -86,8 +86,9 @@ class GraceBufferEngine(OpenRecordsEngine):
 
     def stays(self, records: pa.Table, stream_times: InputStreamTimes) -> Flags:
         """Return which records are still in the buffer at these stream times."""
-        clock_ms = np.asarray(stream_times, dtype=np.int64)[np.asarray(records["partition"])]
-        stays: Flags = self._turn_ms(records) + self._grace_ms > clock_ms
+        partition = np.asarray(records["partition"])
+        stream_time_ms = np.asarray(stream_times, dtype=np.int64)[partition]
+        stays: Flags = self._turn_ms(records) + self._grace_ms > stream_time_ms
         return stays
 
     def concerned(

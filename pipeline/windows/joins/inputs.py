@@ -38,8 +38,8 @@ from oriel.pipeline.windows.records import (
 )
 
 How = Literal["inner", "left", "outer"]
-#: The least stream time of the left input's partitions, and of the others', in milliseconds. With
-#: ``JoinEngine.by_partition``, the stream time of each partition of one input.
+#: Two stream times in milliseconds: the least one of the left input, and the least one of all other
+#: inputs. With ``JoinEngine.by_partition``, it has the stream time of each partition of this input.
 InputStreamTimes = tuple[int, ...]
 
 STREAM_TIME = pa.field("stream_time_ms", pa.int64())
@@ -195,8 +195,7 @@ class JoinEngine(Operator[JoinResult]):
     row_schema: pa.Schema
     #: True if a downstream operator needs ``JoinResult.before``.
     returns_before: bool = False
-    #: The input whose partitions have a stream time each in ``InputStreamTimes``. None: each input
-    #: has the least stream time of its partitions.
+    #: If set, ``InputStreamTimes`` has the stream time of each partition of this input.
     by_partition: int | None = None
     #: True if results are the records of the left input with more columns.
     keeps_records: bool = False
@@ -405,7 +404,7 @@ def in_apply_order(state: pa.Table, arrived: pa.Table) -> tuple[pa.Table, pa.Tab
     """Return the rows of a table and their updates as records of one partition, in apply order.
 
     The last update of a key is its row, in whichever partition it is. The updates of a batch follow
-    those of earlier batches.
+    the updates of earlier batches.
     """
     arrived = arrived.take(pa.array(apply_order(arrived)))
     return (

@@ -45,13 +45,13 @@ class MergeEngine(JoinEngine):
         Raises:
             IllegalArgument: A column has a name that the join needs.
         """
-        other_columns = value_fields((*RESULT_FIELDS, SIDE), carried, [values])
+        value_columns = value_fields((*RESULT_FIELDS, SIDE), carried, [values])
         self._logs = InputLogs([stream.lineage for stream in rows])
         self._allowed_lateness_ms = allowed_lateness_ms
         lineage = lineage_fields(self._logs.lineages)
-        self.record_schema = pa.schema([*INPUT_FIELDS, *lineage, *(carried or ()), *other_columns])
+        self.record_schema = pa.schema([*INPUT_FIELDS, *lineage, *(carried or ()), *value_columns])
         self.state_schema = pa.schema([*RECORD_ID_FIELDS[:1], *(carried or ())])
-        self.result_schema = pa.schema([*RESULT_FIELDS, *other_columns])
+        self.result_schema = pa.schema([*RESULT_FIELDS, *value_columns])
 
     def changing(self, batch: pa.Table) -> pa.ChunkedArray:
         return batch["key"].slice(0, 0)

@@ -5,7 +5,7 @@ are applied first, and then the records of the stream are joined. A record of th
 with the current row, not with the row as of its own time (see ``versions`` for that). For example,
 if right b@50 arrives before left a@10, the result is (a,b)@10 (semantics.md#5-3). The row that a
 record finds therefore depends on the order of arrival. Which record of a key is the row of the
-table does not depend on it (see ``sides``).
+table does not depend on it (see ``inputs``).
 """
 
 from typing import Literal
@@ -112,10 +112,10 @@ class StreamTableJoinEngine(JoinEngine):
         return JoinResult(state.combine_chunks(), [results], late=(0, late), filtered=(filtered,))
 
     def _applied(
-        self, state: pa.Table, arrived: pa.Table, stream_times_ms: InputStreamTimes
+        self, state: pa.Table, arrived: pa.Table, stream_times: InputStreamTimes
     ) -> tuple[pa.Table, int]:
         """Return the state after the records of the table, and the number of late records."""
-        del stream_times_ms
+        del stream_times
         if self._table_rows.are_table_updates:
             state, arrived = in_apply_order(state, arrived)
         other_keys, working_set = split_by_key(state, arrived["key"])
@@ -125,10 +125,10 @@ class StreamTableJoinEngine(JoinEngine):
         return pa.concat_tables([other_keys, records.take(records.newest())]), 0
 
     def _looked_up(
-        self, state: pa.Table, stream: pa.Table, stream_times_ms: InputStreamTimes
+        self, state: pa.Table, stream: pa.Table, stream_times: InputStreamTimes
     ) -> tuple[pa.Table, pa.ChunkedArray]:
         """Return rows of the table, and the index of the row of each record, null without a row."""
-        del stream_times_ms
+        del stream_times
         table = TableRecords.of(split_by_key(state, stream["key"])[1])
         newest_of_key = table.counting(np.arange(len(table.rows)))
         rows = table.take(newest_of_key[0][table.has_row(newest_of_key)[0]])

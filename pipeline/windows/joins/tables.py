@@ -1,7 +1,7 @@
 """A table as a store: the newest row of each key of a topic, or several tables joined by key.
 
 The rows of the store are the rows of the table. It has no aggregation, no final rows and no late
-records. The current record of a key depends only on the records (see ``sides``), so the rows are a
+records. The current record of a key depends only on the records (see ``inputs``), so the rows are a
 function of the logs, for all batches.
 
 A row of joined tables has the greatest timestamp of the current records of its key, including

@@ -209,8 +209,8 @@ class TableUpdatesEngine(JoinEngine):
         """Return the updates that ``part`` of the join forwards, as Kafka Streams' nodes do.
 
         ``needs_old_rows``: a downstream node needs old rows. A left join needs the old rows of its
-        left table, and an outer join those of both tables. With old rows, a node forwards nothing
-        if no row existed before and none exists now.
+        left table, and an outer join the old rows of both tables. With old rows, a node forwards
+        nothing if no row existed before and no row exists now.
         """
         if isinstance(part, int):
             return self._forwarded_by_table(histories, part, needs_old_rows=needs_old_rows)

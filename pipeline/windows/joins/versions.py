@@ -58,8 +58,8 @@ class VersionedLookupEngine(StreamTableJoinEngine):
     """The join of a stream with a versioned table: each record with the row as of its time.
 
     The row is the version with the greatest time <= t. A record that is older than the history,
-    ``t < st - H``, finds only the newest version. ``InputStreamTimes`` have the stream time of each
-    partition of the table. For a key, ``st`` is the stream time of the partition of its newest
+    ``t < st - H``, finds only the newest version. Its ``InputStreamTimes`` are the stream times of
+    the partitions of the table. For a key, ``st`` is the stream time of the partition of its newest
     version.
 
     The state has the versions that a record can still find, each with the time until which it is
@@ -191,9 +191,8 @@ class VersionedLookupEngine(StreamTableJoinEngine):
         valid_to_ms = np.where(is_new, next_ms, valid_to_ms)
         versions = replaced(records.take(number), {_VALID_TO.name: valid_to_ms})
         state = pa.concat_tables([other_keys, versions])
-        return state.filter(pa.array(self.due_ms(state) >= self.close_ms(stream_times))), int(
-            late.sum()
-        )
+        is_needed = self.due_ms(state) >= self.close_ms(stream_times)
+        return state.filter(pa.array(is_needed)), int(late.sum())
 
     def _looked_up(
         self, state: pa.Table, stream: pa.Table, stream_times: InputStreamTimes
@@ -207,15 +206,16 @@ class VersionedLookupEngine(StreamTableJoinEngine):
         timeline = Timeline(records.key_code[order], records.timestamp_ms[order])
         valid_to_ms = np.asarray(rows[_VALID_TO.name])
         is_newest = valid_to_ms == FOREVER_MS
-        clock_ms = np.full(len(records.keys), NEVER_CLOSED_MS, dtype=np.int64)
+        stream_time_ms = np.full(len(records.keys), NEVER_CLOSED_MS, dtype=np.int64)
         newest = order[is_newest]
-        clock_ms[records.key_code[newest]] = np.asarray(stream_times)[records.partition[newest]]
+        of_newest = np.asarray(stream_times)[records.partition[newest]]
+        stream_time_ms[records.key_code[newest]] = of_newest
         has_key, time_ms = np.asarray(key_code.is_valid()), np.asarray(stream["timestamp_ms"])
         code = np.asarray(pc.fill_null(key_code, 0)).astype(np.int64)
         number = timeline.first_after(code, time_ms) - 1
         finds = has_key & (number >= 0) & (records.key_code[order][number] == code)
         finds &= valid_to_ms[number] > time_ms
-        is_elapsed = time_ms < clock_ms[code] - self._history_ms
+        is_elapsed = time_ms < stream_time_ms[code] - self._history_ms
         finds &= ~records.deletes[order][number] & (~is_elapsed | is_newest[number])
         return rows, pa.chunked_array([pa.array(number, mask=~finds)])
 
@@ -223,10 +223,10 @@ class VersionedLookupEngine(StreamTableJoinEngine):
 class VersionedRecordsEngine(JoinEngine):
     """The records of a versioned table, without late records.
 
-    With ``newest_only``, records out of order are also dropped: those older than an earlier record
-    of the same key and partition. Such records of a versioned table change no downstream table
-    (KIP-914). The state is the greatest time of each key and partition. A time that is older than
-    the history is dropped when its key is written again, because any older record is late.
+    With ``newest_only``, records out of order are also dropped. Such a record is older than an
+    earlier record of the same key and partition, and changes no downstream table (KIP-914). The
+    state is the greatest time of each key and partition. A time that is older than the history is
+    dropped when its key is written again, because any older record is late.
     """
 
     by_partition = LEFT
@@ -245,12 +245,12 @@ class VersionedRecordsEngine(JoinEngine):
         Raises:
             IllegalArgument: A column has a name that the join needs.
         """
-        other_columns = value_fields((*RESULT_FIELDS, SIDE, NULL_VALUE), carried, [values])
+        value_columns = value_fields((*RESULT_FIELDS, SIDE, NULL_VALUE), carried, [values])
         self.record_schema = pa.schema(
-            [*INPUT_FIELDS, NULL_VALUE, *(carried or ()), *other_columns]
+            [*INPUT_FIELDS, NULL_VALUE, *(carried or ()), *value_columns]
         )
         self.state_schema = pa.schema([*TABLE_FIELDS, *(carried or ())])
-        self.result_schema = pa.schema([*RESULT_FIELDS, NULL_VALUE, *other_columns])
+        self.result_schema = pa.schema([*RESULT_FIELDS, NULL_VALUE, *value_columns])
         self._history_ms, self._newest_only = history_ms, newest_only
 
     def changing(self, batch: pa.Table) -> pa.ChunkedArray:
@@ -285,7 +285,7 @@ class VersionedRecordsEngine(JoinEngine):
         in_order = np.empty(len(rows), dtype=np.bool_)
         in_order[order] = records.timestamp_ms[order] == newest_ms
         newest = greatest(group, (records.timestamp_ms, records.offset))
-        clock_ms = np.asarray(stream_times, dtype=np.int64)[records.partition[newest]]
-        newest = newest[records.timestamp_ms[newest] >= clock_ms - self._history_ms]
+        stream_time_ms = np.asarray(stream_times, dtype=np.int64)[records.partition[newest]]
+        newest = newest[records.timestamp_ms[newest] >= stream_time_ms - self._history_ms]
         state = pa.concat_tables([other_keys, records.take(newest)])
         return state, in_order[len(working_set) :]

@@ -153,7 +153,7 @@ def _get(url: str) -> dict[str, Any]:
     found = json.loads(content)
     if not isinstance(found, dict):
         message = "the response is not from Oriel"
-        raise ValueError(message)  # noqa: TRY004 - a wrong answer, not a wrong argument
+        raise ValueError(message)  # noqa: TRY004 - an invalid response, not an invalid argument
     return found
 
 

@@ -1,6 +1,9 @@
-"""The maintenance of a table: compaction, merges of small files, and the cleanup of old files.
+"""Compaction, Delta checkpoints and clean-up of one table (decision 0029).
 
-``TableMaintenance`` runs one step at a time, between the commits of batches (decision 0029).
+The input of ``TableMaintenance`` is the directory of a table, ``MaintenanceSettings``, and the last
+committed batch of each store. Each step is small. It commits merged files, writes a Delta
+checkpoint, or deletes files and log entries that no reader needs, while other threads and processes
+write. The output of a complete compaction is a ``Compacted``.
 """
 
 from oriel.storage.delta.maintenance.compaction import Compacted, Limits

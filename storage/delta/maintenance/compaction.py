@@ -321,8 +321,8 @@ class Compaction:
             observed = record.observed_ms * 1000
         else:
             ranges = self._known_ranges().values()
-            ranges_ms = [each.clock for each in ranges if each.clock is not None]
-            observed = int(max((clock.greatest for clock in ranges_ms), default=0))
+            greatest = (each.clock.greatest for each in ranges if each.clock is not None)
+            observed = int(max(greatest, default=0))
         return min(observed, now_ms() * 1000) - (definition.retention_ms - 1) * 1000
 
     def _known_ranges(self) -> dict[str, FileRanges]:

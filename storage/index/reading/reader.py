@@ -103,12 +103,12 @@ class IndexReader:
         if current is None:
             return
         self.close()
-        self._close_oldest()
+        self._close_least_recently_used()
         self._generation = OpenGeneration(current)
         self._pointer = identity
         _open_readers.add(self)
 
-    def _close_oldest(self) -> None:
+    def _close_least_recently_used(self) -> None:
         """Close the least recently used readers if the maximum number is open."""
         idle = [reader for reader in _open_readers if not reader.reads_open()]
         for reader in sorted(idle, key=attrgetter("_pointer_seen_at")):

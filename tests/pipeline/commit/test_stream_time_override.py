@@ -8,7 +8,7 @@ from oriel.storage import CommitRecord
 
 
 @pytest.mark.parametrize(
-    ("clocks", "idle", "holder"),
+    ("stream_times", "idle", "holder"),
     [
         ({"0": 5, "1": 9}, [], 0),
         ({"0": 5, "1": 3}, [], 1),
@@ -24,5 +24,5 @@ def test_the_slowest_clock_keeps_windows_open(
     record = CommitRecord(3, {"t": {"0": 10, "1": 10}}, {"t": {"0": 5, "1": 9}}, 3, {"input": 1})
     notes = StreamTimeNotes(idle={"t": idle}, held_by=("t", 0))
     batch = PreparedBatch(record, {}, {}, [], [], changed=0, open_records=0, clock_notes=notes)
-    mended = StreamTimeOverride({"t": stream_times}, 1, 1, ["set back"]).applied(batch)
-    assert mended.clock_notes.held_by == ("t", holder)
+    overridden = StreamTimeOverride({"t": stream_times}, 1, 1, ["set back"]).applied(batch)
+    assert overridden.clock_notes.held_by == ("t", holder)

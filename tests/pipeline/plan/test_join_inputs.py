@@ -76,8 +76,8 @@ def changes(*, is_joined: bool) -> Store:
     return one_store(builder.build())
 
 
-def all_touched(self: KeyedState, keys: pa.ChunkedArray, *_closing: Any) -> KeyedWorkingSet:
-    """Every key there is, whatever a batch names."""
+def all_rows(self: KeyedState, keys: pa.ChunkedArray, *_closing: Any) -> KeyedWorkingSet:
+    """Return all rows as the working set of any batch."""
     rows = self.all_rows()
     hashes = np.concatenate([key_hashes(keys), key_hashes(rows["key"])])
     return KeyedWorkingSet(np.unique(hashes), rows)
@@ -114,9 +114,9 @@ def test_updates_of_tables_need_the_rows_of_their_keys_only(
 ) -> None:
     """With the rows of all keys each batch gives the same results, counts and table rows."""
     runs = []
-    for name in ("touched", "all"):
+    for name in ("needed", "all"):
         if name == "all":
-            monkeypatch.setattr(KeyedState, "touched", all_touched)
+            monkeypatch.setattr(KeyedState, "working_set", all_rows)
         runs.append(run_random(tmp_path / name, store, seed=3))
     one, other = runs
     assert len(one.results) > 30

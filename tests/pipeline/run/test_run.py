@@ -148,11 +148,11 @@ def bench(spark: SparkSession, tmp_path: Path) -> Bench:
 @pytest.mark.parametrize(
     ("failing", "owner", "method"),
     [
-        *full(0, StateVersions, "decide"),
+        *full(0, StateVersions, "prepare"),
         *full(0, StoreTables, "commit"),
         *full(0, StoreTables, "commit_dead_letters"),
         *full(0, StateVersions, "remove_before"),
-        *full(1, StateVersions, "decide"),
+        *full(1, StateVersions, "prepare"),
         (1, StoreTables, "commit"),
         (1, StoreTables, "commit_dead_letters"),
         *full(1, StateVersions, "remove_before"),

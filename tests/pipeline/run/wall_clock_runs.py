@@ -31,7 +31,7 @@ class ClockRuns:
     directory: Path
     patch: pytest.MonkeyPatch
     now_ms: int = 1000
-    stream_times: WallClockLimits = NO_LIMITS
+    wall_clock_limits: WallClockLimits = NO_LIMITS
     maintenance: MaintenanceSettings = field(default_factory=MaintenanceSettings)
     last: dict[str, PreparedBatch] = field(default_factory=dict)
 
@@ -60,7 +60,7 @@ class ClockRuns:
         """Run to the end of the log. Batches above `small_batch_bytes` are Spark jobs."""
         settings = RunSettings(
             self.data, "app", trigger_ms=None, tasks=2, key_groups=8, sync=False,
-            stream_times=self.stream_times, maintenance=self.maintenance,
+            wall_clock_limits=self.wall_clock_limits, maintenance=self.maintenance,
         )  # fmt: skip
         log = EventLog(self.directory / "log", 2**26, small_batch_bytes)
         run = PipelineRun.recover(self.spark, topology, log, settings)

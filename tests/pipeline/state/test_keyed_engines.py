@@ -139,10 +139,10 @@ def test_what_a_batch_does_not_touch_does_not_matter(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, folds: int, sharing: str, logs: int
 ) -> None:
     """With only the rows of its working set, a batch has the changes and the state of all rows."""
-    hashes, unit_step, slice_rows = SHARING[sharing]
+    hashes, bucket_step, slice_rows = SHARING[sharing]
     if hashes is not None:
         monkeypatch.setattr(hashing, "key_hashes", lambda keys: key_hashes(keys) % hashes)
-    monkeypatch.setattr(hashing, "TIME_BUCKET_STEP", unit_step)
+    monkeypatch.setattr(hashing, "TIME_BUCKET_STEP", bucket_step)
     # Small, so that batches merge one slice at a time and have few segments before they do.
     monkeypatch.setattr(sorted_runs, "SLICE_ROWS", slice_rows)
     monkeypatch.setattr(sorted_runs, "SLICE_BATCHES", 1)

@@ -154,8 +154,8 @@ def test_a_batch_that_touches_nothing_writes_nothing(tmp_path: Path) -> None:
         state.replaced(state.working_set(keys_of(), (0, 1)), table_of({}), "n", sync=True)
         == version
     )
-    gone = state.replaced(state.working_set(keys_of("a"), (0, 1)), table_of({}), "n", sync=True)
-    assert gone == Version([], 0)
+    emptied = state.replaced(state.working_set(keys_of("a"), (0, 1)), table_of({}), "n", sync=True)
+    assert emptied == Version([], 0)
 
 
 @pytest.mark.parametrize("hashes", [None, 3])

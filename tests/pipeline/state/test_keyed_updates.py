@@ -64,7 +64,7 @@ def test_what_a_batch_does_not_touch_is_not_needed(
     layout = Layout.of(engine)
     clock = StreamTimes({0: -1, 1: -1})
     names: list[str] = []
-    whole, now, offset, told = engine.empty_state(), 0, 0, 0
+    whole, now, offset, emitted = engine.empty_state(), 0, 0, 0
     stream_times = (-1, -1)
     for _ in range(25):
         now += random.choice([0, 1, 1, 8])
@@ -84,5 +84,5 @@ def test_what_a_batch_does_not_touch_is_not_needed(
             layout.without_expired(whole, close_ms)
         )
         assert version.rows == len(whole)
-        told += len(result.results)
-    assert told > 50
+        emitted += len(result.results)
+    assert emitted > 50

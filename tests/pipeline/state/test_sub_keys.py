@@ -93,7 +93,7 @@ def test_any_changes_leave_what_a_dict_would_hold(
             assert few or wanted == read.keys()
 
 
-def test_one_member_of_many_is_read_and_written_alone(tmp_path: Path) -> None:
+def test_one_sub_key_of_many_is_read_and_written_alone(tmp_path: Path) -> None:
     """A batch reads and writes what it changes, however many sub-keys its key has."""
     many: dict[Any, int | None] = {("a", None): 0, **{("a", str(n)): n for n in range(10_000)}}
     version = advanced(tmp_path, Version([], 0), many, "0")

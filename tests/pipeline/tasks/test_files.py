@@ -14,7 +14,7 @@ from oriel.pipeline.windows import NEVER_CLOSED_MS, Times
 from tests.pipeline.tasks.task_runs import files_of, plan_of
 
 VALUES = pa.schema([("v", pa.float64())])
-DEAD_LETTER_BOUNDS = pa.table({"store": ["s"]})
+DEAD_LETTER_ROWS = pa.table({"store": ["s"]})
 TIMES = Times.closing(NEVER_CLOSED_MS, NEVER_CLOSED_MS)
 
 
@@ -45,7 +45,7 @@ def test_a_machine_without_the_folders_says_so(plan: BatchPlan, on_cluster: Dire
     with pytest.raises(
         DirectoryNotShared, match=f"has no directory {on_cluster.dead_letters}\\. --data"
     ):
-        on_cluster.write_dead_letters(plan, [DEAD_LETTER_BOUNDS])
+        on_cluster.write_dead_letters(plan, [DEAD_LETTER_ROWS])
 
 
 @pytest.mark.parametrize(("sync", "on_cluster", "synced"), [
@@ -67,5 +67,5 @@ def test_names_are_on_disk_where_the_driver_can_not_see_to_it(
     task_files = replace(files_of(plan), sync=sync, on_cluster=on_cluster)
     records = plan.assembly.engine.record_schema.empty_table()
     task_files.run_operator(plan, plan.stored, [0], records, TIMES)
-    task_files.write_dead_letters(plan, [DEAD_LETTER_BOUNDS])
+    task_files.write_dead_letters(plan, [DEAD_LETTER_ROWS])
     assert directories == synced

@@ -55,7 +55,7 @@ def kill_before(owner: type, method: str, batch: int) -> None:
 
 STEPS: dict[str, Callable[[int], None]] = {
     "computing": kill_while_computing,
-    "computed": lambda batch: kill_before(StateVersions, "decide", batch),
+    "computed": lambda batch: kill_before(StateVersions, "prepare", batch),
     "prepared": lambda batch: kill_before(StoreTables, "commit", batch),
     "committed": lambda batch: kill_before(StoreTables, "commit_dead_letters", batch),
 }

@@ -87,7 +87,7 @@ def test_a_record_from_the_future_is_a_dead_letter_whoever_decodes_it(
 
     It does not advance the stream time, and the counters balance.
     """
-    runs.stream_times = WallClockLimits(max_ahead_ms=100)
+    runs.wall_clock_limits = WallClockLimits(max_ahead_ms=100)
     runs.append({0: [record(990), record(YEAR_9999), record(1100), record(1101)]})
     what = topology("one", "two", schema=schema, keep=keep)
     runs.run(what, small_batch_bytes=small_batch_bytes)
@@ -121,7 +121,7 @@ def test_a_live_run_a_run_once_and_a_rebuild_give_the_same_result(
     given = run_parser().parse_args([*arguments, *(["--once"] if mode == "--once" else [])])
     settings = RunSettings(
         tmp_path / "data", "app", None if given.once else given.trigger, tasks=2, key_groups=8,
-        stream_times=stream_time_settings(given),
+        wall_clock_limits=stream_time_settings(given),
     )  # fmt: skip
     run = PipelineRun.recover(spark, topology("s"), EventLog(tmp_path / "log", 1000), settings)
     try:
@@ -147,7 +147,7 @@ def test_a_crash_leaves_no_batch_judged_by_two_wall_clocks(
     runs: ClockRuns, monkeypatch: pytest.MonkeyPatch, failing: int
 ) -> None:
     """If some stores have prepared a batch, the others judge it with the same wall clock later."""
-    runs.stream_times = WallClockLimits(max_ahead_ms=100)
+    runs.wall_clock_limits = WallClockLimits(max_ahead_ms=100)
     what = topology("one", "two", "three")
     runs.append({0: [record(990), record(1500)]})
     saved: list[int] = []
@@ -161,11 +161,11 @@ def test_a_crash_leaves_no_batch_judged_by_two_wall_clocks(
         return prepare(versions, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(StateVersions, "decide", failing_once)
+        patch.setattr(StateVersions, "prepare", failing_once)
         with pytest.raises(FilesFailed, match="disk is gone"):
             runs.run(what)
     runs.now_ms = 10**9
-    runs.stream_times = WallClockLimits(max_ahead_ms=None)
+    runs.wall_clock_limits = WallClockLimits(max_ahead_ms=None)
     runs.run(what)
     # Before any store had prepared the batch, it was not judged.
     dead = 0 if failing == 1 else 1
@@ -177,7 +177,7 @@ def test_a_crash_leaves_no_batch_judged_by_two_wall_clocks(
 
 def test_silence_is_counted_from_when_the_run_began(runs: ClockRuns) -> None:
     """Idle time starts with the run, so a pipeline waits for all partitions after a long stop."""
-    runs.stream_times = WallClockLimits(idle_after_ms=100)
+    runs.wall_clock_limits = WallClockLimits(idle_after_ms=100)
     runs.append({0: [record(5)], 1: [record(5)]})
     runs.run(topology("s"))
     runs.now_ms += 10_000
@@ -349,7 +349,7 @@ def test_every_kind_of_windows_goes_on_behind_what_was_final(runs: ClockRuns) ->
         assert [row for row in found if not row["final"]] == [], name
 
 
-@pytest.mark.parametrize("decided", [0, 1])
+@pytest.mark.parametrize("prepared", [0, 1])
 def test_a_clock_is_mended_where_a_crash_left_the_batch(
     runs: ClockRuns,
     monkeypatch: pytest.MonkeyPatch,

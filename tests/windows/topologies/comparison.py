@@ -218,9 +218,9 @@ def _right_row_has_its_own_time(case: Case, _: Answer, difference: Difference) -
 
 def _suppress_waits_for_rows_that_pass(case: Case, _: Answer, difference: Difference) -> bool:
     """Behind a filter suppress hears time from rows that pass: final ones may be still to come."""
-    is_after = case.tree.get("emit") == "suppress" and case.tree.get("suppress") == "last"
+    is_final = case.tree.get("emit") == "suppress" and case.tree.get("suppress") == "last"
     filters = any(step["op"] != "map_values" for step in case.tree.get("behind", ()))
-    return is_after and filters and not any(difference.kafka.values())
+    return is_final and filters and not any(difference.kafka.values())
 
 
 def _functions_see_updates_in_another_order(case: Case, _: Answer, difference: Difference) -> bool:

@@ -149,8 +149,8 @@ def _outer_join(trees: Trees, plan: Plan) -> dict[str, Any]:
     built = side(topics[0])
     for number, (topic, how) in enumerate(zip(topics[1:], hows, strict=True)):
         before, after = random.choice(((5, 5), (0, 0), (0, 7), (12, 3)))
-        is_after = any(front != "inner" for front in hows[:number])
-        grace = AMPLE_MS if is_after else min(_join_grace(random, before, after), 100)
+        has_unmatched = any(front != "inner" for front in hows[:number])
+        grace = AMPLE_MS if has_unmatched else min(_join_grace(random, before, after), 100)
         sides = [
             trees.looked_up(side, random.choice((0, 0, 1)))
             for side in (trees.with_other_values(built), side(topic))

@@ -78,7 +78,7 @@ class WindowGrid:
         first, last = self.first_windows(time_ms), self.last_windows(time_ms)
         return Ranges(first // self._windows_per_bucket, last // self._windows_per_bucket + 1)
 
-    def unit_last_ms(self, start_ms: Ints) -> Ints:
+    def bucket_last_ms(self, start_ms: Ints) -> Ints:
         """Return the greatest record time in the last window of each window's time bucket."""
         last = (self.buckets(start_ms) + 1) * self._windows_per_bucket - 1
         return self.last_ms(self.starts(last))
@@ -156,7 +156,7 @@ class GridEngine(WindowEngine):
 
     def bucket_due_ms(self, state: pa.Table) -> Ints:
         """Return the last millisecond of the last window in the time bucket of each row."""
-        return self._grid.unit_last_ms(np.asarray(state["window_start_ms"]))
+        return self._grid.bucket_last_ms(np.asarray(state["window_start_ms"]))
 
 
 class TimeWindowEngine(GridEngine):

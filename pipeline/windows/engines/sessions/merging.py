@@ -137,7 +137,7 @@ class SessionRecords:
         pair: The (key, partition) pair.
         time_ms: The time of the record.
         reach_ms: The least end of a session that the record can join.
-        is_out_of_grace: True if a session within its gap can be closed for it.
+        is_older_than_grace: True if a session within the gap of the record can be closed for it.
         is_open_alone: True if a session of this record only is open for it. Such a record is never
             late.
         arrival_keys: The sort keys of arrival.
@@ -146,7 +146,7 @@ class SessionRecords:
     pair: Ints
     time_ms: Ints
     reach_ms: Ints
-    is_out_of_grace: Flags
+    is_older_than_grace: Flags
     is_open_alone: Flags
     arrival_keys: tuple[Ints, ...]
 
@@ -161,7 +161,7 @@ class SessionRecords:
             # This combines b >= t - gap and b >= c.
             reach_ms=np.maximum(close_ms, earliest_end_ms),
             # The session that ends at t - gap is the first session within the gap that closes.
-            is_out_of_grace=~windows.rule.is_open(earliest_end_ms, close_ms),
+            is_older_than_grace=~windows.rule.is_open(earliest_end_ms, close_ms),
             is_open_alone=windows.rule.is_open(time_ms, close_ms),
             arrival_keys=arrival_keys(batch),
         )
@@ -217,7 +217,7 @@ def assign_records(old: SessionBounds, records: SessionRecords, gap_ms: int) -> 
     # chain is *crowded*.
     order, old_groups = overlapping(old.pair, old.start_ms - gap_ms, old.end_ms)
     needs_arrival_order = np.zeros(len(chained), dtype=np.bool_)
-    needs_arrival_order[of_record[records.is_out_of_grace]] = True
+    needs_arrival_order[of_record[records.is_older_than_grace]] = True
     needs_arrival_order[of_state_row[order[(old_groups.sizes > 1)[old_groups.owners]]]] = True
     if not needs_arrival_order.any():
         return AssignedSessions(chained, of_record, of_state_row)
@@ -229,7 +229,7 @@ def assign_records(old: SessionBounds, records: SessionRecords, gap_ms: int) -> 
     for chain, arrivals in records.in_arrival_order_by(of_record, rows):
         sessions += merge_in_arrival_order(sessions_of.pop(chain, []), arrivals, gap_ms).sessions
     # A crowded chain without a record does not change.
-    sessions += [session for untouched in sessions_of.values() for session in untouched]
+    sessions += [session for unchanged in sessions_of.values() for session in unchanged]
     # Their indices are after the indices of the chained sessions. Late records keep -1.
     number = np.cumsum(~needs_arrival_order) - 1
     of_record, of_state_row = number[of_record], number[of_state_row]
@@ -303,7 +303,7 @@ def single_sessions(
     is_apart[1:] = (low_ms[1:] > end_ms[:-1] + gap_ms) | (high_ms[1:] < start_ms[:-1] - gap_ms)
     is_single[chained.of_record] = True
     is_single[chain[~head & (is_apart | ~is_record)]] = False
-    is_single[chained.of_record[records.is_out_of_grace]] = False
+    is_single[chained.of_record[records.is_older_than_grace]] = False
     return is_single
 
 

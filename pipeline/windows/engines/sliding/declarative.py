@@ -223,9 +223,9 @@ class SlidingWindowEngine(WindowEngine):
         self, records: _Records, previous_close_ms: int, close_ms: int
     ) -> _Windows:
         """Return the windows that records define and that can be emitted, each once."""
-        has_records = np.zeros(len(records.keys), dtype=np.bool_)
-        has_records[records.code[records.new]] = True
-        of_key_with_records = has_records[records.code]
+        has_new_records = np.zeros(len(records.keys), dtype=np.bool_)
+        has_new_records[records.code[records.new]] = True
+        key_has_new_records = has_new_records[records.code]
 
         def can_be_emitted(start_ms: Ints) -> Flags:
             # A window that was final before this batch is frozen. Only ends are compared to find
@@ -233,7 +233,7 @@ class SlidingWindowEngine(WindowEngine):
             end_ms = start_ms + self._difference_ms
             final = ~self._rule.is_open(end_ms, close_ms)
             not_frozen = self._rule.is_open(end_ms, previous_close_ms)
-            return not_frozen & self._emit.emits(of_key_with_records, final)
+            return not_frozen & self._emit.emits(key_has_new_records, final)
 
         # The left window of an early record, t < D, is [0, D] (semantics.md#2-4).
         left_ms = np.maximum(records.time_ms - self._difference_ms, 0)

@@ -179,13 +179,13 @@ class WindowMembers:
 
 
 def rows_in_ranges(length: int, ranges: Ranges) -> tuple[Ints, Ranges]:
-    """Return the rows that a range covers, of ``length`` rows, and the ranges among them."""
-    is_within = ranges.contained(length)
-    return np.flatnonzero(is_within), ranges.among(is_within)
+    """Return which of ``length`` rows are in a range, and the ranges as positions among them."""
+    is_contained = ranges.contained(length)
+    return np.flatnonzero(is_contained), ranges.among(is_contained)
 
 
 def _non_empty(window: Ints, row: Ints, ranges: Ranges) -> Pieces:
-    """Return the ranges that are not empty, and the rows that they cover."""
+    """Return the ranges that are not empty, and the rows that they contain."""
     filled = ~ranges.empty
     position, ranges = rows_in_ranges(len(row), ranges.keep(filled))
     return Pieces(window[filled], row[position], ranges)

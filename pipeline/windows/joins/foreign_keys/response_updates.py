@@ -42,7 +42,7 @@ from oriel.pipeline.windows.records import (
     with_log,
 )
 
-#: True if a subscriber that leaves a key subscribes to no other key.
+#: True if a subscriber unsubscribes from a key and does not subscribe to another key.
 LEAVES = pa.field("__leaves", pa.bool_())
 #: The right key of a response.
 SUBSCRIBED = pa.field("__subscribed", pa.string())
@@ -60,10 +60,10 @@ class ResponseUpdatesEngine(SubscribedTableEngine):
     subscriber of a key, with the input in ``side``.
 
     A response has the subscriber as its key. The response to a message has the record id, the
-    stream time and the lineage of the left record. A response to a right record has the ones of the
-    right record, and the index of the subscriber at the end of its lineage. ``timestamp_ms`` is the
-    time of the right record. A response without a right row has a null value. The responses to one
-    right record are in the order of subscribers.
+    stream time and the lineage of the left record. A response to a right record has the record id,
+    the stream time and the lineage of the right record, with the index of the subscriber at the end
+    of the lineage. ``timestamp_ms`` is the time of the right record. A response without a right row
+    has a null value. The responses to one right record are in the order of subscribers.
     """
 
     def __init__(
@@ -122,23 +122,23 @@ class ResponseUpdatesEngine(SubscribedTableEngine):
         leaves = np.asarray(messages[LEAVES.name]).astype(np.bool_)
         has_response = leaves | ~are_retractions(messages)
         messages = messages.filter(pa.array(has_response))
-        responding, leaves = of_left[has_response], leaves[has_response]
+        position, leaves = of_left[has_response], leaves[has_response]
         # A message is the old or the new row of an update of the left table.
         of_records = with_log(self._logs.log_of(messages), self._logs.in_log(messages))
-        of_messages = self._responses(
+        to_messages = self._responses(
             messages,
             rights,
-            np.where(leaves, -1, rights.at(code[responding], responding)),
+            np.where(leaves, -1, rights.at(code[position], position)),
             messages[SUBSCRIBER.name],
             update_lineages(with_column(messages, LINEAGE, of_records)),
         )
-        sent, receiver, rank = self._sent_to_subscribers(rights, subscriptions)
-        causes = batch.take(pa.array(rights.since[sent]))
-        of_changes = self._responses(
+        row, subscription, rank = self._sent_to_subscribers(rights, subscriptions)
+        causes = batch.take(pa.array(rights.since[row]))
+        to_right_records = self._responses(
             causes,
             rights,
-            sent,
-            subscriptions.subscriber.take(pa.array(receiver)),
+            row,
+            subscriptions.subscriber.take(pa.array(subscription)),
             extended_by(self._logs.merged_lineages(causes), rank),
         )
         stays = np.flatnonzero(subscriptions.end == _NEVER)
@@ -148,25 +148,30 @@ class ResponseUpdatesEngine(SubscribedTableEngine):
             pa.concat_tables(
                 rows.select(self.state_schema.names).cast(self.state_schema) for rows in state
             ).combine_chunks(),
-            [of_messages, of_changes],
+            [to_messages, to_right_records],
         )
 
     def _sent_to_subscribers(
         self, rights: "_RightRows", subscriptions: "_Subscriptions"
     ) -> tuple[Ints, Ints, Ints]:
-        """Return the new right rows, the subscriptions of each, and the index of each of these."""
-        forwarded = rights.since > _BEFORE
+        """Return three indexes of each response to a right record, as parallel arrays.
+
+        Returns:
+            The index of the right row, the index of the subscription, and the index of the
+            subscriber among the subscribers that receive this row.
+        """
+        is_sent = rights.since > _BEFORE
         if self._is_filtered:
-            forwarded &= rights.had | rights.has
-        rows = np.flatnonzero(forwarded)
+            is_sent &= rights.had | rights.has
+        rows = np.flatnonzero(is_sent)
         timeline = Timeline(rights.code[rows], rights.since[rows])
         ranges = timeline.within(subscriptions.code, subscriptions.begin + 1, subscriptions.end - 1)
         _, listed = ranges.rows()
-        receiver = ranges.owners
+        subscription = ranges.owners
         # Subscriptions are sorted by key and subscriber. One right row has a subscriber once.
-        order = np.lexsort((receiver, listed))
-        listed, receiver = listed[order], receiver[order]
-        return rows[listed], receiver, positions_in_runs(run_starts(listed))
+        order = np.lexsort((subscription, listed))
+        listed, subscription = listed[order], subscription[order]
+        return rows[listed], subscription, positions_in_runs(run_starts(listed))
 
     def _responses(
         self,

@@ -12,7 +12,7 @@ the confirmation. Therefore at most one task responds to a left key in a batch, 
 later batch is newer, and no response is outdated. (The tasks of Kafka Streams are independent.
 There a response has a hash of its left row, and is dropped if the row has changed.)
 
-Subscriptions and responses depend only on the records (see ``sides``), and so does the joined
+Subscriptions and responses depend only on the records (see ``inputs``), and so does the joined
 table.
 """
 
@@ -165,7 +165,7 @@ class ResponsesEngine(SubscribedTableEngine):
         values = value_fields(own, carried, (right,))
         other_columns = (*(carried or ()), SUBSCRIBER, *values)
         self._values = right.names
-        self._emits_rows = rows.are_table_updates
+        self._are_table_updates = rows.are_table_updates
         order = dict.fromkeys((LINEAGE, *rows.order_fields))
         self.record_schema = pa.schema([*INPUT_FIELDS, *order, NULL_VALUE, *other_columns])
         self.state_schema = pa.schema([*TABLE_FIELDS, SIDE, *other_columns])
@@ -186,7 +186,7 @@ class ResponsesEngine(SubscribedTableEngine):
         messages, arrived = _by_side(batch)
         subscribers, rows = _by_side(state)
 
-        if self._emits_rows:
+        if self._are_table_updates:
             rows, arrived = in_apply_order(rows, arrived)
         records = TableRecords.of(pa.concat_tables([rows, arrived.select(self.state_schema.names)]))
         newest = records.newest()
@@ -197,12 +197,12 @@ class ResponsesEngine(SubscribedTableEngine):
 
         is_new = pa.array(RESPONSES.read(messages)[:, 0] == _SUBSCRIBES)
         new = messages.filter(is_new).select(self.state_schema.names)
-        left = messages.filter(pc.invert(is_new))[SUBSCRIBER.name]
+        unsubscribed = messages.filter(pc.invert(is_new))[SUBSCRIBER.name]
         stayed = _without(subscribers, messages)
         receivers = stayed.filter(pc.is_in(stayed["key"], value_set=changed))
         responses = [
             self._responses(records, counting, pa.concat_tables([receivers, new])),
-            self._farewells(left),
+            self._confirmations(unsubscribed),
         ]
         state = pa.concat_tables([records.take(newest), stayed, new]).combine_chunks()
         return JoinResult(state, responses)
@@ -229,8 +229,8 @@ class ResponsesEngine(SubscribedTableEngine):
         }
         return pa.table(columns).cast(self.result_schema)
 
-    def _farewells(self, subscribers: pa.ChunkedArray) -> pa.Table:
-        """Return the responses to subscribers that left a key: they have no row of this key."""
+    def _confirmations(self, subscribers: pa.ChunkedArray) -> pa.Table:
+        """Return the responses to subscribers that unsubscribed from a key, without a row."""
         none = pa.repeat(NO_STREAM_TIME_MS, len(subscribers))
         zero = pa.repeat(0, len(subscribers))
         columns = {
@@ -263,7 +263,7 @@ def _by_side(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 def _without(subscribers: pa.Table, messages: pa.Table) -> pa.Table:
     """Return the subscribers without a message, which a key and a left key identify."""
-    # A changed right row can have very many subscribers, so only those with a message are compared.
+    # A right row can have many subscribers, so only subscribers with a message are compared.
     is_named = pc.is_in(subscribers[SUBSCRIBER.name], value_set=messages[SUBSCRIBER.name])
     rows = np.flatnonzero(np.asarray(is_named))
     named = subscribers.take(pa.array(rows))

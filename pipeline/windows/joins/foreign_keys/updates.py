@@ -148,7 +148,7 @@ class ForeignUpdatesEngine(TableUpdatesEngine):
         return _ForeignLogs(lineages, self._naming_logs)
 
     def _histories(self, old_rows: pa.Table, batch: pa.Table) -> Histories:
-        """Return the histories, in which a response is applied with its left record after it.
+        """Return the histories, in which a left record and the response to it are applied together.
 
         A left row is not joined with a right row that it does not reference.
         """
@@ -192,12 +192,14 @@ class ForeignUpdatesEngine(TableUpdatesEngine):
             records[FOREIGN_KEY.name].take(pa.array(rows[LEFT], mask=rows[LEFT] < 0))
             for rows in (histories.before, histories.after)
         )
-        named, names = np.asarray(old_key.is_valid()), np.asarray(new_key.is_valid())
+        had_key, has_key = np.asarray(old_key.is_valid()), np.asarray(new_key.is_valid())
         met = histories.after[RIGHT]
         is_forwarded = had[LEFT] | has[LEFT]
         if self._how == "inner":
-            is_forwarded = np.where(names, has[RIGHT] | (named & differ(old_key, new_key)), named)
-            met = np.where(names, met, histories.before[RIGHT])
+            is_forwarded = np.where(
+                has_key, has[RIGHT] | (had_key & differ(old_key, new_key)), had_key
+            )
+            met = np.where(has_key, met, histories.before[RIGHT])
         own_ms = times_ms[new]
         of_right = np.asarray(records[SIDE.name])[new] == RIGHT
         return ForwardedUpdates(
