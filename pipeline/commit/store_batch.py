@@ -57,6 +57,11 @@ from oriel.storage import (
 )
 from oriel.storage.delta import AddedFile
 
+#: The greatest number of state rows of a store that runs in one task.
+ONE_TASK_ROWS = 1 << 17
+#: A store with several tasks changes to one task after this many batches in this process.
+ONE_TASK_BATCHES = 64
+
 
 def prepared_batch(
     plan: BatchPlan,
@@ -186,6 +191,8 @@ class StoreBatches:
         )
         plans.select_columns(key_groups)
         self._last: tuple[int, PreparedBatch] | None = None
+        #: The number of batches in this process since the last other batch.
+        self._local_batches = 0
         #: The current batch, if an earlier run of the pipeline has prepared it.
         self._prepared: PreparedBatch | None = None
 
@@ -239,9 +246,20 @@ class StoreBatches:
         return RecoveryPoint(batch, starts, ends, is_done, prepared.clock_notes.now_ms)
 
     def begin(
-        self, batch: int, ends: Offsets, wall_clock: WallClock = NO_WALL_CLOCK
+        self,
+        batch: int,
+        ends: Offsets,
+        wall_clock: WallClock = NO_WALL_CLOCK,
+        *,
+        is_local: bool = False,
     ) -> StoreWork | None:
         """Return the work of batch ``batch``, None if the batch is already prepared.
+
+        Args:
+            batch: The number of the batch.
+            ends: The offsets at which it ends.
+            wall_clock: The wall-clock time of the batch.
+            is_local: Whether the batch runs in this process.
 
         Raises:
             Fenced: another process has taken over.
@@ -258,7 +276,8 @@ class StoreBatches:
             return None
         # Until the batch is prepared, nothing refers to the files of its tasks.
         previous = self._previous(batch)
-        plan, joins = self.plans.plan(batch, self._files, self._tasks, previous, ends, wall_clock)
+        tasks = self._tasks_of_batch(previous, is_local=is_local)
+        plan, joins = self.plans.plan(batch, self._files, tasks, previous, ends, wall_clock)
         return StoreWork(self.plans, plan, joins)
 
     def finish(
@@ -327,6 +346,22 @@ class StoreBatches:
     def recorded_batch(self) -> int:
         """Return the last batch in the store's table, -1 before the first."""
         return self._tables.recorded_batch()
+
+    def _tasks_of_batch(self, previous: PreparedBatch | None, *, is_local: bool) -> int:
+        """Return the number of tasks of a batch: one for a small state in this process.
+
+        A task costs the same for few rows as for many (decision 0098). If the number of tasks
+        changes, a batch reads and writes the whole state. So only a small state changes it, and to
+        one task only after many local batches.
+        """
+        self._local_batches = self._local_batches + 1 if is_local else 0
+        has_one_task = previous is None or len(previous.segments) <= 1
+        rows = 0 if previous is None else previous.open_records
+        if is_local and has_one_task and rows <= ONE_TASK_ROWS:
+            return 1
+        if self._local_batches > ONE_TASK_BATCHES and rows <= ONE_TASK_ROWS // 2:
+            return 1
+        return self._tasks
 
     def _check_prepared(self, prepared: PreparedBatch, ends: Offsets) -> None:
         """Check that a batch that another process or an earlier run has prepared can be committed.

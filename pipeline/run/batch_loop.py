@@ -66,8 +66,10 @@ class BatchLoop:
             # The final rows of the stores of earlier levels are in their tables.
             final_rows, ends_of_rows = self._final_rows.of_batch(batch, prepared, level)
             read_to = ends | ends_of_rows
+            is_local = pipeline.computation.is_local((starts, ends), level, final_rows)
             works_of = {
-                name: self._stores[name].begin(batch, read_to, wall_clock) for name in level
+                name: self._stores[name].begin(batch, read_to, wall_clock, is_local=is_local)
+                for name in level
             }
             times.append(time.perf_counter())
             works = [work for work in works_of.values() if work is not None]

@@ -42,6 +42,16 @@ class Computation:
         #: How the functions of each store run, for stores with functions.
         self.functions = {plan.store.name: plan.functions for plan in plans if plan.functions}
 
+    def is_local(
+        self, bounds: tuple[Offsets, Offsets], stores: Sequence[str], final_rows: Records
+    ) -> bool:
+        """Whether a batch of ``stores`` runs in this process. See ``run`` for the arguments."""
+        return (
+            self._stores_without_spark.issuperset(stores)
+            and sum(map(len, final_rows.values())) <= SMALL_BATCH_RECORDS
+            and self._log.is_small(*bounds)
+        )
+
     def run(
         self,
         rows: DataFrame,

@@ -8,10 +8,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from oriel import StreamsBuilder, count, sum
+from oriel.pipeline.commit import store_batch
 from tests.models.run_inputs import Model
 from tests.pipeline.run.inputs_run import Done, whole
 from tests.pipeline.run.inputs_topology import RUBBISH, every_input
-from tests.pipeline.run.topic_logs import Stores, line, offsets, write_topics
+from tests.pipeline.run.topic_logs import Record, Stores, line, offsets, write_topics
 
 pytestmark = pytest.mark.slow
 
@@ -261,3 +262,31 @@ def test_a_topic_that_is_read_with_two_schemas_reaches_both_stores(
         ("k1", 13),
     ]
     assert [(row["key"], row["n"]) for row in stores.newest("texts")] == [("k0", 5), ("k1", 5)]
+
+
+def test_a_small_state_runs_in_one_task(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Spark job or a larger state has all tasks. Later small batches continue in one task."""
+    builder = StreamsBuilder()
+    builder.stream("t", "n INT").group_by_key().aggregate(total=sum("n")).materialize("s")
+    topology, stores = builder.build(), Stores(spark, tmp_path)
+    records: list[Record | bytes] = [(f"k{n}", n, {"n": n}) for n in range(20)]
+    monkeypatch.setattr(store_batch, "ONE_TASK_BATCHES", 1)
+
+    def tasks_after(small_batch_bytes: int, batches: int = 1) -> int:
+        for _ in range(batches):
+            write_topics(tmp_path / "log", {"t": {0: records}})
+            stores.run(topology, small_batch_bytes=small_batch_bytes)
+        return len(stores.last["s"].segments)
+
+    assert tasks_after(2**26) == 1
+    assert tasks_after(0) == 2
+    assert tasks_after(2**26) == 2
+    monkeypatch.setattr(store_batch, "ONE_TASK_BATCHES", 0)
+    assert tasks_after(2**26) == 1
+    monkeypatch.setattr(store_batch, "ONE_TASK_ROWS", 19)
+    assert tasks_after(2**26) == 2
+    assert [(row["key"], row["total"]) for row in stores.newest("s")] == sorted(
+        (f"k{n}", 5 * n) for n in range(20)
+    )

@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from oriel import Topology
+from oriel.pipeline.commit import store_batch
 from tests.campaigns import full
 from tests.pipeline.run.inputs_run import Done, whole
 from tests.pipeline.run.inputs_topology import CUT, every_input
@@ -20,10 +21,17 @@ __all__ = ["whole"]
 SOME = {"plain", "asked", "left", "by_foreign_key"}
 
 
+@pytest.mark.parametrize("one_task_batches", [0, 64])
 def test_small_batches_and_other_tasks_make_the_same(
-    spark: SparkSession, tmp_path: Path, whole: Done
+    spark: SparkSession,
+    tmp_path: Path,
+    whole: Done,
+    monkeypatch: pytest.MonkeyPatch,
+    one_task_batches: int,
 ) -> None:
     """Two runs with other numbers of tasks, in several batches, have the same results."""
+    # With 0, each change between this process and Spark changes the number of tasks.
+    monkeypatch.setattr(store_batch, "ONE_TASK_BATCHES", one_task_batches)
     half: dict[str, dict[int, list[Record | bytes]]] = {}
     rest: dict[str, dict[int, list[Record | bytes]]] = {}
     for topic, partitions in whole.topics.items():
