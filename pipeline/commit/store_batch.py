@@ -458,23 +458,20 @@ def topology_recovery_point(stores: Iterable[StoreBatches]) -> RecoveryPoint | N
     topic has no records in it: it starts and ends where their last batch ended.
     """
     recovered = [store.recover() for store in stores]
-    known = [recovery_point for recovery_point in recovered if recovery_point is not None]
+    known = [point for point in recovered if point is not None]
     if not known:
         return None
-    batch = max(recovery_point.batch for recovery_point in known)
+    batch = max(point.batch for point in known)
     starts: Offsets = {}
     ends: Offsets = {}
-    for recovery_point in sorted(known, key=lambda recovery_point: recovery_point.batch):
-        is_last = recovery_point.batch == batch
-        starts |= recovery_point.starts if is_last else recovery_point.ends
-        ends |= recovery_point.ends
+    for point in sorted(known, key=lambda point: point.batch):
+        is_last = point.batch == batch
+        starts |= point.starts if is_last else point.ends
+        ends |= point.ends
     is_done = all(
-        recovery_point is not None and recovery_point.batch == batch and recovery_point.is_done
-        for recovery_point in recovered
+        point is not None and point.batch == batch and point.is_done for point in recovered
     )
     # A start is unknown if the version before the batch is damaged. It is then replaced by the end,
     # because a store that has prepared the batch does not read its records again.
-    time_ms = max(
-        recovery_point.time_ms for recovery_point in known if recovery_point.batch == batch
-    )
+    time_ms = max(point.time_ms for point in known if point.batch == batch)
     return RecoveryPoint(batch, ends | starts if batch else {}, ends, is_done, time_ms)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Generic, Never, NoReturn, Protocol, Self, Type
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import require_expressions
-from oriel.pipeline.language.kafka_hints import OtherWords
+from oriel.pipeline.language.kafka_hints import CallHints
 from oriel.pipeline.language.topology import (
     Branches,
     Chain,
@@ -37,7 +37,7 @@ Stream = TypeVar("Stream", bound=Filtered)
 
 
 @dataclass(frozen=True)
-class BranchedKStream(OtherWords, Generic[Stream]):
+class BranchedKStream(CallHints, Generic[Stream]):
     """The branches of a stream so far, which ``KStream.split`` and ``branch`` return (KIP-418).
 
     It corresponds to ``BranchedKStream`` of Kafka Streams. Call ``default_branch`` or

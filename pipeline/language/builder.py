@@ -20,7 +20,7 @@ from typing import Literal
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import checked_period
 from oriel.pipeline.language.formats import JSON_RECORDS, Consumed, checked_consumed
-from oriel.pipeline.language.kafka_hints import OtherWords
+from oriel.pipeline.language.kafka_hints import CallHints
 from oriel.pipeline.language.names import check_topic
 from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.streams import KStream
@@ -33,7 +33,7 @@ from oriel.pipeline.language.topology import (
 from oriel.pipeline.windows import Duration
 
 
-class StreamsBuilder(OtherWords):
+class StreamsBuilder(CallHints):
     """Define a topology, like ``StreamsBuilder`` of Kafka Streams.
 
     Read topics with ``stream``, ``table``, ``versioned_table`` and ``global_table``, and call

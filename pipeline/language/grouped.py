@@ -16,7 +16,7 @@ from oriel.pipeline.language.arguments import (
     checked_strategy,
     checked_windows,
 )
-from oriel.pipeline.language.kafka_hints import OtherWords
+from oriel.pipeline.language.kafka_hints import CallHints
 from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.tables import KTable
 from oriel.pipeline.language.topology import Aggregation, Input
@@ -33,7 +33,7 @@ from oriel.pipeline.windows import (
 
 
 @dataclass(frozen=True)
-class KGroupedStream(OtherWords):
+class KGroupedStream(CallHints):
     """A stream whose records are grouped by key.
 
     ``KStream.group_by_key`` and ``KStream.group_by`` return it. It corresponds to
@@ -197,7 +197,7 @@ class KGroupedStream(OtherWords):
 
 
 @dataclass(frozen=True)
-class CogroupedKStream(OtherWords):
+class CogroupedKStream(CallHints):
     """Several grouped streams that you aggregate into one row per key and window (KIP-150).
 
     ``KGroupedStream.cogroup`` returns it. It corresponds to ``CogroupedKStream`` of Kafka Streams.

@@ -58,7 +58,7 @@ _GROUPED_STREAM_HINTS = {
     **dict.fromkeys(("suppress", "materialize", "to_stream", "to"), _AGGREGATED_BEFORE),
 }
 #: Class -> method of Kafka Streams in snake case -> the hint. ``{}`` is replaced by the method.
-_WAYS_OUT: Mapping[str, Mapping[str, str]] = {
+_NAME_HINTS: Mapping[str, Mapping[str, str]] = {
     "StreamsBuilder": {
         "add_state_store": _NO_PROCESSORS,
         "add_global_store": _NO_PROCESSORS,
@@ -150,11 +150,11 @@ _JOINED = f"{NO_VALUE_JOINER}. Serdes belong to the topics"
 _NO_NAMES = "Steps have no names. Set the serdes in the topic's Consumed"
 
 
-class OtherWords(KafkaHints):
+class CallHints(KafkaHints):
     """A base class whose errors have a hint for each missing method of Kafka Streams."""
 
-    _WAYS_OUT: ClassVar[Mapping[str, Mapping[str, str]]] = _WAYS_OUT
-    _TAKES: ClassVar[Mapping[str, str]] = {
+    _NAME_HINTS: ClassVar[Mapping[str, Mapping[str, str]]] = _NAME_HINTS
+    _ARGUMENT_HINTS: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("stream", "table", "global_table", "versioned_table"), _SCHEMA),
         **dict.fromkeys(("join", "left_join", "outer_join"), _JOINED),
         **dict.fromkeys(("count", "reduce", "aggregate", "cogroup"), _STORE),

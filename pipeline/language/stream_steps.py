@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import require_expressions, require_parameters
 from oriel.pipeline.language.joins import stepped
-from oriel.pipeline.language.kafka_hints import OtherWords
+from oriel.pipeline.language.kafka_hints import CallHints
 from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.step_checks import (
     checked_flat_map,
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class StreamSteps(OtherWords):
+class StreamSteps(CallHints):
     """The row-wise steps of ``KStream``."""
 
     registry: Registry

@@ -11,7 +11,7 @@ from oriel.pipeline.language.arguments import (
     checked_reducer,
     checked_strategy,
 )
-from oriel.pipeline.language.kafka_hints import OtherWords
+from oriel.pipeline.language.kafka_hints import CallHints
 from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.tables import KTable
 from oriel.pipeline.language.topology import Aggregation, Functions, Input, Store
@@ -19,7 +19,7 @@ from oriel.pipeline.windows import Aggregate, Aggregator, EmitStrategy, Merger, 
 
 
 @dataclass(frozen=True)
-class TimeWindowedKStream(OtherWords):
+class TimeWindowedKStream(CallHints):
     """A grouped stream whose records are divided into windows.
 
     ``KGroupedStream.windowed_by`` returns it for all kinds of windows. It corresponds to

@@ -18,7 +18,7 @@ _READ_ONLY = dict.fromkeys(
 _WINDOWS = "Only windows have it. Use window_store(name) or session_store(name)"
 _NO_WINDOWS = "Only stores without windows have it. Use key_value_store(name)"
 #: Class -> name in Python's spelling -> what to write. ``{}`` is replaced by the name.
-_WAYS_OUT: Mapping[str, Mapping[str, str]] = {
+_NAME_HINTS: Mapping[str, Mapping[str, str]] = {
     "TopologyTestDriver": {
         "create_input_topic": "Write pipe_input(topic, record): topics need no object",
         **dict.fromkeys(
@@ -84,4 +84,4 @@ _WAYS_OUT: Mapping[str, Mapping[str, str]] = {
 class DriverHints(KafkaHints):
     """A class of the test driver that names the replacement for names of Kafka Streams."""
 
-    _WAYS_OUT: ClassVar[Mapping[str, Mapping[str, str]]] = _WAYS_OUT
+    _NAME_HINTS: ClassVar[Mapping[str, Mapping[str, str]]] = _NAME_HINTS

@@ -17,7 +17,7 @@ TARGETS = {
         *_tests(_WINDOWS, "definitions window_examples join_examples drawings"),
         "tests/pipeline/language/test_kafka_hints.py",
         "tests/pipeline/language/test_topology_arguments.py",
-        "tests/pipeline/language/test_topology_ways_out.py",
+        "tests/pipeline/language/test_topology_hints.py",
     ),
     "pipeline/windows/aggregates": _tests(
         _WINDOWS,

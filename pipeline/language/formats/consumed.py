@@ -15,7 +15,7 @@ from oriel.pipeline.language.formats.serdes import (
     Serde,
     ValueSerde,
 )
-from oriel.pipeline.language.kafka_hints import OtherWords
+from oriel.pipeline.language.kafka_hints import CallHints
 
 _UNITS = ("s", "ms", "us", "iso")
 
@@ -60,7 +60,7 @@ class FieldTimestamp:
 Timestamp = Literal["message", "ingestion"] | FieldTimestamp
 
 
-class Consumed(OtherWords):
+class Consumed(CallHints):
     """Describe how a topic is read: its serdes, the time of a record, and headers as columns.
 
     It corresponds to ``Consumed`` of Kafka Streams. All arguments are keyword arguments. An invalid
@@ -83,7 +83,7 @@ class Consumed(OtherWords):
         >>> longest = trips.group_by_key().aggregate(longest=max("distance"), trace=max("trace_id"))
     """
 
-    _TAKES: ClassVar[Mapping[str, str]] = {
+    _ARGUMENT_HINTS: ClassVar[Mapping[str, str]] = {
         "__init__": "write Consumed(key_serde=Serdes.long(), value_serde=Serdes.json())"
     }
 

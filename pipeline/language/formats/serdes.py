@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.language.kafka_hints import OtherWords
+from oriel.pipeline.language.kafka_hints import CallHints
 
 #: The header of an Avro value: no header, Confluent's header with the id of the schema in a schema
 #: registry, or the fingerprint of the schema (single-object encoding of Avro).
@@ -90,7 +90,7 @@ StoreKeySerde = Serde | tuple[Serde, ...]
 KEY_SERDES = ("string", "long", "integer", "short", "json")
 
 
-class Serdes(OtherWords):
+class Serdes(CallHints):
     """Create serdes, with the names of ``Serdes`` of Kafka.
 
     Pass a serde to ``Consumed``. A record that cannot be decoded becomes a dead letter.

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from oriel.pipeline.language.kafka_hints import OtherWords
+from oriel.pipeline.language.kafka_hints import CallHints
 from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.topology import Input
 
 
 @dataclass(frozen=True, repr=False)
-class GlobalKTable(OtherWords):
+class GlobalKTable(CallHints):
     """A topic as a table that streams join by any key.
 
     Create it with ``StreamsBuilder.global_table``, and join a stream with ``stream.join(table,

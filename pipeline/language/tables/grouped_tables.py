@@ -9,7 +9,7 @@ from oriel.pipeline.language.arguments import (
     checked_table_aggregation,
     checked_table_reducers,
 )
-from oriel.pipeline.language.kafka_hints import OtherWords
+from oriel.pipeline.language.kafka_hints import CallHints
 from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.tables.ktables import KTable
 from oriel.pipeline.language.topology import Aggregation, Input, Store
@@ -17,7 +17,7 @@ from oriel.pipeline.windows import Aggregate, Aggregator, EmitStrategy, Merger, 
 
 
 @dataclass(frozen=True)
-class KGroupedTable(OtherWords):
+class KGroupedTable(CallHints):
     """The grouped rows of a table, to aggregate.
 
     It corresponds to ``KGroupedTable`` of Kafka Streams. When a row changes, the old row is first

@@ -16,7 +16,7 @@ from oriel.pipeline.language.arguments import (
 )
 from oriel.pipeline.language.formats import StoreKeySerde
 from oriel.pipeline.language.joins import aggregate_updates, results_of
-from oriel.pipeline.language.kafka_hints import OtherWords
+from oriel.pipeline.language.kafka_hints import CallHints
 from oriel.pipeline.language.names import check_names
 from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.step_checks import (
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from oriel.pipeline.language.tables.versioned_tables import VersionedTable
 
 
-class KTable(OtherWords):
+class KTable(CallHints):
     """The result of an aggregation, with one row per key or per key and window.
 
     It corresponds to ``KTable`` of Kafka Streams. Call ``materialize`` to keep the rows in a store,

@@ -22,7 +22,7 @@ from oriel.pipeline.language.joins import (
     table_updates,
     with_row_step,
 )
-from oriel.pipeline.language.kafka_hints import OtherWords
+from oriel.pipeline.language.kafka_hints import CallHints
 from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.step_checks import (
     check_builder,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class SourceTable(OtherWords):
+class SourceTable(CallHints):
     """A table of a topic or of joined tables, with one row per key.
 
     It corresponds to ``KTable`` of Kafka Streams. The newest record of a key is its row, and a
@@ -375,7 +375,7 @@ class SourceTable(OtherWords):
             message = f"{step}: a table can only be joined with a table, not with {other!r}"
             if isinstance(other, GlobalKTable):
                 message += ". Also read its topic with builder.table(...)"
-            elif isinstance(other, OtherWords):
+            elif isinstance(other, CallHints):
                 message += ". Join the table with stream.join(table), or aggregate the stream first"
             raise InvalidTopology(message)
         check_builder(step, self.registry, other.registry)

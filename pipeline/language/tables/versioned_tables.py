@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from oriel.pipeline.language.arguments import require_expressions
 from oriel.pipeline.language.formats import StoreKeySerde
 from oriel.pipeline.language.joins import results_of, with_row_step
-from oriel.pipeline.language.kafka_hints import OtherWords
+from oriel.pipeline.language.kafka_hints import CallHints
 from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.step_checks import checked_map_values
 from oriel.pipeline.language.tables.grouped_tables import KGroupedTable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class VersionedTable(OtherWords):
+class VersionedTable(CallHints):
     """A table of a topic that keeps the history of its rows (KIP-889, KIP-914).
 
     Create it with ``StreamsBuilder.versioned_table``. A stream that joins it finds the row as of

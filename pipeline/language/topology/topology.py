@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from oriel.pipeline.language.kafka_hints import OtherWords
+from oriel.pipeline.language.kafka_hints import CallHints
 from oriel.pipeline.language.topology.aggregations import TableRows
 from oriel.pipeline.language.topology.drawing import drawn
 from oriel.pipeline.language.topology.inputs import as_join_input
@@ -12,7 +12,7 @@ from oriel.pipeline.language.topology.written import step_calls, written
 
 
 @dataclass(frozen=True)
-class Topology(OtherWords):
+class Topology(CallHints):
     """A topology that ``StreamsBuilder.build`` returns, to run or to test.
 
     It corresponds to ``Topology`` of Kafka Streams, without processors. A file for ``oriel run``

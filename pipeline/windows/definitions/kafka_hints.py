@@ -40,7 +40,7 @@ _OTHER_WINDOW_HINTS = {
     ),
 }
 #: A class -> a name in Python's spelling -> what to do. ``{}`` is replaced by the name.
-_WAYS_OUT: Mapping[str, Mapping[str, str]] = {
+_NAME_HINTS: Mapping[str, Mapping[str, str]] = {
     "TimeWindows": {
         **_WINDOW_HINTS,
         **_OTHER_WINDOW_HINTS,
@@ -87,21 +87,21 @@ class _HintingMeta(ABCMeta):
 class KafkaHints(metaclass=_HintingMeta):
     """A class whose error messages name the alternative to a name of Kafka Streams.
 
-    This applies to names that do not exist, and to arguments that the methods in ``_TAKES`` do not
-    accept.
+    This applies to names that do not exist, and to arguments that the methods in
+    ``_ARGUMENT_HINTS`` do not accept.
     """
 
     #: A class -> a name in Python's spelling -> what to do. ``{}`` is replaced by the name.
-    _WAYS_OUT: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    _NAME_HINTS: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     #: A method -> what to do about arguments of Kafka Streams that it does not accept.
-    _TAKES: ClassVar[Mapping[str, str]] = {}
+    _ARGUMENT_HINTS: ClassVar[Mapping[str, str]] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Wrap the methods in ``_TAKES``, which then name the alternative to wrong arguments."""
+        """Wrap the methods in ``_ARGUMENT_HINTS``: their messages then name the alternative."""
         super().__init_subclass__(**options)
         for name, method in list(vars(cls).items()):
-            if name in cls._TAKES and isinstance(method, FunctionType):
-                setattr(cls, name, _with_hint(method, cls._TAKES[name]))
+            if name in cls._ARGUMENT_HINTS and isinstance(method, FunctionType):
+                setattr(cls, name, _with_hint(method, cls._ARGUMENT_HINTS[name]))
 
     if not TYPE_CHECKING:
 
@@ -129,7 +129,7 @@ def _hint(of_class: type[KafkaHints], name: str) -> str:
     if found or snake_case in getattr(of_class, "__dataclass_fields__", {}):
         is_called = isinstance(found, FunctionType | classmethod | staticmethod)
         return f". Write {snake_case}{'(...)' * is_called} {_PAGE}"
-    hint = of_class._WAYS_OUT.get(of_class.__name__, {}).get(snake_case)  # noqa: SLF001 - ours
+    hint = of_class._NAME_HINTS.get(of_class.__name__, {}).get(snake_case)  # noqa: SLF001 - ours
     return "" if hint is None else f". {hint.format(snake_case)} {_PAGE}"
 
 
@@ -160,4 +160,4 @@ def _with_hint(method: Callable[..., Any], hint: str) -> Callable[..., Any]:
 class WindowHints(KafkaHints):
     """A window definition whose error messages name alternatives to names of Kafka Streams."""
 
-    _WAYS_OUT: ClassVar[Mapping[str, Mapping[str, str]]] = _WAYS_OUT
+    _NAME_HINTS: ClassVar[Mapping[str, Mapping[str, str]]] = _NAME_HINTS
