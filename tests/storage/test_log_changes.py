@@ -100,10 +100,10 @@ def test_a_commit_wakes_the_poller(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     pool.add("store", store)  # type: ignore[arg-type]
     pool.supervise()
     try:
-        wait_until(lambda: store.looks, "the first poll")
+        wait_until(lambda: store.polls, "the first poll")
         for entry in range(3):
-            looks = store.looks
+            polls = store.polls
             (store.local_log / f"{entry}.json").write_text("{}")
-            wait_until(lambda: store.looks, "a poll after a commit", looks.__lt__)
+            wait_until(lambda: store.polls, "a poll after a commit", polls.__lt__)
     finally:
         pool.end()

@@ -21,10 +21,10 @@ class FakeStore:
         """Create a fake store.
 
         Args:
-            has_work: The result of each ``look``.
-            hangs_in: ``look`` or ``step`` to hang there.
+            has_work: The result of each ``poll``.
+            hangs_in: ``poll`` or ``step`` to hang there.
         """
-        self.looks = self.steps = self.closed = 0
+        self.polls = self.steps = self.closed = 0
         self.moved_at = self.changed_at = 0.0
         self.status = StoreStatus("following", 7)
         self.waiting_since: float | None = None
@@ -37,11 +37,11 @@ class FakeStore:
     def spread(self, around_seconds: float, stores: int) -> None:
         """Do nothing."""
 
-    def look(self) -> bool:
+    def poll(self) -> bool:
         """Count the call."""
         with self._alone():
-            self.looks += 1
-            if self._hangs_in == "look":
+            self.polls += 1
+            if self._hangs_in == "poll":
                 self.let_go.wait()
             return self._has_work
 
@@ -86,7 +86,7 @@ def _add(pool: StorePool, name: str, store: FakeStore) -> FakeStore:
     return store
 
 
-@pytest.mark.parametrize("where", ["look", "step"])
+@pytest.mark.parametrize("where", ["poll", "step"])
 def test_stores_that_hang_hold_no_other(
     pool: StorePool, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
@@ -94,7 +94,7 @@ def test_stores_that_hang_hold_no_other(
     monkeypatch.setattr(pools, "BLOCKED_SECONDS", 0.05)
     hanging = [_add(pool, f"bad{n}", FakeStore(hangs_in=where)) for n in range(6)]
     good = _add(pool, "good", FakeStore())
-    wait_until(lambda: [one.looks for one in hanging], "a look at each of them", min)
+    wait_until(lambda: [one.polls for one in hanging], "a poll of each of them", min)
     wait_for(
         set(map(id, hanging)), lambda: {id(one.tailer) for one in pool.held()}, "the held stores"
     )
@@ -113,13 +113,13 @@ def test_stores_that_hang_hold_no_other(
 def test_a_store_that_is_removed_is_closed(pool: StorePool) -> None:
     """A removed store is closed once and never polled again."""
     store = _add(pool, "store", FakeStore(has_work=False))
-    wait_until(lambda: store.looks, "a look")
+    wait_until(lambda: store.polls, "a poll")
     pool.remove("store")
     wait_for(1, lambda: store.closed, "how often its files were closed")
-    looks = store.looks
+    polls = store.polls
     other = _add(pool, "other", FakeStore(has_work=False))
-    wait_until(lambda: other.looks, "four looks", lambda looks: looks > 3)
-    assert (store.looks, store.closed) == (looks, 1)
+    wait_until(lambda: other.polls, "four polls", lambda polls: polls > 3)
+    assert (store.polls, store.closed) == (polls, 1)
 
 
 def test_the_end_closes_all() -> None:
@@ -127,7 +127,7 @@ def test_the_end_closes_all() -> None:
     pool = StorePool()
     stores = [_add(pool, f"store{n}", FakeStore(has_work=False)) for n in range(5)]
     pool.supervise()
-    wait_until(lambda: [one.looks for one in stores], "a look at each of them", min)
+    wait_until(lambda: [one.polls for one in stores], "a poll of each of them", min)
     pool.end()
     assert [one.closed for one in stores] == [1] * 5
 

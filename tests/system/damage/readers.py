@@ -40,6 +40,8 @@ from oriel.storage import DataLayout, ScanRange, StoreDefinition
 from oriel.storage.delta import arrow_type
 from oriel.storage.index import IndexDirectory, IndexReader, raise_findings, trust
 from oriel.storage.index.check import find_damage
+from oriel.storage.index.directory import write_marker
+from oriel.storage.index.reading.reader import _open_readers as open_indexes
 from oriel.storage.layout import DEAD_LETTERS
 from oriel.storage.tailer import require_verifications
 from tests.app.api_client import ApiClient
@@ -184,7 +186,8 @@ def index_of_killed_writer(place: Place, store: str) -> Any:
     layout = place.with_index(store)
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     for mark in layout.index(store).glob("generation-*/WRITTEN"):
-        mark.write_text(f"open {boot}")
+        # As the writer does, which continues if the damage prevents it.
+        write_marker(mark, f"open {boot}")
     require_verifications(layout)
     with patch.object(trust, "verify_in_subprocess", _look_in_fork):
         _follow(layout, store)
@@ -361,6 +364,9 @@ class _Near(Check):
 
 def findings(place: Place, path: str) -> list[Finding]:
     """Return the damage that ``oriel verify`` finds near a path."""
+    # The command has a process of its own. LMDB opens a file only once per process.
+    for reader in list(open_indexes):
+        reader.close()
     site = Site(place.layout, shows_progress=False)
     checks = [_Near(check, place.data / path) for check in CHECKS]
     return [finding for finding in confirmed(site, checks) if finding.is_damage]

@@ -21,10 +21,10 @@ def kill_at(store: str, step: str, batch: int) -> None:
     method = "begin" if step == "computing" else "finish"
     original = getattr(StoreBatches, method)
 
-    def armed(self: StoreBatches, number: int, *rest: Any) -> Any:
+    def armed(self: StoreBatches, number: int, *rest: Any, **named: Any) -> Any:
         if number == batch and self._store.name == store:
             STEPS[step](batch)
-        return original(self, number, *rest)
+        return original(self, number, *rest, **named)
 
     setattr(StoreBatches, method, armed)
 

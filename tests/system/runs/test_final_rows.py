@@ -174,10 +174,10 @@ class _Crash(Exception):
 def _crashing_for(store: str, original: Callable[..., Any]) -> Callable[..., Any]:
     """Return a method of a store's batches that ends the process for one store."""
 
-    def crashing(self: StoreBatches, *arguments: Any) -> Any:
+    def crashing(self: StoreBatches, *arguments: Any, **named: Any) -> Any:
         if self.plans.store.name == store:
             raise _Crash
-        return original(self, *arguments)
+        return original(self, *arguments, **named)
 
     return crashing
 
