@@ -1,6 +1,6 @@
 """Compute a batch in the process of the driver if it is small, otherwise as one Spark job."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -32,6 +32,10 @@ class Computation:
         self._log = log
         self._decoders = decoders
         plans = list(plans)
+        #: The stores that read the log. The others read only final rows of stores.
+        self._stores_of_log = {
+            plan.store.name for plan in plans if not decoders.keys().isdisjoint(plan.store.sources)
+        }
         #: The stores without Spark: Arrow decodes the records that they read, and runs their steps.
         self._stores_without_spark = {
             plan.store.name for plan in plans if self._runs_without_spark(plan)
@@ -43,14 +47,16 @@ class Computation:
         self.functions = {plan.store.name: plan.functions for plan in plans if plan.functions}
 
     def is_local(
-        self, bounds: tuple[Offsets, Offsets], stores: Sequence[str], final_rows: Records
+        self, bounds: tuple[Offsets, Offsets], stores: Collection[str], final_rows: Records
     ) -> bool:
         """Whether a batch of ``stores`` runs in this process. See ``run`` for the arguments."""
-        return (
-            self._stores_without_spark.issuperset(stores)
-            and sum(map(len, final_rows.values())) <= SMALL_BATCH_RECORDS
-            and self._log.is_small(*bounds)
-        )
+        reads_log = not self._stores_of_log.isdisjoint(stores)
+        final = sum(map(len, final_rows.values()))
+        if not reads_log and not final:
+            # In most batches, no row becomes final. Stores that only read final rows have no work.
+            return True
+        is_small = final <= SMALL_BATCH_RECORDS and (not reads_log or self._log.is_small(*bounds))
+        return is_small and self._stores_without_spark.issuperset(stores)
 
     def run(
         self,
@@ -75,15 +81,7 @@ class Computation:
         latest_ms = wall_clock.latest_ms
         sources = dict.fromkeys(s for work in stores for s in work.plans.store.sources)
         log_sources = [source for source in sources if source in self._decoders]
-        final = sum(map(len, final_rows.values()))
-        # In most batches, no row becomes final. Stores that only read final rows then have no work.
-        is_empty = not log_sources and not final
-        is_small = final <= SMALL_BATCH_RECORDS and (
-            not log_sources or self._log.is_small(starts, ends)
-        )
-        if is_empty or (
-            is_small and all(work.plans.store.name in self._stores_without_spark for work in stores)
-        ):
+        if self.is_local(bounds, [work.plans.store.name for work in stores], final_rows):
             records = {source: [table] for source, table in final_rows.items()}
             records |= self._read(rows, starts, ends, latest_ms, log_sources) if log_sources else {}
             return run_stages(LocalRunner(records), stores)

@@ -274,10 +274,9 @@ def test_a_small_state_runs_in_one_task(
     records: list[Record | bytes] = [(f"k{n}", n, {"n": n}) for n in range(20)]
     monkeypatch.setattr(store_batch, "ONE_TASK_BATCHES", 1)
 
-    def tasks_after(small_batch_bytes: int, batches: int = 1) -> int:
-        for _ in range(batches):
-            write_topics(tmp_path / "log", {"t": {0: records}})
-            stores.run(topology, small_batch_bytes=small_batch_bytes)
+    def tasks_after(small_batch_bytes: int) -> int:
+        write_topics(tmp_path / "log", {"t": {0: records}})
+        stores.run(topology, small_batch_bytes=small_batch_bytes)
         return len(stores.last["s"].segments)
 
     assert tasks_after(2**26) == 1
