@@ -95,6 +95,21 @@ def read_actions(path: Path, content: bytes) -> list[Action] | None:
     return actions
 
 
+def read_actions_of_table(path: Path, table_id: str) -> tuple[bytes, list[Action] | None]:
+    """Read the content of a table's entry, and its actions. No actions (None): it is torn.
+
+    Raises:
+        CorruptLog: the entry is damaged, or it belongs to another table.
+        FileNotFoundError: it does not exist.
+    """
+    content = entry_content(path)
+    actions = read_actions(path, content)
+    own = {None, table_id}
+    if actions is not None and first_action(actions, "commitInfo", {}).get(TABLE_KEY) not in own:
+        raise damaged_entry(path, "it belongs to another table")
+    return content, actions
+
+
 def _reject_damaged_seal(path: Path, content: bytes) -> None:
     """Reject an entry that has a part of a seal. A power loss leaves the first bytes complete."""
     begin = content[:_SEAL_BYTES]

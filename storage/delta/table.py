@@ -24,14 +24,13 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from oriel.storage.delta.data_files import AddedFile, statistics_columns
 from oriel.storage.delta.entries import (
-    TABLE_KEY,
     Action,
     create_entry,
     damaged_entry,
     entry_content,
     entry_name,
-    first_action,
     read_actions,
+    read_actions_of_table,
     sealed_entry,
 )
 from oriel.storage.delta.log import DeltaLog
@@ -203,14 +202,11 @@ class Table:
         while True:
             path = self._log / entry_name(self._version + 1)
             try:
-                content = entry_content(path)
+                _, actions = read_actions_of_table(path, self._table_id)
             except FileNotFoundError:
                 break
-            actions = read_actions(path, content)
             if actions is None:
                 raise damaged_entry(path, "it is empty or cut off")
-            if first_action(actions, "commitInfo", {}).get(TABLE_KEY) not in {None, self._table_id}:
-                raise damaged_entry(path, "it belongs to another table")
             self._version += 1
             for action in actions:
                 self._apply(action)

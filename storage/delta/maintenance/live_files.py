@@ -18,13 +18,9 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from oriel.storage.definition import STORE_PROPERTY, StoreDefinition
 from oriel.storage.delta.entries import (
-    TABLE_KEY,
     Action,
-    damaged_entry,
-    entry_content,
     entry_name,
-    first_action,
-    read_actions,
+    read_actions_of_table,
 )
 from oriel.storage.delta.log import DeltaLog, LogEntry, file_in_table, read_entry
 from oriel.storage.delta.opening import LOG_DIRECTORY, open_delta, open_verified
@@ -79,15 +75,12 @@ class TableFiles:
         while True:
             path = self.log / entry_name(self.version + 1)
             try:
-                content = entry_content(path)
+                content, actions = read_actions_of_table(path, self.table_id)
             except FileNotFoundError:
                 break
-            actions = read_actions(path, content)
             if actions is None:
                 # The entry is still being written, or it is torn and its writer replaces it.
                 return
-            if first_action(actions, "commitInfo", {}).get(TABLE_KEY) not in {None, self.table_id}:
-                raise damaged_entry(path, "it belongs to another table")
             self.version += 1
             self.entries.append((self.version, now_ms()))
             # Only a commit with the application's key is a commit of Oriel.
