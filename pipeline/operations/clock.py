@@ -203,8 +203,7 @@ def _state_name(layout: DataLayout, directory: Path, store: str) -> str:
 def _newest(versions: StateVersions) -> PreparedBatch | None:
     """Return the newest prepared batch. A pipeline can delete older batches meanwhile."""
     for _ in range(_ATTEMPTS):
-        batch = versions.newest()
-        prepared = versions.prepared(batch) or versions.prepared(batch - 1)
+        prepared = versions.last_prepared()
         if prepared is not None:
             return prepared
     return None

@@ -186,7 +186,7 @@ def read_functions(
             "the state. Rename the columns of the aggregate"
         )
         raise InvalidTopology(message)
-    fold = UserFunctions(
+    aggregate_functions = UserFunctions(
         initializer=functions.initializer,
         aggregators=tuple(aggregators[stream] for stream in streams),
         merger=functions.merger,
@@ -197,7 +197,7 @@ def read_functions(
         of_updates=frozenset(n for n, each in enumerate(inputs) if each.are_updates),
     )
     read = ReadColumns(_engine_columns(values, names), names, (None,) * len(names))
-    return fold, read.by_input(streams)
+    return aggregate_functions, read.by_input(streams)
 
 
 def _reject_window_bounds(step: str, values: pa.Schema) -> None:

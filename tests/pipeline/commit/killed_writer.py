@@ -39,7 +39,7 @@ def _main(directory: Path, delay_ms: int) -> None:
             writer.checkpoint.check_epoch,
         )
         kept.start()
-        while writer.is_after:
+        while writer.has_more_lines:
             writer.run_batch()
             kept.batch_committed(min(s.recorded_batch() for s in writer.stores.values()))
         kept.close(finish=True)

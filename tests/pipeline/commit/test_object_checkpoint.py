@@ -33,11 +33,11 @@ def test_where_sources_began_is_known_to_the_next_start(
     second.prepare_spark(["events"], None)
     assert (second.spark / "sources" / "0" / "0").read_bytes() == _FIRST
     assert second.application == first.application
-    prepared = Checkpoint(directory, sync=True, scratch=tmp_path / "third")
+    third = Checkpoint(directory, sync=True, scratch=tmp_path / "third")
     ends = {"events": {"0": 20}}
-    prepared.prepare_spark(["events"], RecoveryPoint(0, {}, ends, is_done=True))
-    assert prepared.end_offsets(0) == ends
-    assert not (prepared.spark / "sources").exists()
+    third.prepare_spark(["events"], RecoveryPoint(0, {}, ends, is_done=True))
+    assert third.end_offsets(0) == ends
+    assert not (third.spark / "sources").exists()
 
 
 def test_a_damaged_note_of_where_sources_began_is_an_error(

@@ -118,12 +118,12 @@ class Writer:
     def run(self, batches: int | None = None) -> None:
         """Run `batches` batches, or run to the end of the log."""
         done = 0
-        while done != batches and self.is_after:
+        while done != batches and self.has_more_lines:
             self.run_batch()
             done += 1
 
     @property
-    def is_after(self) -> bool:
+    def has_more_lines(self) -> bool:
         """Return whether the log has lines after the last batch."""
         return self._ends_of(self._next - 1) < self._cuts[-1]
 

@@ -386,7 +386,7 @@ def test_a_running_pipeline_makes_no_findings(
 
     def run() -> None:
         try:
-            while writer.is_after:
+            while writer.has_more_lines:
                 writer.run_batch()
                 maintenance = TableMaintenance(table, MaintenanceSettings())
                 while maintenance.step({"": 0}):

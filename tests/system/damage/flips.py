@@ -103,8 +103,8 @@ class Readers:
             # Without the stream times that were set, the earlier ones count again.
             known = self._place.stores[subject]
             state = known.checkpoint / "state" / known.definition.state_name
-            for stream_times in state.glob("clock-*.json"):
-                with _aside(stream_times):
+            for override in state.glob("clock-*.json"):
+                with _aside(override):
                     yield _read(reader, self._place, subject)
         if reader is readers.opened_sink:
             # Without a note, the newest batch is published again.

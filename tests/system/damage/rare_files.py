@@ -56,10 +56,10 @@ def _newest(state: Path) -> PreparedBatch:
 
 def _set_clock(state: Path) -> None:
     record = _newest(state).record
-    stream_times = StreamTimeOverride(
+    override = StreamTimeOverride(
         record.stream_time_ms, record.close_ms, record.observed_ms, ["set back"]
     )
-    stream_times.write(state, record.batch)
+    override.write(state, record.batch)
 
 
 def _add_sink(layout: DataLayout, state: Path) -> None:

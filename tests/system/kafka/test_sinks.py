@@ -227,8 +227,8 @@ def test_a_topic_that_is_new_gets_all_records(pipeline: Pipeline, kafka_runs: Ru
     assert [m.source for m in after if m not in messages] == [source]
     shown = kafka_runs.oriel("status", "--data", str(pipeline.directory / "data")).output
     assert copied in shown
-    stream_times = kafka_runs.oriel("clock", copied, "--data", str(pipeline.directory / "data"))
-    assert stream_times.code == 0, stream_times.told
+    listed = kafka_runs.oriel("clock", copied, "--data", str(pipeline.directory / "data"))
+    assert listed.code == 0, listed.told
     left = kafka_runs.run(*pipeline.arguments(), "--once")
     assert left.told[0] == (
         f"{copied} is not in the topology: no more records are written to the topic"

@@ -49,7 +49,7 @@ class Process:
     def run(self, batches: int | None = None) -> None:
         """Run this many batches, or all up to the end of the log."""
         done = 0
-        while done != batches and self.writer.is_after:
+        while done != batches and self.writer.has_more_lines:
             try:
                 self.writer.run_batch()
             except Exception:
