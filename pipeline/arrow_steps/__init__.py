@@ -3,29 +3,14 @@
 Input: decoded records or join results as Arrow tables. Output: the rows for the stream-time
 assigner, the same as from ``oriel.pipeline.rows.RowSteps``. The function ``selecting_steps``
 returns steps that only select columns. Steps whose expressions Spark has read are in
-``RowSteps.arrow``, as a ``Program``. The available functions are in ``FUNCTIONS``. Steps after an
-aggregation only run here (``AggregatedSteps``, ``UpdateSteps``). This package does not import
-Spark.
+``RowSteps.arrow``. The available functions are in ``FUNCTIONS``. Steps after an aggregation only
+run here (``AggregatedSteps``, ``UpdateSteps``). This package does not import Spark.
 """
 
 from oriel.pipeline.arrow_steps.aggregated import AggregatedSteps, UpdateSteps
 from oriel.pipeline.arrow_steps.choosing import selecting_steps
-from oriel.pipeline.arrow_steps.expressions import (
-    Call,
-    ColumnRef,
-    Constant,
-    Expression,
-    evaluate,
-)
-from oriel.pipeline.arrow_steps.steps import (
-    ArrowSteps,
-    Compute,
-    Delete,
-    Explode,
-    Keep,
-    Program,
-    ProgramStep,
-)
+from oriel.pipeline.arrow_steps.expressions import Call, ColumnRef, Constant, Expression
+from oriel.pipeline.arrow_steps.steps import ArrowSteps
 from oriel.pipeline.arrow_steps.typed_keys import TypedKeys
 from oriel.pipeline.stage_columns import StepsOutput
 
@@ -34,17 +19,10 @@ __all__ = [
     "ArrowSteps",
     "Call",
     "ColumnRef",
-    "Compute",
     "Constant",
-    "Delete",
-    "Explode",
     "Expression",
-    "Keep",
-    "Program",
-    "ProgramStep",
     "StepsOutput",
     "TypedKeys",
     "UpdateSteps",
-    "evaluate",
     "selecting_steps",
 ]

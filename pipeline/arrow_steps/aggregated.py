@@ -8,7 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.arrow_steps.steps import ArrowSteps, Keep, Program, Rows
+from oriel.pipeline.arrow_steps.expressions import Expression, column_names
+from oriel.pipeline.arrow_steps.steps import ArrowSteps, Rows
+from oriel.pipeline.row_program import RowProgram
 from oriel.pipeline.windows import (
     NULL_VALUE,
     STATUS_COLUMNS,
@@ -32,7 +34,7 @@ class AggregatedSteps:
         final_only: True if a row is written once, when it is final.
     """
 
-    program: Program
+    program: RowProgram[Expression]
     types: Mapping[str, pa.DataType]
     final_only: bool
 
@@ -40,7 +42,7 @@ class AggregatedSteps:
     def of(cls, steps: ArrowSteps, *, final_only: bool) -> Self:
         """Return the steps of an input as steps of changed rows."""
         types = {field.name: widened(field.type) for field in steps.values}
-        return cls(steps.program.pruned(list(types)), types, final_only)
+        return cls(steps.program.pruned(types, column_names), types, final_only)
 
     def applied(self, changes: pa.Table) -> pa.Table:
         """Return changed rows after the steps, in the layout of ``changed_rows``.
@@ -52,7 +54,7 @@ class AggregatedSteps:
         rows.run(self.program)
         exists = rows.in_use
         values = {
-            name: rows.in_use_only(rows.columns[self.program.outputs[name]]).cast(of_type)
+            name: rows.in_use_only(rows.columns[name]).cast(of_type)
             for name, of_type in self.types.items()
         }
         status = {
@@ -80,7 +82,7 @@ class UpdateSteps:
         windowed: True if rows have windows.
     """
 
-    program: Program
+    program: RowProgram[Expression]
     types: Mapping[str, pa.DataType]
     windowed: bool
 
@@ -88,12 +90,12 @@ class UpdateSteps:
     def of(cls, steps: ArrowSteps, *, windowed: bool) -> Self:
         """Return the steps of an input as steps of updates."""
         types = {field.name: field.type for field in steps.values}
-        return cls(steps.program.pruned(list(types)), types, windowed)
+        return cls(steps.program.pruned(types, column_names), types, windowed)
 
     @property
     def filters(self) -> bool:
         """Whether a step can drop rows, so that the rows before the updates are needed."""
-        return any(isinstance(step, Keep) for step in self.program.steps)
+        return any(each.drops_rows for each in self.program.operations)
 
     def applied(self, updates: pa.Table, before: pa.Table, schema: pa.Schema) -> pa.Table:
         """Return the emitted updates.
@@ -127,10 +129,7 @@ class UpdateSteps:
         emitted_updates = updates.take(pc.subtract(emitted, len(before)))
         columns = {
             **{name: emitted_updates[name] for name in emitted_updates.column_names},
-            **{
-                name: rows.in_use_only(rows.columns[self.program.outputs[name]]).take(emitted)
-                for name in self.types
-            },
+            **{name: rows.in_use_only(rows.columns[name]).take(emitted) for name in self.types},
             NULL_VALUE.name: pa.array(~exists[np.asarray(emitted)]),
         }
         return pa.table([columns[name] for name in schema.names], schema)

@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from oriel.pipeline.arrow_steps.expressions import Call, ColumnRef, Expression
-from oriel.pipeline.arrow_steps.steps import ArrowSteps, Compute, Program, ProgramStep
+from oriel.pipeline.arrow_steps.steps import ArrowSteps
 from oriel.pipeline.arrow_steps.typed_keys import TypedKeys
 from oriel.pipeline.language import (
     SCOPE_COLUMNS,
     AggregatedRows,
-    ForeignKey,
     Input,
-    MapValues,
     Source,
     arrow_schema,
     reject_scope_names,
 )
+from oriel.pipeline.row_program import ROW_KEY, Project, RowOperation, RowProgram
 from oriel.pipeline.stage_columns import joined_values
 from oriel.pipeline.windows import FOREIGN_KEY
 
@@ -37,37 +36,26 @@ def selecting_steps(origin: Input | AggregatedRows, read: Source | pa.Schema) ->
         InvalidTopology: The schema of the source is invalid, or a column has a reserved name.
     """
     values = _input_values(origin, read)
-    names = list(values.names)
-    key: Expression = ColumnRef("key")
-    computed: tuple[ProgramStep, ...] = ()
+    scope = {name: name for name in origin.scope}
+    operations: list[RowOperation[Expression]] = []
     for step in origin.steps:
-        if isinstance(step, ForeignKey):
-            foreign_key = _key(step.key, values, names, key)
-            if foreign_key is None:
-                return None
-            computed = (Compute(FOREIGN_KEY.name, foreign_key),)
-            kept = [values.field(name) for name in names] if step.keeps_columns else []
-            values = pa.schema([*kept, FOREIGN_KEY])
-            names = values.names
-            continue
-        if not isinstance(step, MapValues) or step.columns:
+        selected = step.selected_columns(values.names)
+        key = _key(step.new_key or step.foreign_key, values)
+        if selected is None or key is None or not set(selected) <= set(values.names):
             return None
-        next_key = _key(step.key, values, names, key)
-        if next_key is None:
-            return None
-        key = next_key
-        kept = [column for name in step.keep for column in (names if name == "*" else [name])]
-        if not set(kept) <= set(names):
-            return None
-        names = list(dict.fromkeys(kept))
-    next_key = _key(origin.group_by, values, names, key)
-    if next_key is None:
+        values = pa.schema([values.field(name) for name in selected])
+        computed = {"key": key} if step.new_key else {}
+        if step.foreign_key:
+            computed, values = {FOREIGN_KEY.name: key}, values.append(FOREIGN_KEY)
+        kept = {**scope, **{name: name for name in selected}}
+        operations.append(Project({n: o for n, o in kept.items() if n not in computed}, computed))
+    key = _key(origin.group_by, values)
+    if key is None:
         return None
-    values = pa.schema([values.field(name) for name in names])
-    program = Program(computed, {name: name for name in names}, next_key)
-    typed_keys = None if isinstance(origin, AggregatedRows) else TypedKeys.of(origin)
-    joined = not isinstance(read, Source) and not isinstance(origin, AggregatedRows)
-    return ArrowSteps(values, program, typed_keys, joined=joined)
+    operations.append(Project({name: name for name in (*scope, *values.names)}, {ROW_KEY: key}))
+    typed_keys = TypedKeys.of(origin)
+    is_joined = not isinstance(read, Source) and not origin.are_rows
+    return ArrowSteps(values, RowProgram(tuple(operations)), typed_keys, joined=is_joined)
 
 
 def _input_values(origin: Input | AggregatedRows, read: Source | pa.Schema) -> pa.Schema:
@@ -80,32 +68,27 @@ def _input_values(origin: Input | AggregatedRows, read: Source | pa.Schema) -> p
         values = arrow_schema(read.columns)
         reject_scope_names(str(read), values.names)
         return values
-    if isinstance(origin, AggregatedRows):
+    if origin.are_rows:
         values = pa.schema([field for field in read if field.name not in origin.scope])
-        reject_scope_names("the aggregation", values.names)
+        reject_scope_names(origin.input_text, values.names)
         return values
     return joined_values(read)
 
 
-def _key(
-    parts: "tuple[str | Column, ...]",
-    values: pa.Schema,
-    names: list[str],
-    key: Expression,
-) -> Expression | None:
-    """Return the key that ``parts`` compute from the columns ``names`` and the previous ``key``.
+def _key(parts: "tuple[str | Column, ...]", values: pa.Schema) -> Expression | None:
+    """Return the key that ``parts`` compute from the columns ``values`` and the previous key.
 
     None if it is not a column, or if Arrow and Spark can cast the column to different strings.
     """
     if not parts:
-        return key
+        return ColumnRef("key")
     part, *others = parts
     # The type is tested first, because ``==`` of a Spark column is a column and not a boolean.
     if others or not isinstance(part, str) or not _NAME.fullmatch(part):
         return None
     if part == "key":
-        return key
-    if part not in (*SCOPE_COLUMNS, *names):
+        return ColumnRef("key")
+    if part not in (*SCOPE_COLUMNS, *values.names):
         return None
     is_plain = part in SCOPE_COLUMNS or (
         pa.types.is_string(values.field(part).type) or pa.types.is_integer(values.field(part).type)

@@ -5,23 +5,27 @@ fail on a record, so a function computes all rows. Then invalid rows and rows th
 become null.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.arrow_steps.expressions import (
-    Expression,
-    column_names,
-    evaluate,
-)
+from oriel.pipeline.arrow_steps.expressions import Expression, column_names
 from oriel.pipeline.arrow_steps.functions import Operand, as_one_array
 from oriel.pipeline.arrow_steps.typed_keys import TypedKeys
 from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.language import (
-    SCOPE_COLUMNS,
+from oriel.pipeline.language import SCOPE_COLUMNS
+from oriel.pipeline.row_program import (
+    ROW_KEY,
+    Filter,
+    Generate,
+    Project,
+    RowOperation,
+    RowProgram,
+    Tombstone,
 )
 from oriel.pipeline.stage_columns import (
     FIRST_ELEMENT,
@@ -37,93 +41,13 @@ from oriel.pipeline.windows import NULL_VALUE
 from oriel.storage import KEY_BYTES_MAX
 
 
-@dataclass(frozen=True)
-class Keep:
-    """Filter out the rows for which ``condition`` is false or null."""
-
-    condition: Expression
-
-
-@dataclass(frozen=True)
-class Delete:
-    """Delete the value of the rows for which ``condition`` is true, as the filter of a table.
-
-    Later steps read null in all existing columns except the column ``key``, which has the current
-    key. If a stream became the table, an earlier step can have computed this key.
-    """
-
-    condition: Expression
-    key: str
-
-
-@dataclass(frozen=True)
-class Compute:
-    """Add a column. No other column has its name, before or after this step."""
-
-    name: str
-    expression: Expression
-
-
-@dataclass(frozen=True)
-class Explode:
-    """Replace a row by one row per element of the array ``elements``, in the column ``name``.
-
-    No other column has this name. A row in use is filtered out if it has no elements or no value.
-    """
-
-    name: str
-    elements: str
-
-
-ProgramStep = Keep | Delete | Compute | Explode
-
-
-def _read_by(step: ProgramStep) -> set[str]:
-    """Return the columns that a step reads."""
-    if isinstance(step, Explode):
-        return {step.elements}
-    return set(column_names(step.expression if isinstance(step, Compute) else step.condition))
-
-
-@dataclass(frozen=True)
-class Program:
-    """Steps in order. The first step reads the columns of the record and of its value.
-
-    Attributes:
-        steps: The steps.
-        outputs: Value column after the steps -> the column of the program that contains it.
-        key: The expression of the key, which is a string.
-    """
-
-    steps: tuple[ProgramStep, ...]
-    outputs: Mapping[str, str]
-    key: Expression
-
-    def pruned(self, used: Sequence[str]) -> "Program":
-        """Return the program without columns that no column in ``used``, condition or key needs."""
-        outputs = {name: self.outputs[name] for name in used}
-        needed = {*outputs.values(), *column_names(self.key)}
-        steps: list[ProgramStep] = []
-        for step in reversed(self.steps):
-            # ``Explode`` stays, because it creates rows even if nothing reads the element.
-            if not isinstance(step, Compute) or step.name in needed:
-                needed.update(_read_by(step))
-                steps.append(step)
-        return Program(tuple(reversed(steps)), outputs, self.key)
-
-    def columns_read_from(self, index: int) -> set[str]:
-        """Return the columns that the outputs, the key, or a step from index ``index`` reads."""
-        needed_after = {*self.outputs.values(), *column_names(self.key)}
-        return needed_after.union(*map(_read_by, self.steps[index:]))
-
-
 class ArrowSteps:
     """The steps of one input, as plain data that can be sent to tasks."""
 
     def __init__(
         self,
         values: pa.Schema,
-        program: Program,
+        program: RowProgram[Expression],
         typed_keys: TypedKeys | None = None,
         *,
         joined: bool,
@@ -132,7 +56,7 @@ class ArrowSteps:
 
         Args:
             values: The value columns after the steps.
-            program: The steps.
+            program: The steps and the key.
             typed_keys: The conversion of strings to keys. None: the strings are the keys.
             joined: True if the records are join results, False if they are decoded records.
         """
@@ -148,7 +72,7 @@ class ArrowSteps:
 
     def select(self, output: StepsOutput) -> None:
         """Choose the output of ``rows``."""
-        self._selected = self.program.pruned(output.used)
+        self._selected = self.program.pruned([*output.used, ROW_KEY], column_names)
         self._output = output
 
     def rows(self, records: pa.Table) -> pa.Table:
@@ -160,8 +84,7 @@ class ArrowSteps:
         """
         rows = Rows.of(records, joined=self._joined)
         rows.run(self._selected)
-        key = rows.in_use_only(evaluate(self._selected.key, rows.columns))
-        reason = rows.reason
+        key, reason = rows.columns[ROW_KEY], rows.reason
         if not self._output.any_key:
             key, reason = self._checked_key(key, rows.in_use, reason)
         if not self._output.null_values:
@@ -193,10 +116,9 @@ class ArrowSteps:
             else rows.of_records(field.name)
             for field in fields
         }
-        values = {name: rows.columns[within] for name, within in self._selected.outputs.items()}
+        values = {name: rows.columns[name] for name in self._output.used}
         # Deleted rows have no value, although steps can compute one from nulls or window bounds.
-        deletes = any(isinstance(step, Delete) for step in self._selected.steps)
-        if (self._joined or deletes) and pc.any(rows.null_value).as_py():
+        if rows.has_deleted and pc.any(rows.null_value).as_py():
             has_value = pc.invert(rows.null_value)
             values = {name: _where(has_value, column) for name, column in values.items()}
         return pa.table(stepped | values)
@@ -245,6 +167,7 @@ class Rows:
         null_value: True if a row has a null value.
         keep: False if a filter has dropped the row.
         in_use: True if a row is neither invalid nor filtered out.
+        has_deleted: True if rows can be deleted. Then a row with a null value has no columns.
         elements: The record and the element of each row. None: the rows are the records.
     """
 
@@ -254,6 +177,7 @@ class Rows:
     null_value: Operand
     keep: Operand
     in_use: Operand
+    has_deleted: bool = False
     elements: "_Elements | None" = None
 
     @classmethod
@@ -270,7 +194,7 @@ class Rows:
             reason, null_value = records["reason"], pc.is_null(records["value"])
         columns |= {name: records[name] for name in SCOPE_COLUMNS}
         keep = pa.array(np.ones(len(records), dtype=np.bool_))
-        return cls(records, columns, reason, null_value, keep, pc.is_null(reason))
+        return cls(records, columns, reason, null_value, keep, pc.is_null(reason), joined)
 
     @classmethod
     def aggregated(cls, rows: pa.Table, is_deleted: Operand) -> "Rows":
@@ -280,24 +204,53 @@ class Rows:
         reason = pa.nulls(len(rows), pa.string())
         return cls(rows, columns, reason, is_deleted, exists, exists)
 
-    def run(self, program: Program) -> None:
-        """Run the steps of a program."""
-        for index, step in enumerate(program.steps):
-            if isinstance(step, Explode):
-                self._explode(step, program.columns_read_from(index + 1))
-            elif isinstance(step, Compute):
-                column = evaluate(step.expression, self.columns)
-                self.columns[step.name] = self.in_use_only(column)
-            elif isinstance(step, Delete):
-                deleted = pc.and_(self.in_use, evaluate(step.condition, self.columns))
-                self.null_value = pc.or_(self.null_value, deleted)
-                has_value = pc.invert(self.null_value)
-                for name in self.columns.keys() - {*SCOPE_COLUMNS, step.key}:
-                    self.columns[name] = _where(has_value, self.columns[name])
-            else:
-                # As in SQL's WHERE, a null condition counts as false.
-                holds = pc.fill_null(evaluate(step.condition, self.columns), fill_value=False)
-                self.keep = self.in_use = pc.and_(self.in_use, holds)
+    def run(self, program: RowProgram[Expression]) -> None:
+        """Run the operations of a program."""
+        for operation in program.operations:
+            _RUN[type(operation)](self, operation)
+
+    def filter(self, operation: Filter[Expression]) -> None:
+        """Run the filter of a stream."""
+        # As in SQL's WHERE, a null condition counts as false.
+        holds = pc.fill_null(operation.condition.evaluate(self.columns), fill_value=False)
+        self.keep = self.in_use = pc.and_(self.in_use, holds)
+
+    def delete(self, operation: Tombstone[Expression]) -> None:
+        """Run the filter of a table."""
+        deleted = pc.and_(self.in_use, operation.condition.evaluate(self.columns))
+        self.null_value = pc.or_(self.null_value, deleted)
+        self.has_deleted = True
+        has_value = pc.invert(self.null_value)
+        for name in self.columns.keys() - {*SCOPE_COLUMNS}:
+            self.columns[name] = _where(has_value, self.columns[name])
+
+    def project(self, operation: Project[Expression]) -> None:
+        """Compute columns from all columns so far."""
+        is_computed = self.in_use
+        if operation.guard is not None and operation.computed:
+            is_computed = pc.and_(is_computed, self.columns[operation.guard])
+        computed = {
+            name: _where(is_computed, expression.evaluate(self.columns))
+            for name, expression in operation.computed.items()
+        }
+        kept = {name: self.columns[old] for name, old in operation.kept.items()}
+        self.columns = {**kept, **computed}
+
+    def generate(self, operation: Generate[Expression]) -> None:
+        """Replace rows by their elements."""
+        # After the filter of a table, a step can compute an array for a deleted row.
+        lists = _where(pc.invert(self.null_value), self.columns[operation.name])
+        elements = _Elements.of(lists)
+        has_any = pc.or_(pc.invert(self.in_use), elements.has_any)
+        self.keep = elements.spread(pc.and_(self.keep, has_any))
+        self.reason, self.null_value = map(elements.spread, (self.reason, self.null_value))
+        self.in_use = pc.and_(pc.is_null(self.reason), self.keep)
+        # Only the columns that are needed are repeated for each element.
+        kept = self.columns.keys() - {operation.name}
+        kept &= kept if operation.kept is None else operation.kept
+        spread = {name: elements.spread(self.columns[name]) for name in kept}
+        self.columns = {**spread, operation.name: elements.values}
+        self.elements = elements if self.elements is None else elements.within(self.elements)
 
     def in_use_only(self, column: Operand) -> Operand:
         """Return ``column`` for rows in use, and null for all other rows."""
@@ -308,18 +261,13 @@ class Rows:
         column = self.records[name]
         return column if self.elements is None else self.elements.spread(column)
 
-    def _explode(self, step: Explode, read: set[str]) -> None:
-        """Replace rows by their elements. The columns in ``read`` are repeated for each element."""
-        # After the filter of a table, a step can compute an array for a deleted row.
-        lists = _where(pc.invert(self.null_value), self.columns[step.elements])
-        elements = _Elements.of(lists)
-        has_any = pc.or_(pc.invert(self.in_use), elements.has_any)
-        self.keep = elements.spread(pc.and_(self.keep, has_any))
-        self.reason, self.null_value = map(elements.spread, (self.reason, self.null_value))
-        self.in_use = pc.and_(pc.is_null(self.reason), self.keep)
-        spread = {name: elements.spread(one) for name, one in self.columns.items() if name in read}
-        self.columns = {**spread, step.name: elements.values}
-        self.elements = elements if self.elements is None else elements.within(self.elements)
+
+_RUN: Mapping[type[RowOperation[Any]], Callable[[Rows, Any], None]] = {
+    Filter: Rows.filter,
+    Generate: Rows.generate,
+    Project: Rows.project,
+    Tombstone: Rows.delete,
+}
 
 
 def _unpacked(values: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:

@@ -7,7 +7,7 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.language import Input
+from oriel.pipeline.language import AggregatedRows, Input
 from oriel.storage import TEXT, CompositeKeys, KeyTypeMismatch, key_type
 
 #: A component in a string of joined columns, after a bar. In components, a backslash escapes bars
@@ -32,7 +32,7 @@ class TypedKeys:
     is_joined: bool
 
     @classmethod
-    def of(cls, origin: Input) -> Self | None:
+    def of(cls, origin: Input | AggregatedRows) -> Self | None:
         """Return the conversion for an input, or None if its strings are the keys."""
         if origin.key_type is TEXT:
             return None

@@ -9,12 +9,10 @@ table.
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from oriel.pipeline.language import (
-    Functions,
     Store,
-    TableRows,
     function_texts,
     source_texts,
     step_texts,
@@ -55,9 +53,8 @@ def store_definition(
 
     ``aggregates`` has the Arrow type of each column.
     """
-    calls = aggregate_calls(store)
+    calls, other = aggregate_calls(store), store.aggregation.computed_by(len(store.inputs))
     windows = store.windows
-    advance_ms = windows.advance_ms if isinstance(windows, TimeWindows) else None
     return StoreDefinition(
         name=store.name,
         topic=", ".join(store.topics),
@@ -66,10 +63,14 @@ def store_definition(
             StoreKind(windows.kind),
             windows.length_ms,
             windows.grace_ms,
-            advance_ms if windows.kind == "hopping" else None,
+            cast("TimeWindows", windows).advance_ms if windows.kind == "hopping" else None,
         ),
         aggregates=tuple(
-            AggregateSpec(name, calls.get(name, _computed_by(store)), delta_type(column_type))
+            AggregateSpec(
+                name,
+                calls.get(name, other),
+                delta_type(column_type),
+            )
             for name, column_type in aggregates.items()
         ),
         key_groups=key_groups,
@@ -171,15 +172,6 @@ def differences_in(titles: Mapping[str, str], recorded: object, defined: object)
                 f"its {title} was {_displayed(before)}, but the topology says {_displayed(now)}"
             )
     return found
-
-
-def _computed_by(store: Store) -> str:
-    """Describe for users how columns without a declarative aggregate are computed."""
-    if isinstance(store.aggregation, Functions):
-        return store.aggregation.step
-    if isinstance(store.aggregation, TableRows) and len(store.inputs) > 1:
-        return f"{store.aggregation.how} join of tables"
-    return "the table's own column"
 
 
 def _displayed(value: Any) -> str:

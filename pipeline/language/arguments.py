@@ -8,7 +8,7 @@ and need neither records nor Spark.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from inspect import Parameter, Signature, signature
-from typing import Any
+from typing import Any, cast
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.formats import Serde, StoreKeySerde, arrow_schema
@@ -27,7 +27,6 @@ from oriel.pipeline.windows import (
     Duration,
     EmitStrategy,
     Merger,
-    NoWindows,
     Windows,
     check_span_ms,
     to_ms,
@@ -103,7 +102,7 @@ def checked_windows(windows: Windows) -> Windows:
     Raises:
         InvalidTopology: The argument is not a window definition.
     """
-    if not isinstance(windows, Windows) or isinstance(windows, NoWindows):
+    if not isinstance(windows, Windows) or windows.kind == "none":
         message = (
             "windowed_by: windows must be TimeWindows, SlidingWindows or SessionWindows, not "
             f"{windows!r}"
@@ -125,7 +124,7 @@ def checked_strategy(strategy: EmitStrategy, windows: Windows, step: str = "emit
             example = "until_window_closes()"
         message = f"{step}: the argument must be {example}, not {strategy!r}"
         raise InvalidTopology(message)
-    if strategy.name == "window-close" and isinstance(windows, NoWindows):
+    if strategy.name == "window-close" and windows.kind == "none":
         message = f"{step}: without windows, rows never become final. Call windowed_by() before it"
         raise InvalidTopology(message)
     return strategy
@@ -179,7 +178,7 @@ def checked_retention(name: str, windows: Windows, retention: Duration | None) -
     """
     if retention is None:
         return None
-    if isinstance(windows, NoWindows):
+    if windows.kind == "none":
         message = (
             f"materialize: the store {name!r} has no windows, so it has no retention period. Omit "
             "retention_ms"
@@ -351,8 +350,7 @@ def checked_table_aggregation(
     for role, function in (("adder", adder), ("subtractor", subtractor)):
         require_parameters(f"aggregate: {role}", function, _RECORD)
     functions = checked_aggregation(initializer, adder, merger, schema, aggregates)
-    assert isinstance(functions, Functions), "an aggregator is a function"
-    return replace(functions, subtractor=subtractor)
+    return replace(cast("Functions", functions), subtractor=subtractor)
 
 
 def checked_table_reducers(
@@ -386,6 +384,4 @@ def checked_table_reducers(
 
 def aggregation_text(aggregation: Aggregation) -> str:
     """Return the call of an aggregation for messages, such as ``aggregate(n=count())``."""
-    if not isinstance(aggregation, Columns):
-        return "aggregate(functions)"
-    return f"aggregate({aggregation})"
+    return f"aggregate({'functions' if aggregation.by_functions else aggregation})"

@@ -11,10 +11,7 @@ from oriel.pipeline.language.kafka_hints import CallHints
 from oriel.pipeline.language.topology import (
     Branches,
     Chain,
-    Filter,
     Input,
-    MapValues,
-    Peek,
     Step,
     key_of,
 )
@@ -185,28 +182,18 @@ def _chains(steps: tuple[Step, ...]) -> list[Chain]:
     """
     chains: list[Chain] = [()]
     for step in steps:
-        if isinstance(step, Branches):
-            chains = [(*previous, *branch) for previous in chains for branch in step.chains]
-        elif isinstance(step, Filter | MapValues | Peek):
-            chains = [(*previous, step) for previous in chains]
-        else:
+        if not step.is_in_branches:
             return []
+        chains = [(*previous, *steps) for previous in chains for steps in step.alternatives]
     return chains
 
 
 def _are_disjoint(one: Chain, other: Chain) -> bool:
     """Return whether one chain starts with a filter that the other chain negates."""
-    return any(
-        first.is_negated is not second.is_negated
-        and (
-            first.condition is second.condition
-            or (isinstance(first.condition, str) and first.condition == second.condition)
-        )
-        for first, second in product(*map(_filters_before_mapping, (one, other)))
-    )
+    pairs = product(*map(_filters_before_mapping, (one, other)))
+    return any(first.negates(second) for first, second in pairs)
 
 
-def _filters_before_mapping(chain: Chain) -> list[Filter]:
+def _filters_before_mapping(chain: Chain) -> list[Step]:
     """Return the filters that read the record as it was before the split."""
-    in_front = takewhile(lambda step: not isinstance(step, MapValues), chain)
-    return [step for step in in_front if isinstance(step, Filter)]
+    return [step for step in takewhile(lambda step: not step.sets_value, chain) if step.filters]

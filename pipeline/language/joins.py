@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import require_expressions
@@ -48,11 +48,11 @@ def with_row_step(table: Input, step: Filter | MapValues) -> Input:
 
     A stream that became a table has the steps of a topic's table.
     """
-    if isinstance(table.join, AggregateUpdates | TableUpdates) and not table.became_table:
+    if table.join is not None and table.join.emits_rows and not table.became_table:
         # The update of a filter depends on the row before, which only the table operator knows.
-        join = replace(table.join, row_steps=(*table.join.row_steps, step))
+        join = table.join.with_row_step(step)
         return replace(table, join=join)
-    return stepped(table, replace(step, of_table=True) if isinstance(step, Filter) else step)
+    return stepped(table, step.of_rows())
 
 
 def results_of(join: Join) -> Input:
@@ -102,7 +102,6 @@ def global_table_joins(
 def aggregate_updates(store: Store) -> AggregateUpdates:
     """Return the updates of the aggregation of ``store``."""
     inputs, windows, aggregation = store.inputs, store.windows, store.aggregation
-    assert isinstance(aggregation, Columns | Functions), "streams are aggregated"
     keyed = (
         stepped(
             replace(stream, group_by=()), MapValues(("*",), {}, stream.group_by, is_grouping=True)
@@ -113,7 +112,9 @@ def aggregate_updates(store: Store) -> AggregateUpdates:
     )
     first, *others = map(as_join_input, keyed)
     steps = store.row_steps
-    return AggregateUpdates(first, aggregation, windows, steps, tuple(others), store.streams)
+    # Only an aggregation of streams emits updates.
+    of = cast("Columns | Functions", aggregation)
+    return AggregateUpdates(first, of, windows, steps, tuple(others), store.streams)
 
 
 def table_updates(step: str, tables: tuple[Input, ...], rows: TableJoin | int) -> Input:
@@ -146,12 +147,11 @@ def _with_foreign_updates(
         return (tables[rows],), 0
     of_left, left = _with_foreign_updates(step, tables, rows.left)
     responses = tables[rows.right].join if isinstance(rows.right, int) else None
-    if isinstance(responses, Responses):
-        assert isinstance(responses.left.join, Subscriptions), "what responses are to"
-        first = responses.left.join.left
-        assert isinstance(first.steps[-1], ForeignKey), "what subscriptions are made of"
-        right = Input(responses.right.source, responses.right.steps, (), responses.right.join)
-        both, key = (table_updates(step, of_left, left), right), first.steps[-1].key
+    if responses is not None and responses.responds_to is not None:
+        first = responses.responds_to
+        named = responses.inputs[RIGHT]
+        right = Input(named.source, named.steps, (), named.join)
+        both, key = (table_updates(step, of_left, left), right), first.steps[-1].foreign_key
         # Only its rows define the subscriptions, so the upstream joins are computed once.
         return (foreign_updates(step, rows.how, both, key, first),), 0
     of_right, right_rows = _with_foreign_updates(step, tables, rows.right)

@@ -47,7 +47,7 @@ class Registry:
             )
             raise InvalidTopology(message)
         store = self.stores[number]
-        if final_only and isinstance(store.windows, NoWindows):
+        if final_only and store.windows.kind == "none":
             message = (
                 f"to({topic!r}): without windows, rows never become final. Call windowed_by() "
                 "before the aggregation"

@@ -14,7 +14,7 @@ from oriel.pipeline.language.arguments import (
 from oriel.pipeline.language.kafka_hints import CallHints
 from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.tables import KTable
-from oriel.pipeline.language.topology import Aggregation, Functions, Input, Store
+from oriel.pipeline.language.topology import Aggregation, Input, Store
 from oriel.pipeline.windows import Aggregate, Aggregator, EmitStrategy, Merger, Windows, count
 
 
@@ -169,7 +169,7 @@ def aggregated(
         InvalidTopology: Functions aggregate sessions, and the merger is missing.
     """
     emit = strategy or EmitStrategy.on_window_update()
-    if isinstance(aggregation, Functions) and windows.kind == "session" and not aggregation.merger:
+    if windows.kind == "session" and aggregation.lacks_merger:
         message = "aggregate: sessions merge, so pass merger=(key, left, right) -> aggregate"
         raise InvalidTopology(message)
     inputs = tuple(

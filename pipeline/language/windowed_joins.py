@@ -10,7 +10,7 @@ from typing import Literal
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.topology import Columns, Filter, MapValues, Store, verb
-from oriel.pipeline.windows import TimeWindows, count
+from oriel.pipeline.windows import count
 
 #: The alternatives if windows cannot be joined in this way.
 _ALTERNATIVES = (
@@ -30,13 +30,13 @@ def joined_windows(how: Literal["inner", "left", "outer"], left: Store, right: S
     """
     step = verb(how)
     first, second = left.aggregation, right.aggregation
-    if not isinstance(left.windows, TimeWindows) or left.windows != right.windows:
+    if left.windows.kind not in {"tumbling", "hopping"} or left.windows != right.windows:
         message = (
             f"{step}: windowed tables need equal time windows to be joined, not {left.windows!r} "
             f"and {right.windows!r}. {_ALTERNATIVES}"
         )
         raise InvalidTopology(message)
-    if not isinstance(first, Columns) or not isinstance(second, Columns):
+    if not first.aggregates or not second.aggregates:
         message = f"{step}: windowed tables need named aggregates to be joined. {_ALTERNATIVES}"
         raise InvalidTopology(message)
     if left.row_steps or right.row_steps or left.emit != right.emit:
@@ -46,25 +46,25 @@ def joined_windows(how: Literal["inner", "left", "outer"], left: Store, right: S
             "more streams in one cogroup"
         )
         raise InvalidTopology(message)
-    names = [*first.names, *second.names]
-    twice = {name for name in first.names if name.lower() in map(str.lower, second.names)}
+    names = [*first.columns, *second.columns]
+    twice = {name for name in first.columns if name.lower() in map(str.lower, second.columns)}
     if twice:
         message = (
             f"{step}: both tables have columns named {sorted(twice)}. Rename the columns "
             "of one table with aggregate(other=...)"
         )
         raise InvalidTopology(message)
-    aggregates = (*first.of_stream, *second.of_stream)
+    aggregates = (*first.aggregates, *second.aggregates)
     counts = _free_names(len(aggregates), names)
-    of_left, of_right = counts[: len(first.of_stream)], counts[len(first.of_stream) :]
+    of_left, of_right = counts[: len(first.aggregates)], counts[len(first.aggregates) :]
     right_inputs = tuple(
-        replace(origin, stream=origin.stream + len(first.of_stream)) for origin in right.inputs
+        replace(origin, stream=origin.stream + len(first.aggregates)) for origin in right.inputs
     )
     nullable: dict[str, str] = {}
     if how != "inner":
-        nullable |= _where(of_right, second.names)
+        nullable |= _where(of_right, second.columns)
     if how == "outer":
-        nullable = _where(of_left, first.names) | nullable
+        nullable = _where(of_left, first.columns) | nullable
     chosen = MapValues(tuple(name for name in names if name not in nullable), dict(nullable))
     filters = {"inner": (of_left, of_right), "left": (of_left,), "outer": ()}[how]
     return replace(

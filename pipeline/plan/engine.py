@@ -12,7 +12,6 @@ from oriel.pipeline.language import (
     Columns,
     Functions,
     Input,
-    MapValues,
     Records,
     Store,
     TableRows,
@@ -109,7 +108,7 @@ def check_columns(store: Store, types: Mapping[str, pa.DataType]) -> None:
         try:
             delta_type(column_type)
         except KeyError as error:
-            of_schema = isinstance(store.aggregation, Functions) and store.aggregation.schema
+            of_schema = store.aggregation.has_schema
             where = "the function's schema, e.g. as JSON text" if of_schema else "map_values"
             message = (
                 f"store {store.name!r}, column {name!r}: a store cannot hold {column_type}. "
@@ -122,20 +121,15 @@ def aggregate_calls(store: Store) -> dict[str, str]:
     """Return the call that computes each column of the store, as text, if the topology has one."""
     calls = _calls_of_aggregates(store)
     for step in store.row_steps:
-        if isinstance(step, MapValues):
-            of_name = {name.lower(): call for name, call in calls.items()}
-            kept = {
-                name: of_name[name.lower()] for name in step.keep if name.lower() in of_name
-            } | (calls if "*" in step.keep else {})
-            computed = {name: grouping_text((of,)) for name, of in step.columns.items()}
-            calls = kept | computed
+        of_name = {name.lower(): call for name, call in calls.items()}
+        names = (name for name in step.kept_of(list(calls)) if name.lower() in of_name)
+        kept = {name: of_name[name.lower()] for name in names}
+        calls = kept | {name: grouping_text((of,)) for name, of in step.computed.items()}
     return calls
 
 
 def _calls_of_aggregates(store: Store) -> dict[str, str]:
-    if not isinstance(store.aggregation, Columns):
-        return {}
-    of_stream = store.aggregation.of_stream
+    of_stream = store.aggregation.aggregates
     topics_of = [
         ", ".join(origin.source.topic for origin in store.inputs if origin.stream == stream)
         for stream in range(len(of_stream))

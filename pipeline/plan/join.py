@@ -8,7 +8,7 @@ time that decides whether it is late.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -19,6 +19,7 @@ from oriel.pipeline.language import (
     AggregatedRows,
     AggregateUpdates,
     Columns,
+    Functions,
     GraceBuffer,
     Join,
     MergedStreams,
@@ -311,16 +312,22 @@ def _aggregate_updates(inputs: _Inputs) -> Planned:
     updates: AggregateUpdates = inputs.join
     aggregation, windows, streams = updates.aggregation, updates.windows, updates.streams
     of_streams = stream_schemas(inputs.store, streams, inputs.sides)
-    if isinstance(aggregation, Columns):
+    if not aggregation.by_functions:
         merged = merged_lineage([each.lineage for each in updates.inputs])
         aggregates, read = read_aggregates(
-            aggregation, of_streams, updates.inputs, streams, has_lineage=merged.length > 0
+            cast("Columns", aggregation),
+            of_streams,
+            updates.inputs,
+            streams,
+            has_lineage=merged.length > 0,
         )
         engine = updates_engine_for(
             windows, aggregates, read.schema, inputs.carried, inputs=inputs.rows
         )
         return engine, read
-    functions, read = read_functions(inputs.store, aggregation, of_streams, updates.inputs, streams)
+    functions, read = read_functions(
+        inputs.store, cast("Functions", aggregation), of_streams, updates.inputs, streams
+    )
     engine = updates_engine_for(
         windows, functions, read.schema, inputs.carried, inputs=inputs.rows,
         reason=partial(with_detail, Reason.FUNCTION_RAISED.value),

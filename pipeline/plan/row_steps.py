@@ -67,6 +67,7 @@ def _arrow_steps(
     ]
     read = pa.schema([*scope_columns, *(pa.field(name, of) for name, of in types.items())])
     steps = steps_of(rows, read).arrow
+    # The steps of the test driver that only Spark can run have no other form.
     if isinstance(steps, ArrowSteps):
         return steps
     chains = (replace(rows, steps=rows.steps[:end]) for end in range(1, len(rows.steps) + 1))

@@ -18,7 +18,6 @@ from oriel.pipeline.language import (
     Join,
     Source,
     Store,
-    StoreSource,
     Topology,
     reject_internal_names,
 )
@@ -124,9 +123,9 @@ class StorePlans:
     def topics(self) -> tuple[str, ...]:
         """The topics that the store reads, also through the rows of upstream stores."""
         upstream_topics = [
-            self._upstream_stores[source.store].topics for source in self.store.reads_stores
+            self._upstream_stores[source.store_name].topics for source in self.store.reads_stores
         ]
-        own = (s.topic for s in self.store.sources if not isinstance(s, StoreSource))
+        own = (s.topic for s in self.store.sources if not s.store_name)
         return tuple(
             dict.fromkeys((*own, *(topic for topics in upstream_topics for topic in topics)))
         )
@@ -232,9 +231,9 @@ class StorePlans:
 
     def _typed(self, source: Source) -> Source:
         """Return a source with the schema of its records. Rows of a store have no schema before."""
-        if not isinstance(source, StoreSource):
+        if not source.store_name:
             return source
-        fields = final_row_fields(self._upstream_stores[source.store].columns)
+        fields = final_row_fields(self._upstream_stores[source.store_name].columns)
         columns = (f"`{field.name}` {delta_type(field.type)}" for field in fields)
         return replace(source, schema=", ".join(columns))
 

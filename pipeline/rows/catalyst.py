@@ -1,33 +1,23 @@
-"""Translation of Spark's analyzed plan into a program for Arrow.
+"""Translation of the expressions of a program from Spark's analyzed form to Arrow.
 
-Spark parses the expressions of the topology, resolves names and adds casts. This module only
-translates the result for ``oriel.pipeline.arrow_steps``. The tables below contain only expressions
-for which a test shows that Arrow and Spark return equal results for every value (decision 0021).
-Any other expression raises ``NotInArrow``, and then Spark runs the steps.
+Spark parses the expressions of the topology, resolves names and adds casts. This module translates
+them one by one for ``oriel.pipeline.arrow_steps``. The tables below contain only expressions for
+which a test shows that Arrow and Spark return equal results for every value (decision 0021). Any
+other expression raises ``NotInArrow``, and then Spark runs the program.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
-from oriel.pipeline.arrow_steps import (
-    Call,
-    ColumnRef,
-    Compute,
-    Constant,
-    Delete,
-    Explode,
-    Expression,
-    Keep,
-    Program,
-    ProgramStep,
-)
-from oriel.pipeline.language import OWN_KEY, SCOPE_COLUMNS
+from oriel.pipeline.arrow_steps import Call, ColumnRef, Constant, Expression
+from oriel.pipeline.row_program import RowOperation, RowProgram
 from oriel.pipeline.rows.plan_nodes import (
     BOOLEAN,
     FRACTIONS,
@@ -41,11 +31,6 @@ from oriel.pipeline.rows.plan_nodes import (
     items,
     value_of,
 )
-from oriel.pipeline.stage_columns import FIRST_ELEMENT
-from oriel.pipeline.windows import LEAVES, SUBSCRIBED, SUBSCRIBER
-
-#: Internal columns that the steps treat like value columns.
-_THROUGH_STEPS = frozenset({OWN_KEY, SUBSCRIBED.name, SUBSCRIBER.name, LEAVES.name})
 
 
 class _Rule(NamedTuple):
@@ -109,15 +94,32 @@ _CASTS = {
 }
 
 
-def arrow_program(rows: DataFrame, records: DataFrame) -> Program | None:
-    """Return the program from ``records`` to ``rows``, or None if Arrow cannot run it.
+@dataclass(frozen=True)
+class AnalyzedOperation:
+    """An operation whose expressions Spark has analyzed.
 
-    ``rows`` must be the result of the projections of ``RowSteps`` over ``records``.
+    Attributes:
+        operation: The operation.
+        analyzed: The names of the columns at the end of its projection that are expressions. The
+            first ones are the expressions of the operation, in order.
+        columns: The names of the columns that expressions can read.
     """
-    plan, base = (frame._jdf.queryExecution().analyzed() for frame in (rows, records))  # noqa: SLF001
-    projections, below = 0, plan
-    while not below.fastEquals(base):
-        projections, below = projections + 1, below.child()
+
+    operation: RowOperation[Column]
+    analyzed: tuple[str, ...]
+    columns: tuple[str, ...]
+
+
+def arrow_program(
+    rows: DataFrame, operations: Sequence[AnalyzedOperation]
+) -> RowProgram[Expression] | None:
+    """Return a program with translated expressions, or None if Arrow cannot run all expressions.
+
+    Args:
+        rows: The rows after the last operation.
+        operations: The operations.
+    """
+    plan = rows._jdf.queryExecution().analyzed()  # noqa: SLF001 - Spark has no other way
     jvm: Any = rows.sparkSession._jvm  # noqa: SLF001 - plans are the JVM's
     optimizer = jvm.org.apache.spark.sql.catalyst.optimizer
     try:
@@ -128,101 +130,75 @@ def arrow_program(rows: DataFrame, records: DataFrame) -> Program | None:
         rules = ("ConstantFolding", "PushFoldableIntoBranches", "SimplifyCasts")
         for rule in ("ReplaceExpressions", *rules, *rules):
             plan = getattr(optimizer, rule).apply(plan)
-        return _program(plan, projections)
+        translated: list[RowOperation[Expression]] = []
+        for operation in reversed(operations):
+            if operation.analyzed:
+                plan = _projection_of(plan, operation.analyzed[-1])
+            translated.append(_translated(operation, plan))
+        return RowProgram(tuple(reversed(translated)))
     except (NotInArrow, PySparkException, Py4JJavaError):
         return None
 
 
-def _program(plan: Any, projections: int) -> Program:
-    """Translate the uppermost ``projections`` nodes of a plan.
+def _projection_of(plan: Any, last: str) -> Any:
+    """Return the uppermost projection whose last column has the name ``last``."""
+    while True:
+        if plan.nodeName() == "Project":
+            columns = plan.projectList()
+            if columns.apply(columns.size() - 1).name() == last:
+                return plan
+        plan = plan.child()
 
-    The lowest node unpacks the records. The nodes above it are the steps and the key, as
-    ``RowSteps`` builds them.
+
+def _translated(analyzed: AnalyzedOperation, projection: Any) -> RowOperation[Expression]:
+    """Return an operation with its expressions for Arrow.
 
     Raises:
         NotInArrow: An expression is not in the tables.
     """
-    found = [plan]
-    while len(found) < projections:
-        found.insert(0, found[0].child())
-    reader = _Reader(_record_columns(found[0]))
-    for projection in found[1:]:
-        reader.read(projection)
-    outputs = {
-        attribute.name(): reader.columns[attribute.exprId().id()]
-        for attribute in items(plan.output())
-        if attribute.exprId().id() in reader.columns and attribute.name() not in SCOPE_COLUMNS
-    }
-    assert reader.key is not None
-    return Program(tuple(reader.steps), outputs, reader.key)
+    operation, reader = analyzed.operation, _Reader(analyzed.columns)
+    read = []
+    for number, name in enumerate(operation.results):
+        read.append(reader.read(_expression_at(projection, number - len(analyzed.analyzed))))
+        reader.computed[name.lower()] = read[-1]
+    return operation.with_expressions(read)
+
+
+def _expression_at(projection: Any, place: int) -> Any:
+    """Return the expression of a column of a projection. ``place`` counts from the end.
+
+    If a column reads another column of the same step, Spark divides the projection. The lower part
+    then has the expressions without such a column.
+    """
+    columns = projection.projectList()
+    named = columns.apply(columns.size() + place)
+    if named.getClass().getSimpleName() == "Alias":
+        return named.child()
+    wanted = named.exprId().id()
+    below = items(projection.child().projectList())
+    return next(each for each in below if each.exprId().id() == wanted).child()
 
 
 class _Reader:
-    """Translates projections from the bottom to the top.
+    """Translates the expressions of one operation.
 
     Attributes:
-        columns: Spark's expression id -> the name of the column in the program.
-        steps: The steps so far.
-        key: The expression of the key, once it is read.
+        columns: Name in lower case -> name, as Spark ignores the case of names.
+        computed: Name in lower case -> translated expression of a column of the same operation. A
+            later expression reads it if no other column has this name.
     """
 
-    def __init__(self, columns: dict[int, str]) -> None:
-        self.columns = columns
-        self.steps: list[ProgramStep] = []
-        self.key: Expression | None = None
+    def __init__(self, columns: Sequence[str]) -> None:
+        self.columns = {name.lower(): name for name in columns}
+        self.computed: dict[str, Expression] = {}
 
-    def read(self, projection: Any) -> None:
-        """Add the expressions of one projection. A column that it passes on keeps its id."""
-        if projection.nodeName() == "Generate":
-            self._explode(projection)
-            return
-        computed = []
-        for named in items(projection.projectList()):
-            if named.getClass().getSimpleName() != "Alias":
-                continue
-            expression_id, name = named.exprId().id(), named.name()
-            if name == FIRST_ELEMENT.name:
-                # ``Explode`` computes this column.
-                continue
-            if name == "__null_value":
-                # CASE WHEN in use THEN null_value OR the row is deleted ELSE null_value.
-                deleted = named.child().children().apply(1).children().apply(1)
-                self.steps.append(Delete(self._expression(deleted, {}), self._key_of(projection)))
-            elif name == "__keep":
-                # CASE WHEN in use THEN the condition ELSE false. After a generator, the condition
-                # is that the record has elements, which ``Explode`` already tests.
-                if projection.child().nodeName() != "Generate":
-                    self.steps.append(Keep(self._within(named.child())))
-            elif name == "__key":
-                self.key = self._within(named.child())
-            else:
-                # No column of a record has this prefix.
-                computed.append(
-                    (expression_id, Compute(f"__{expression_id}", self._within(named.child())))
-                )
-        for expression_id, step in computed:
-            self.columns[expression_id] = step.name
-            self.steps.append(step)
+    def read(self, node: Any) -> Expression:
+        """Translate an expression.
 
-    def _key_of(self, projection: Any) -> str:
-        """Return the key column of the rows that a projection passes on."""
-        (key,) = (each for each in items(projection.projectList()) if each.name() == "key")
-        return self.columns[key.exprId().id()]
-
-    def _explode(self, generate: Any) -> None:
-        """Add a step that flattens. A generator outputs the index and the value of an element."""
-        _, element = items(generate.generatorOutput())
-        (elements,) = items(generate.generator().children())
-        read = self.column(elements, {})
-        expression_id = element.exprId().id()
-        self.columns[expression_id] = f"__{expression_id}"
-        self.steps.append(Explode(f"__{expression_id}", read.name))
-
-    def _within(self, guarded: Any) -> Expression:
-        """Translate the expression for rows in use: the THEN of CASE WHEN in use."""
-        if guarded.getClass().getSimpleName() != "CaseWhen":
-            raise NotInArrow(guarded.nodeName())
-        return self._expression(guarded.children().apply(1), {})
+        Raises:
+            NotInArrow: It is not in the tables.
+        """
+        return self._expression(node, {})
 
     def _expression(self, node: Any, named_expressions: Mapping[Any, Expression]) -> Expression:
         """Translate an expression. ``named_expressions`` have names in an outer expression."""
@@ -255,12 +231,17 @@ class _Reader:
         read = tuple(self._expression(argument, named_expressions) for argument in arguments)
         return Call(function, read, options)
 
-    def column(self, node: Any, _common: Mapping[Any, Expression]) -> ColumnRef:
-        """Return a column of the record or of a step. Other columns raise ``NotInArrow``."""
-        expression_id = node.exprId().id()
-        if expression_id not in self.columns:
-            raise NotInArrow(node.name())
-        return ColumnRef(self.columns[expression_id])
+    def column(self, node: Any, _common: Mapping[Any, Expression]) -> Expression:
+        """Return a column, or the expression of a column of the same step.
+
+        Other columns raise ``NotInArrow``.
+        """
+        name = node.name().lower()
+        if name in self.columns:
+            return ColumnRef(self.columns[name])
+        if name not in self.computed:
+            raise NotInArrow(name)
+        return self.computed[name]
 
     def constant(self, node: Any, _common: Mapping[Any, Expression]) -> Expression:
         """Return a literal. Constant expressions have become literals before."""
@@ -419,19 +400,6 @@ _READERS: Mapping[str, Callable[[_Reader, Any, Mapping[Any, Expression]], Expres
     **dict.fromkeys(_SEARCHES, _Reader.searched),
     **dict.fromkeys(_TRIMS, _Reader.trimmed),
 }
-
-
-def _record_columns(unpacked: Any) -> dict[int, str]:
-    """Return the columns of the record by expression id.
-
-    They are the fields of the value, or the columns of a join.
-    """
-    columns = {}
-    for named in items(unpacked.projectList()):
-        name = named.name()
-        if not name.startswith("__") or name in _THROUGH_STEPS:
-            columns[named.exprId().id()] = name
-    return columns
 
 
 def _is_legacy(node: Any, kind: str) -> bool:

@@ -18,7 +18,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import ArrayType, BooleanType, MapType, NullType, StructType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    MapType,
+    NullType,
+    StructType,
+    TimestampType,
+)
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.spark import error_kind
@@ -86,27 +94,31 @@ class StepExpressions:
             ".map_values('*') after the join to read all columns"
         )
 
-    def invalid_type(self) -> str | None:
-        """Return the first condition or part of a key with an invalid type and why, or None.
-
-        Spark would cast it. A string that is not a boolean becomes null, and a struct becomes a
-        string such as ``{1}``.
-        """
-        typed = {
+    def typed(self) -> dict[str, Column]:
+        """Return the conditions and the parts of keys, whose types are limited, by role."""
+        return {
             role: as_column(expression)
             for role, expression in self.expressions.items()
             if role == CONDITION or role.startswith(KEY)
         }
-        if not typed:
-            return None
-        fields = self.rows.select(*typed.values()).schema
-        for role, field in zip(typed, fields, strict=True):
-            name = field.dataType.simpleString().upper()
-            if role == CONDITION and not isinstance(field.dataType, BooleanType | NullType):
-                return f"{role} must be BOOLEAN, not {name}. Use a comparison, such as delay > 15"
-            if role != CONDITION and isinstance(field.dataType, ArrayType | MapType | StructType):
-                return f"{role} cannot be {name}. Use its fields or elements, or to_json(...)"
-        return None
+
+
+def invalid_type(types: Mapping[str, DataType]) -> str | None:
+    """Return the first condition or part of a key with an invalid type and why, or None.
+
+    Spark would cast it. A string that is not a boolean becomes null, and a struct becomes a string
+    such as ``{1}``.
+
+    Args:
+        types: The types of the expressions ``StepExpressions.typed``, by role.
+    """
+    for role, found in types.items():
+        name = found.simpleString().upper()
+        if role == CONDITION and not isinstance(found, BooleanType | NullType):
+            return f"{role} must be BOOLEAN, not {name}. Use a comparison, such as delay > 15"
+        if role != CONDITION and isinstance(found, ArrayType | MapType | StructType):
+            return f"{role} cannot be {name}. Use its fields or elements, or to_json(...)"
+    return None
 
 
 def as_column(expression: "str | Column") -> Column:

@@ -52,15 +52,14 @@ class _CacheKey:
 
         It contains the texts of the steps and of the grouping, and the columns that they read.
         """
-        typed_keys = None if isinstance(origin, AggregatedRows) else TypedKeys.of(origin)
         expressions = (*expressions_of(origin.steps), *origin.group_by)
         same_as = (
             # One session only, because plans belong to one Java process.
             id(records.sparkSession.sparkContext),
             repr(records.schema),
-            origin.scope if isinstance(origin, AggregatedRows) else None,
+            (origin.are_rows, origin.scope),
             repr((origin.steps, origin.group_by)),
-            typed_keys,
+            TypedKeys.of(origin),
             # The text of a column does not show everything, so the object must be the same. The
             # cache entry keeps the object, so no other object has its id.
             *(id(each) for each in expressions if not isinstance(each, str)),

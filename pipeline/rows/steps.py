@@ -1,71 +1,147 @@
-"""Row-wise steps as one Spark projection before the stream-time assigner.
+"""The steps of one input: checked, lowered to a program, and run by Spark or by Arrow.
 
-Rows are never dropped here, only marked (``__keep``, ``__reason``). So every record is counted once
+Spark analyzes each operation of the program at once, so that an error names its step. Rows are
+never dropped here, only marked (``__keep``, ``__reason``). So every record is counted once
 (input = applied + late + dead-lettered + filtered), and partitions keep their order. A step that
-flattens replaces a record by one row per element. All other records have one row. Spark evaluates
-the expression of a step only for rows in use, but it calls Python functions for every row.
+flattens replaces a record by one row per element. All other records have one row.
 
 During the steps, a row has the columns of the value under their own names, ``key`` and
 ``timestamp_ms``. All other columns have the prefix ``__``. So expressions find the columns that
 they name, and never an internal column.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
-from itertools import chain
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import NamedTuple
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import ArrayType, StructField, StructType
+from pyspark.sql.types import DataType, StructField, StructType
 
 from oriel.pipeline.arrow_steps import ArrowSteps, TypedKeys
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import (
-    NO_ROW_KEY,
-    OWN_KEY,
-    SCOPE_COLUMNS,
     AggregatedRows,
-    Branches,
-    Filter,
-    FlatMapValues,
-    ForeignKey,
     Input,
-    LookupKey,
-    MapValues,
-    OwnKey,
-    Peek,
-    RowStep,
-    Step,
     grouping_text,
     step_for_message,
 )
-from oriel.pipeline.rows.catalyst import arrow_program
-from oriel.pipeline.rows.columns import (
-    columns_of,
-    in_use,
-    key_text,
-    passes_filter,
-    peek_column,
-    replaced_columns,
-    scope_with_key,
-)
+from oriel.pipeline.row_program import ROW_KEY, RowOperation
+from oriel.pipeline.rows.catalyst import AnalyzedOperation, arrow_program
+from oriel.pipeline.rows.columns import columns_of, in_use, key_text
 from oriel.pipeline.rows.expressions import (
-    CONDITION,
-    KEY,
     StepExpressions,
     check_deterministic,
+    invalid_type,
     value_schema,
 )
-from oriel.pipeline.rows.fork import BranchColumns
+from oriel.pipeline.rows.lowering import (
+    LOWERINGS,
+    Roles,
+    RowColumns,
+    chain_steps,
+    key_roles,
+    project,
+)
+from oriel.pipeline.rows.projections import Projection, Status, projections
 from oriel.pipeline.rows.unpacking import JOIN_COLUMNS, JOINED, input_columns
 from oriel.pipeline.spark import error_kind, first_line
 from oriel.pipeline.stage_columns import FIRST_ELEMENT, MESSAGE, StepsOutput
-from oriel.pipeline.windows import FOREIGN_KEY
 from oriel.storage import KEY_BYTES_MAX
+
+
+class _Projected(NamedTuple):
+    """A projection, and the step that it belongs to."""
+
+    columns: Projection
+    step: str
+
+
+class _Builder:
+    """A ``ProgramBuilder`` over the rows of one input.
+
+    Attributes:
+        columns: The columns of the rows after the last operation, without status columns.
+        status: The status columns.
+        rows: The rows.
+        step: The step that is lowered, for messages.
+        projected: The projections.
+        operations: The operations.
+        expressions: The expressions of the user, by step.
+    """
+
+    def __init__(
+        self, store: str, records: DataFrame, unpacked: Projection, status: Status,
+        columns: RowColumns,
+    ) -> None:  # fmt: skip
+        """Start with the projection that unpacks ``records``."""
+        self.store = store
+        self.columns = columns
+        self.status = status
+        self.rows = records.select(*unpacked)
+        self.step = ""
+        self.projected = [_Projected(unpacked, "")]
+        self.operations: list[AnalyzedOperation] = []
+        self.expressions: list[StepExpressions] = []
+
+    @contextmanager
+    def naming(self, step: str) -> Iterator[None]:
+        """See ``ProgramBuilder``."""
+        outer, self.step = self.step, step
+        try:
+            yield
+        except (PySparkException, Py4JJavaError) as error:
+            # Spark's message about an aggregate or a generator is advice for a whole query.
+            last = self.expressions[-1:]
+            why = next(filter(None, (each.problem() for each in last)), None)
+            why = why or f"{first_line(error)}{''.join(each.hint(error) for each in last)}"
+            message = f"store {self.store!r}, step {step}: {why}"
+            raise InvalidTopology(message) from error
+        self.step = outer
+
+    def add(
+        self, operation: RowOperation[Column], columns: RowColumns, roles: Roles | None = None
+    ) -> None:
+        """See ``ProgramBuilder``."""
+        expressions = StepExpressions(self.step, self.rows, roles or {})
+        self.expressions.append(expressions)
+        # The expressions are also columns without the condition that the row is in use. So each can
+        # be checked and translated alone.
+        typed = expressions.typed()
+        own = (*operation.expressions, *typed.values())
+        prefix = f"__expression_{len(self.operations)}"
+        own_columns = [each.alias(f"{prefix}_{n}") for n, each in enumerate(own)]
+        names = tuple(f"{prefix}_{n}" for n in range(len(own)))
+        self.operations.append(AnalyzedOperation(operation, names, self.columns.names))
+        made, status = projections(operation, self.status, self.columns, columns)
+        for projection in made:
+            self.projected.append(_Projected(projection, self.step))
+            self.rows = self.rows.select(*projection, *own_columns)
+            own_columns = []
+        if typed:
+            fields = self.rows.schema.fields[-len(typed) :]
+            types = dict(zip(typed, (field.dataType for field in fields), strict=True))
+            if (why := invalid_type(types)) is not None:
+                message = f"store {self.store!r}, step {self.step}: {why}"
+                raise InvalidTopology(message)
+        # An expression of the next operation must not read them.
+        self.rows = self.rows.drop(*names) if names else self.rows
+        self.columns, self.status = columns, status
+
+    def type_of(self, column: str) -> DataType:
+        """See ``ProgramBuilder``."""
+        return self.rows.schema[column].dataType
+
+    @property
+    def value_types(self) -> StructType:
+        """The columns of the value with their types."""
+        fields = {field.name: field for field in self.rows.schema.fields}
+        return StructType([fields[name] for name in self.columns.values])
 
 
 class RowSteps:
@@ -83,45 +159,30 @@ class RowSteps:
                 deterministic, or computes a column of a type that Arrow does not have. The message
                 names the store and the step.
         """
-        self._projections: list[list[Column]] = []
-        self._steps: list[StepExpressions] = []
         self._output: StepsOutput | None = None
-        self._store = store
         self._records = records
-        self._meta, columns, read = input_columns(records, origin)
-        self._deletes = read == JOINED or any(
-            isinstance(step, Filter) and step.of_table for step in origin.steps
-        )
-        unpacked_rows = rows = self._project(records, columns)
-        step_of = {"": read}
-        for each in _steps_of_branches(origin.steps):
-            if isinstance(each, MapValues | FlatMapValues):
-                step_of.update(dict.fromkeys(each.columns, f"step {each}"))
+        status, columns, unpacked, read = input_columns(records, origin)
+        self._deletes = read == JOINED or any(step.deletes_rows for step in origin.steps)
+        builder = _Builder(store, records, unpacked, status, columns)
+        first_rows = builder.rows
         for number, step in enumerate(origin.steps):
-            if isinstance(step, Branches):
-                rows = self._branched(step, rows)
-                continue
-            build = partial(self._applied, step=step)
-            step_text = step_for_message(origin.steps, number)
-            rows = self._checked(step_text, rows, _expressions_by_name(step), build)
-            if isinstance(step, FlatMapValues):
-                rows = self._flattened(step, rows)
-        self._rows = self._checked(
-            f"group_by({grouping_text(origin.group_by)})",
-            rows,
-            _key_parts(origin.group_by),
-            partial(self._with_key, group_by=origin.group_by),
-        )
-        check_deterministic(
-            store, unpacked_rows, self._rows, self._steps,
-            flattened=sum(isinstance(step, FlatMapValues) for step in origin.steps),
-        )  # fmt: skip
+            with builder.naming(step_for_message(origin.steps, number)):
+                LOWERINGS[type(step)](builder, step)
+        with builder.naming(f"group_by({grouping_text(origin.group_by)})"):
+            key = key_text(origin.group_by) if origin.group_by else F.col("key")
+            copies = (*builder.columns.copies, ROW_KEY)
+            project(builder, {ROW_KEY: key}, roles=key_roles(origin.group_by), copies=copies)
+        flattened = sum(step.flattens for step in origin.steps)
+        check_deterministic(store, first_rows, builder.rows, builder.expressions, flattened)
+        step_of = {"": read}
+        for each in (each for step in origin.steps for each in chain_steps(step)):
+            step_of.update(dict.fromkeys(each.computed, f"step {each}"))
         #: The Arrow schema of the value columns after the steps.
-        self.values: pa.Schema = value_schema(
-            store, rows.drop(*self._meta, *SCOPE_COLUMNS).schema, step_of
-        )
-        program = arrow_program(self._rows, self._records)
-        self._typed_keys = None if isinstance(origin, AggregatedRows) else TypedKeys.of(origin)
+        self.values: pa.Schema = value_schema(store, builder.value_types, step_of)
+        self._status, self._columns = builder.status, builder.columns.names
+        self._projected = builder.projected
+        self._typed_keys = TypedKeys.of(origin)
+        program = arrow_program(builder.rows, builder.operations)
         #: The same steps over Arrow tables. None: only Spark can run them (decision 0021).
         self.arrow = (
             None
@@ -145,12 +206,12 @@ class RowSteps:
         assert self._output is not None
         output = self._output
         null_key, null_value = Reason.NULL_KEY.value, Reason.NULL_VALUE.value
-        text, key = F.col("__key"), F.col("__key")
+        text, key = F.col(ROW_KEY), F.col(ROW_KEY)
         projections: list[list[Column]] = []
         if self._typed_keys is not None:
             key = F.col("__typed_key")
             typed = _typed(self._typed_keys)(text).alias("__typed_key")
-            projections.append([*columns_of(self._rows.columns), typed])
+            projections.append([*columns_of((*self._status, *self._columns)), typed])
         reason = F.col("__reason")
         if not output.any_key:
             reason = F.when(in_use() & text.isNull(), null_key).otherwise(reason)
@@ -162,7 +223,7 @@ class RowSteps:
             reason = F.when(in_use() & is_too_long, Reason.KEY_TOO_LONG.value).otherwise(reason)
         if not output.null_values:
             reason = F.when(in_use() & F.col("__null_value"), null_value).otherwise(reason)
-        join_columns = [name for name in JOIN_COLUMNS.values() if name in self._meta]
+        join_columns = [name for name in JOIN_COLUMNS.values() if name in self._status]
         keep = F.col("__keep")
         if join_columns:
             # A deleted row of a join is not an invalid record. If the next operator cannot use it,
@@ -170,7 +231,7 @@ class RowSteps:
             is_deleted = in_use() & F.col("__null_value") & reason.isNotNull()
             reason, keep = F.when(~is_deleted, reason), keep & ~is_deleted
         raw = F.col("__raw") if output.keeps_raw else F.when(reason.isNotNull(), F.col("__raw"))
-        first_element = [FIRST_ELEMENT.name] if FIRST_ELEMENT.name in self._meta else []
+        first_element = [FIRST_ELEMENT.name] if FIRST_ELEMENT.name in self._status else []
         selected = [
             F.col("__partition").alias("partition"),
             F.col("__offset").alias("offset"),
@@ -198,7 +259,8 @@ class RowSteps:
         Only dead letters have a message. Only dead letters have raw bytes, unless the output keeps
         the bytes of all rows. The rows of a flattened record are adjacent.
         """
-        first_projection, *others = (*self._projections, *self._output_projections)
+        projected = (each.columns for each in self._projected)
+        first_projection, *others = (*projected, *self._output_projections)
         if not passed_through:
             for columns in (first_projection, *others):
                 records = records.select(*columns)
@@ -215,15 +277,16 @@ class RowSteps:
 
     def failing_step(self, records: DataFrame, error: Exception) -> str | None:
         """Return the first step that fails on ``records`` in the same way as ``error``, or None."""
-        rows = records.select(*self._projections[0])
-        for step, columns in zip(self._steps, self._projections[1:], strict=False):
+        unpacked, *others = self._projected
+        rows = records.select(*unpacked.columns)
+        for columns, step in others:
             rows = rows.select(*columns)
             try:
                 # The rows of the RDD are counted. A count of the DataFrame would not compute the
                 # columns, and it would also log the error.
                 rows._jdf.queryExecution().toRdd().count()  # noqa: SLF001
             except (PySparkException, Py4JJavaError) as step_error:
-                return step.step if error_kind(step_error) == error_kind(error) else None
+                return step if error_kind(step_error) == error_kind(error) else None
         return None
 
     def null_row(self) -> DataFrame:
@@ -236,207 +299,6 @@ class RowSteps:
         column = F.col(f"`{name}`")
         # Deleted rows have no value, although steps can compute one from nulls or window bounds.
         return F.when(~F.col("__null_value"), column).alias(name) if self._deletes else column
-
-    def _values_of(self, rows: DataFrame) -> StructType:
-        """Return the value columns of rows during the steps."""
-        renamed = {*self._meta, *SCOPE_COLUMNS}
-        return StructType([field for field in rows.schema if field.name not in renamed])
-
-    def _project(self, rows: DataFrame, columns: list[Column]) -> DataFrame:
-        self._projections.append(columns)
-        return rows.select(*columns)
-
-    def _checked(
-        self,
-        step: str,
-        rows: DataFrame,
-        expressions: Mapping[str, "str | Column"],
-        build: Callable[[list[str]], list[Column]],
-    ) -> DataFrame:
-        """Build one step from the names of the value columns, and let Spark analyze it at once."""
-        values = self._values_of(rows).names
-        step_expressions = StepExpressions(step, rows, expressions)
-        self._steps.append(step_expressions)
-        try:
-            built = self._project(rows, build(values))
-            why = step_expressions.invalid_type()
-        except (PySparkException, Py4JJavaError) as error:
-            # Spark's message about an aggregate or a generator is advice for a whole query.
-            why = step_expressions.problem() or f"{first_line(error)}{step_expressions.hint(error)}"
-            message = f"store {self._store!r}, step {step}: {why}"
-            raise InvalidTopology(message) from error
-        if why is not None:
-            message = f"store {self._store!r}, step {step}: {why}"
-            raise InvalidTopology(message)
-        return built
-
-    def _flattened(self, step: FlatMapValues, rows: DataFrame) -> DataFrame:
-        """Return one row per element of the array that ``step`` has computed.
-
-        A record without elements has one row.
-
-        Raises:
-            InvalidTopology: The step has no array column, or several.
-        """
-        lists = [name for name in step.columns if isinstance(rows.schema[name].dataType, ArrayType)]
-        if len(lists) != 1:
-            found = f"{lists} are arrays" if lists else "no column is an array"
-            message = (
-                f"store {self._store!r}, step {step}: exactly one column must be an array, because "
-                f"its elements become records, but {found}. Compute other columns in map_values "
-                "first"
-            )
-            raise InvalidTopology(message)
-        (name,) = lists
-
-        def of_values(values: list[str]) -> list[Column]:
-            # A deleted row also has an array if the step computes one from nulls.
-            elements = F.when(~F.col("__null_value"), F.col(f"`{name}`")).alias(name)
-            others = (value for value in values if value != name)
-            return [*columns_of((*self._meta, *SCOPE_COLUMNS, *others)), elements]
-
-        def exploded(values: list[str]) -> list[Column]:
-            elements = F.col(f"`{name}`")
-            has_any = F.coalesce(F.size(elements) > 0, F.lit(False))  # noqa: FBT003
-            kept = F.when(in_use(), has_any).otherwise(F.col("__keep")).alias("__keep")
-            # "outer" also returns a row for a record without elements, so that it can be counted.
-            return [
-                *columns_of(m for m in self._meta if m != "__keep"),
-                kept,
-                *columns_of((*SCOPE_COLUMNS, *(value for value in values if value != name))),
-                F.posexplode_outer(elements).alias("__place", name),
-            ]
-
-        others = tuple(m for m in self._meta if m != FIRST_ELEMENT.name)
-
-        def marked(values: list[str]) -> list[Column]:
-            is_first = F.col("__place") == 0
-            if others != self._meta:
-                # The first element of a flattened record has the mark of that record.
-                is_further = F.col("__place") > 0
-                is_first = F.when(is_further, F.lit(False)).otherwise(F.col(FIRST_ELEMENT.name))  # noqa: FBT003
-            return [
-                *columns_of(others),
-                is_first.alias(FIRST_ELEMENT.name),
-                *columns_of((*SCOPE_COLUMNS, *(value for value in values if value != "__place"))),
-            ]
-
-        for build in (of_values, exploded, marked):
-            rows = self._checked(str(step), rows, {}, build)
-        self._meta = (*others, FIRST_ELEMENT.name)
-        return rows
-
-    def _branched(self, step: Branches, rows: DataFrame) -> DataFrame:
-        """Return the rows after merged branches. Rows that belong to no branch are filtered out.
-
-        Raises:
-            InvalidTopology: The branches have different value columns.
-        """
-        meta, fork = self._meta, BranchColumns(step, self._meta, self._values_of(rows).names)
-        rows = self._checked(str(step), rows, {}, fork.split_columns)
-        given: list[StructType] = []
-        for number, steps in enumerate(step.chains):
-            self._meta = fork.carried
-            rows = self._checked(str(step), rows, {}, partial(fork.begun, number))
-            self._meta = fork.carried
-            for each in steps:
-                build = partial(fork.applied, number, each)
-                rows = self._checked(str(each), rows, _expressions_by_name(each), build)
-            given.append(self._values_of(rows))
-            if _types(given[0]) != _types(given[-1]):
-                message = (
-                    f"store {self._store!r}, merge: the branches' values must have the same "
-                    f"columns, not ({_types(given[0])}) and ({_types(given[-1])}). Convert "
-                    "with map_values"
-                )
-                raise InvalidTopology(message)
-            rows = self._checked(str(step), rows, {}, partial(fork.ended, number))
-        self._meta = fork.carried
-        rows = self._checked(str(step), rows, {}, fork.merged_columns)
-        self._meta = meta
-        return rows
-
-    def _applied(self, values: list[str], step: RowStep) -> list[Column]:
-        if isinstance(step, MapValues | FlatMapValues):
-            return [*columns_of(self._meta), *replaced_columns(values, step, in_use())]
-        if isinstance(step, LookupKey):
-            scope = scope_with_key(F.coalesce(key_text((step.key,)), F.lit(NO_ROW_KEY)), in_use())
-            own_key = F.when(in_use(), F.col("key")).alias(OWN_KEY)
-            return [*columns_of(self._meta), *scope, *columns_of(values), own_key]
-        if isinstance(step, ForeignKey):
-            foreign_key = F.when(in_use(), key_text(step.key)).alias(FOREIGN_KEY.name)
-            return [
-                *columns_of((*self._meta, *SCOPE_COLUMNS, *(values if step.keeps_columns else ()))),
-                foreign_key,
-            ]
-        if isinstance(step, OwnKey):
-            names = [name for name in values if name != OWN_KEY]
-            return [
-                *columns_of(self._meta),
-                *scope_with_key(F.col(OWN_KEY), in_use()),
-                *columns_of(names),
-            ]
-        if isinstance(step, Peek):
-            meta = [name for name in self._meta if name != "__keep"]
-            keep = (F.col("__keep") & peek_column(values, step, in_use())).alias("__keep")
-            return [*columns_of(meta), keep, *columns_of((*SCOPE_COLUMNS, *values))]
-        return self._filtered(values, step)
-
-    def _filtered(self, values: list[str], step: Filter) -> list[Column]:
-        holds = passes_filter(step)
-        if step.of_table:
-            # As in a record with a null value, all columns are null for later steps.
-            deleted = F.when(in_use(), F.col("__null_value") | ~holds).otherwise(
-                F.col("__null_value")
-            )
-            meta = [name for name in self._meta if name != "__null_value"]
-            left = (F.when(~deleted, F.col(f"`{name}`")).alias(name) for name in values)
-            return [
-                *columns_of(meta),
-                deleted.alias("__null_value"),
-                *columns_of(SCOPE_COLUMNS),
-                *left,
-            ]
-        keep = F.when(in_use(), holds).otherwise(F.lit(False))  # noqa: FBT003
-        meta = [name for name in self._meta if name != "__keep"]
-        return [*columns_of(meta), keep.alias("__keep"), *columns_of((*SCOPE_COLUMNS, *values))]
-
-    def _with_key(self, values: list[str], group_by: tuple["str | Column", ...]) -> list[Column]:
-        key = key_text(group_by) if group_by else F.col("key")
-        key = F.when(in_use(), key).alias("__key")
-        return [*columns_of((*self._meta, *SCOPE_COLUMNS, *values)), key]
-
-
-def _steps_of_branches(steps: Iterable[Step]) -> Iterator[RowStep]:
-    """Yield the steps. For merged branches, yield the steps of all branches."""
-    for step in steps:
-        yield from (step,) if not isinstance(step, Branches) else chain(*step.chains)
-
-
-def _expressions_by_name(step: RowStep) -> dict[str, "str | Column"]:
-    """Return the expressions of a step, by their names in messages."""
-    if isinstance(step, Filter):
-        return {CONDITION: step.condition}
-    if isinstance(step, LookupKey):
-        return {KEY: step.key}
-    if isinstance(step, ForeignKey):
-        return _key_parts(step.key)
-    if not isinstance(step, MapValues | FlatMapValues):
-        return {}
-    columns = {f"column {name!r}": value for name, value in step.columns.items()}
-    return columns | (_key_parts(step.key) if isinstance(step, MapValues) else {})
-
-
-def _types(values: StructType) -> str:
-    """Return the value columns with their types. Their order is irrelevant, so they are sorted."""
-    return ", ".join(sorted(f"{field.name} {field.dataType.simpleString()}" for field in values))
-
-
-def _key_parts(parts: tuple["str | Column", ...]) -> dict[str, "str | Column"]:
-    """Return the expressions of a key, by their names in messages."""
-    if len(parts) == 1:
-        return {KEY: parts[0]}
-    return {f"{KEY} {number}": part for number, part in enumerate(parts, start=1)}
 
 
 def _typed(typed_keys: TypedKeys) -> Callable[[Column], Column]:

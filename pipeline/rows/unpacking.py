@@ -4,38 +4,52 @@ A row has the columns of the value under their own names, ``key`` and ``timestam
 aggregation also has the bounds of its window. All other columns have the prefix ``__``.
 """
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_type
 
 from oriel.pipeline.language import SCOPE_COLUMNS, AggregatedRows, Input, reject_scope_names
+from oriel.pipeline.rows.lowering import RowColumns
+from oriel.pipeline.rows.projections import Projection, Status
 from oriel.pipeline.stage_columns import MESSAGE, REASON, RESULT_EXTRA_FIELDS, TASK
 from oriel.pipeline.windows import NULL_VALUE
 
-_META = ("__partition", "__offset", "__raw", MESSAGE.name, "__reason", "__null_value", "__keep")
-_ROW_META = ("__reason", "__null_value", "__keep")
+_STATUS = ("__partition", "__offset", "__raw", MESSAGE.name, "__reason", "__null_value", "__keep")
+_ROW_STATUS = ("__reason", "__null_value", "__keep")
 #: Further columns of join results -> their names during the steps.
 JOIN_COLUMNS = {field.name: f"__{field.name}" for field in RESULT_EXTRA_FIELDS}
+#: All columns of join results that are not in the value.
+_RESULT_COLUMNS = frozenset({
+    "partition", "offset", TASK.name, REASON.name, NULL_VALUE.name, *JOIN_COLUMNS, *SCOPE_COLUMNS,
+})  # fmt: skip
 #: The name of the input in messages about steps after a join.
 JOINED = "join"
 
 
 def input_columns(
     records: DataFrame, origin: Input | AggregatedRows
-) -> tuple[tuple[str, ...], list[Column], str]:
+) -> tuple[Status, RowColumns, Projection, str]:
     """Return the columns of the rows that the first step reads.
 
     Returns:
-        The names of columns that are not in the value, all columns, and the name of the input for
-        messages.
+        The status columns, the other columns, the projection that computes all of them, and the
+        name of the input for messages.
     """
-    if isinstance(origin, AggregatedRows):
-        bounds = tuple(name for name in origin.scope if name not in SCOPE_COLUMNS)
-        return (*_ROW_META, *bounds), _unpacked_aggregates(records), "the aggregation"
+    if origin.are_rows:
+        values = tuple(name for name in records.columns if name not in origin.scope)
+        columns = RowColumns(origin.scope, values)
+        return _ROW_STATUS, columns, _unpacked_aggregates(records), origin.input_text
     if TASK.name in records.columns:
         joined = tuple(of for name, of in JOIN_COLUMNS.items() if name in records.columns)
-        return (*_META, *joined), _unpacked_results(records), JOINED
-    return _META, _unpacked_records(records, origin), str(origin.source)
+        values = tuple(name for name in records.columns if name not in _RESULT_COLUMNS)
+        columns = RowColumns(origin.scope, values)
+        return (*_STATUS, *joined), columns, _unpacked_results(records), JOINED
+    values = tuple(records.schema["value"].dataType.fieldNames())  # type: ignore[attr-defined]
+    reject_scope_names(origin.input_text, values)
+    columns = RowColumns(origin.scope, values)
+    return _STATUS, columns, _unpacked_records(values), origin.input_text
 
 
 def _unpacked_aggregates(rows: DataFrame) -> list[Column]:
@@ -51,10 +65,8 @@ def _unpacked_aggregates(rows: DataFrame) -> list[Column]:
     ]
 
 
-def _unpacked_records(records: DataFrame, origin: Input) -> list[Column]:
+def _unpacked_records(names: Sequence[str]) -> list[Column]:
     """Return the value columns at the top level, and other columns with a prefix."""
-    names = records.schema["value"].dataType.fieldNames()  # type: ignore[attr-defined]
-    reject_scope_names(str(origin.source), names)
     return [
         F.col("partition").alias("__partition"),
         F.col("offset").alias("__offset"),
@@ -70,15 +82,6 @@ def _unpacked_records(records: DataFrame, origin: Input) -> list[Column]:
 
 def _unpacked_results(results: DataFrame) -> list[Column]:
     """Return the columns of join results. No step changes a row that has a reason."""
-    own = {
-        "partition",
-        "offset",
-        TASK.name,
-        REASON.name,
-        NULL_VALUE.name,
-        *JOIN_COLUMNS,
-        *SCOPE_COLUMNS,
-    }
     is_null = F.lit(False)  # noqa: FBT003
     if NULL_VALUE.name in results.columns:
         is_null = F.coalesce(F.col(NULL_VALUE.name), is_null)
@@ -92,5 +95,5 @@ def _unpacked_results(results: DataFrame) -> list[Column]:
         F.lit(True).alias("__keep"),  # noqa: FBT003
         *(F.col(n).alias(of) for n, of in JOIN_COLUMNS.items() if n in results.columns),
         *map(F.col, SCOPE_COLUMNS),
-        *(F.col(f"`{name}`") for name in results.columns if name not in own),
+        *(F.col(f"`{name}`") for name in results.columns if name not in _RESULT_COLUMNS),
     ]

@@ -26,7 +26,6 @@ from oriel.pipeline.language import (
     AggregatedRows,
     Input,
     Source,
-    StoreSource,
     Topology,
     arrow_schema,
 )
@@ -154,13 +153,13 @@ def _plans(
     empty = {source: _no_records(spark, log, source, decoders[source]) for source in decoders}
 
     def steps(store: str, origin: Input | AggregatedRows, read: Source | pa.Schema) -> RowSteps:
-        if isinstance(read, StoreSource):
+        if isinstance(read, pa.Schema):
+            records = no_rows(spark, from_arrow_schema(read))
+        elif read.store_name:
             values = pa.struct(list(arrow_schema(read.schema)))
             records = no_rows(spark, from_arrow_schema(decoded_schema(values)))
-        elif isinstance(read, Source):
-            records = empty[read]
         else:
-            records = no_rows(spark, from_arrow_schema(read))
+            records = empty[read]
         return row_steps(records, origin, store)
 
     reasons = reasons_by_store(topology)

@@ -33,7 +33,7 @@ from oriel.pipeline.commit import (
     remove_old_generations,
 )
 from oriel.pipeline.errors import CheckpointError
-from oriel.pipeline.language import Source, StoreSource, of_topics
+from oriel.pipeline.language import Source, of_topics
 from oriel.pipeline.plan import PreparedBatch, StorePlans, WallClock
 from oriel.pipeline.run.batches import Computation, final_rows_up_to, stream_ends
 from oriel.pipeline.sources import Log
@@ -226,7 +226,9 @@ class Rebuild:
                 reports = self._reports(nothing, (ends, ends), work, {source: some})
                 prepared = batches.finish(number, ends | read_to, (work, reports))
                 read_rows = first + len(some)
-                line = log_line("rebuilding", store=store.name, source=source.store, rows=read_rows)
+                line = log_line(
+                    "rebuilding", store=store.name, source=source.store_name, rows=read_rows
+                )
                 say("rebuild", line)
         return prepared
 
@@ -240,9 +242,9 @@ class Rebuild:
         reports = self.computation.run(rows, bounds, [work], self.wall_clock, final_rows)
         return reports[work.plan.store]
 
-    def _final_rows(self, source: StoreSource, batch: int) -> pa.Table:
+    def _final_rows(self, source: Source, batch: int) -> pa.Table:
         """Return the final rows of another store that this store reads, up to a batch."""
-        table = self.layout.table(source.store)
+        table = self.layout.table(source.store_name)
         definition = DeltaLog(table).snapshot().definition
         prepared = self.checkpoint.versions(definition.state_name).prepared(batch)
         return final_rows_up_to(table, batch, prepared)

@@ -280,7 +280,7 @@ class TopologyTestDriver(DriverHints):
         store = stream_sink(of)
         stream_driver = StreamDriver(store, self._stores)
         for source in store.sources:
-            if not isinstance(source, StoreSource):
+            if not source.store_name:
                 self._schemas[source] = arrow_schema(source.schema, str(source))
         self._streams.append(stream_driver)
         return StreamReader(stream_driver)

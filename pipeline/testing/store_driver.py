@@ -13,7 +13,7 @@ import pyarrow as pa
 from oriel.pipeline.commit import prepared_batch
 from oriel.pipeline.dead_letters import Reason, SourceReasons
 from oriel.pipeline.errors import FunctionRaised
-from oriel.pipeline.language import Source, Store, StoreSource
+from oriel.pipeline.language import Source, Store
 from oriel.pipeline.plan import (
     BatchPlan,
     PreparedBatch,
@@ -205,7 +205,7 @@ class StoreDriver:
         ends = {topic: dict(partitions) for topic, partitions in self._ends.items()}
         for source in piped:
             # Only the partition numbers matter, because the driver reads nothing by offset.
-            number = 0 if isinstance(source, StoreSource) else partition
+            number = 0 if source.store_name else partition
             ends.setdefault(source.topic, {})[str(number)] = 0
         files = self._new_files()
         plan, joins = self.plans.plan(self._batch, files, 1, self._previous, ends, wall_clock)

@@ -40,9 +40,19 @@ _ONLY_PACKAGE = "- "
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the subcommand that the command line names, and return its exit code.
 
-    0: done, 1: it failed or its packages are not installed, 2: the command or an option is unknown.
+    0: done, 1: it failed or its packages are not installed, 2: the command or an option is unknown,
+    130: interrupted before the subcommand handles signals.
     """
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _run(list(sys.argv[1:] if arguments is None else arguments))
+    except KeyboardInterrupt:
+        # The imports of a subcommand need up to a second.
+        sys.stderr.write("oriel: interrupted\n")
+        return 130
+
+
+def _run(given: list[str]) -> int:
+    """Run the subcommand. See ``main``."""
     command, options = (given[0], given[1:]) if given else ("help", [])
     if command in {"help", "--help", "-h"}:
         sys.stdout.write(_help())

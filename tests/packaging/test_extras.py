@@ -107,3 +107,16 @@ def test_a_new_project_names_the_installed_command(
     assert project._commands(tmp_path)[0].endswith("/oriel")
     monkeypatch.setattr(oriel, "__file__", str(tmp_path / "a" / "b" / "oriel" / "__init__.py"))
     assert project._commands(tmp_path) == ("oriel", "python -m pytest")
+
+
+def test_an_interrupt_during_the_imports_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C directly after the start ends a command without a stack trace."""
+
+    def interrupted(_module: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("oriel.__main__.import_module", interrupted)
+    assert main(["run"]) == 130
+    assert capsys.readouterr().err == "oriel: interrupted\n"

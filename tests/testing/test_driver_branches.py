@@ -5,6 +5,8 @@ from random import Random
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from oriel import EmitStrategy, JoinWindows, StreamsBuilder, collect_list, count, sum
 from oriel.pipeline.errors import InvalidTopology
@@ -196,6 +198,14 @@ def test_branches_part_behind_a_join_or_a_step_that_flattens(where: str) -> None
         assert row.value == {"h": told[where]}
     else:
         assert row.value == {"h": f"{told[where]} -2less -6less"}
+
+
+@pytest.mark.slow
+def test_a_condition_as_text_and_one_as_a_column_are_not_compared(spark: SparkSession) -> None:
+    """Nobody can say whether they are equal, so the streams stay separate inputs."""
+    stream = StreamsBuilder().stream("t", SCHEMA)
+    merged = stream.filter("v > 1").merge(stream.filter_not(F.col("v") > 1))
+    assert len(merged.origins) == 2
 
 
 @pytest.mark.java

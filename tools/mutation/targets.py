@@ -52,7 +52,8 @@ TARGETS = {
     ),
     "pipeline/windows/exact": _tests(_WINDOWS, "exact_sum deviation aggregates"),
     "pipeline/arrow_steps": _tests(
-        "tests/pipeline/arrow_steps/test_{}.py", "arrow_steps expressions_in_arrow functions"
+        "tests/pipeline/arrow_steps/test_{}.py",
+        "arrow_steps expressions_in_arrow functions random_steps",
     ),
     "pipeline/commit": (
         *_tests(

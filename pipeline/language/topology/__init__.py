@@ -16,7 +16,6 @@ from oriel.pipeline.language.topology.aggregations import (
 )
 from oriel.pipeline.language.topology.descriptions import (
     function_texts,
-    schema_text,
     source_texts,
     step_texts,
 )
@@ -36,6 +35,7 @@ from oriel.pipeline.language.topology.inputs import (
     as_join_input,
     share_flattened,
 )
+from oriel.pipeline.language.topology.schema_texts import schema_text
 from oriel.pipeline.language.topology.sources import Source, StoreSource, of_topics
 from oriel.pipeline.language.topology.steps import (
     NO_ROW_KEY,
@@ -51,12 +51,12 @@ from oriel.pipeline.language.topology.steps import (
     OwnKey,
     Peek,
     Peeker,
-    RowStep,
     Step,
     expressions_of,
     flattens,
     function_name,
     grouping_text,
+    kept_columns,
     key_of,
     null_key_filter,
     short_name,
@@ -95,7 +95,6 @@ __all__ = [
     "Publication",
     "Records",
     "Responses",
-    "RowStep",
     "Source",
     "Step",
     "Store",
@@ -115,6 +114,7 @@ __all__ = [
     "function_texts",
     "grouping_call",
     "grouping_text",
+    "kept_columns",
     "key_of",
     "null_key_filter",
     "of_topics",

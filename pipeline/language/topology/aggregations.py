@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
+from oriel.pipeline.language.topology.schema_texts import schema_text
 from oriel.pipeline.language.topology.steps import function_name
 from oriel.pipeline.windows import Aggregate, Aggregator, Merger, TableJoin
 
@@ -13,8 +14,53 @@ def verb(how: str) -> str:
     return "join" if how == "inner" else f"{how}_join"
 
 
+class Aggregation:
+    """How a store computes its rows from records.
+
+    Attributes:
+        is_table: Whether the rows are rows of tables, without aggregation.
+        by_functions: Whether functions of the user compute the rows.
+    """
+
+    is_table: ClassVar[bool] = False
+    by_functions: ClassVar[bool] = False
+
+    @property
+    def aggregates(self) -> tuple[Mapping[str, Aggregate], ...]:
+        """For each stream, its named aggregates by the name of their column. Empty without any."""
+        return ()
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns with named aggregates, in order."""
+        return [name for aggregates in self.aggregates for name in aggregates]
+
+    @property
+    def function_texts(self) -> tuple[str, ...]:
+        """The names of the functions and the schema of their results, for the definition."""
+        return ()
+
+    @property
+    def has_schema(self) -> bool:
+        """Whether the user passed a schema of the results."""
+        return False
+
+    @property
+    def lacks_merger(self) -> bool:
+        """Whether it cannot aggregate sessions, which merge."""
+        return False
+
+    def computed_by(self, inputs: int) -> str:
+        """Return how columns without a named aggregate are computed, for users.
+
+        ``inputs``: the number of inputs of the store.
+        """
+        del inputs
+        return "the table's own column"
+
+
 @dataclass(frozen=True)
-class Columns:
+class Columns(Aggregation):
     """Named aggregates.
 
     Attributes:
@@ -30,13 +76,17 @@ class Columns:
         return ", ".join(f"{name}={aggregate.call}" for name, aggregate in named)
 
     @property
-    def names(self) -> list[str]:
-        """The columns of the store, in order."""
-        return [name for aggregates in self.of_stream for name in aggregates]
+    def aggregates(self) -> tuple[Mapping[str, Aggregate], ...]:
+        return self.of_stream
+
+    @property
+    def definition_call(self) -> str:
+        """The call for the definition of a store that reads the updates."""
+        return f"aggregate({self})"
 
 
 @dataclass(frozen=True)
-class Functions:
+class Functions(Aggregation):
     """A user-defined aggregation with functions.
 
     Attributes:
@@ -54,6 +104,7 @@ class Functions:
     schema: str | None
     step: str
     subtractor: Aggregator | None = None
+    by_functions: ClassVar[bool] = True
 
     def __str__(self) -> str:
         return f"{self.step}(functions){f': {self.schema}' if self.schema else ''}"
@@ -71,9 +122,32 @@ class Functions:
             f"{role} {function_name(function)}" for role, function in functions if function
         )
 
+    @property
+    def has_schema(self) -> bool:
+        return bool(self.schema)
+
+    @property
+    def lacks_merger(self) -> bool:
+        return not self.merger
+
+    @property
+    def function_texts(self) -> tuple[str, ...]:
+        schemas = () if self.schema is None else (f"schema {schema_text(self.schema)}",)
+        return (*self.names, *schemas)
+
+    @property
+    def definition_call(self) -> str:
+        """The call for the definition of a store that reads the updates."""
+        schemas = () if self.schema is None else (f"schema {self.schema}",)
+        return f"{self.step}({', '.join((*self.names, *schemas))})"
+
+    def computed_by(self, inputs: int) -> str:
+        del inputs
+        return self.step
+
 
 @dataclass(frozen=True)
-class TableRows:
+class TableRows(Aggregation):
     """The rows of a table, or of several tables that are joined by key, without aggregation.
 
     Attributes:
@@ -81,6 +155,10 @@ class TableRows:
     """
 
     join: TableJoin | int
+    is_table: ClassVar[bool] = True
+
+    def computed_by(self, inputs: int) -> str:
+        return f"{self.how} join of tables" if inputs > 1 else super().computed_by(inputs)
 
     def __str__(self) -> str:
         """Return the kind of the rows, for ``describe``."""
@@ -99,15 +177,12 @@ class TableRows:
 
 
 @dataclass(frozen=True)
-class Records:
+class Records(Aggregation):
     """The records of a stream that is written to a topic, without aggregation."""
 
     def __str__(self) -> str:
         """Return the content of the topic, for ``describe``."""
         return "records"
-
-
-Aggregation = Columns | Functions | TableRows | Records
 
 
 @dataclass(frozen=True)

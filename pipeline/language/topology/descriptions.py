@@ -6,24 +6,13 @@ name, because byte code depends on the version of Python and does not contain ca
 a changed body is not detected. ``peek`` changes no row, so it is not in the texts.
 """
 
-import re
-from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, fields
 from typing import Any
 
-from oriel.pipeline.language.topology.aggregations import Columns, Functions
 from oriel.pipeline.language.topology.inputs import Input, Join
-from oriel.pipeline.language.topology.sources import Source, StoreSource
-from oriel.pipeline.language.topology.steps import Branches, Peek, Step
+from oriel.pipeline.language.topology.schema_texts import schema_text
+from oriel.pipeline.language.topology.sources import Source
 from oriel.pipeline.language.topology.stores import Store
-
-_DDL_WORD = re.compile(r"`(?:[^`]|``)+`|'(?:[^'\\]|\\.)*'|\w+|[^\s\w]")
-_NAME = re.compile(r"[\w`']")
-#: Synonyms of types in Spark.
-_SYNONYMS = {
-    "BYTE": "TINYINT", "SHORT": "SMALLINT", "INTEGER": "INT", "LONG": "BIGINT", "REAL": "FLOAT",
-    "DEC": "DECIMAL", "NUMERIC": "DECIMAL",
-}  # fmt: skip
 
 
 def source_texts(store: Store) -> tuple[str, ...]:
@@ -37,8 +26,8 @@ def step_texts(store: Store) -> tuple[str, ...]:
     If the rows of the aggregation have steps, the last text has these steps.
     """
     texts = [_input_text(origin) for origin in store.inputs]
-    if len(texts) > 1 and isinstance(store.aggregation, Columns):
-        columns = [", ".join(of_stream) for of_stream in store.aggregation.of_stream]
+    if len(texts) > 1 and store.aggregation.aggregates:
+        columns = [", ".join(of_stream) for of_stream in store.aggregation.aggregates]
         names = [columns[origin.stream] for origin in store.inputs]
         texts = [f"{text}: {of_input}" for text, of_input in zip(texts, names, strict=True)]
     if store.row_steps:
@@ -48,29 +37,12 @@ def step_texts(store: Store) -> tuple[str, ...]:
 
 def function_texts(store: Store) -> tuple[str, ...]:
     """Return the names of the functions of a store, and the schema of their results."""
-    aggregation = store.aggregation
-    if not isinstance(aggregation, Functions):
-        return ()
-    schemas = () if aggregation.schema is None else (f"schema {schema_text(aggregation.schema)}",)
-    return (*aggregation.names, *schemas)
-
-
-def schema_text(ddl: str) -> str:
-    """Normalize a schema: ``a  long, b: array<int>`` is ``a BIGINT, b ARRAY<INT>``."""
-    words = [word for word in _DDL_WORD.findall(ddl) if not word.startswith(":")]
-    text = ""
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        # A name precedes its type, and keeps its case.
-        is_type = word.isidentifier() and not _NAME.match(following)
-        needs_space = text.endswith(",") or (_NAME.match(word) and _NAME.match(text[-1:]))
-        spelled = _SYNONYMS.get(word.upper(), word.upper()) if is_type else word
-        text += f" {spelled}" if needs_space else spelled
-    return text
+    return store.aggregation.function_texts
 
 
 def _source_text(source: Source) -> str:
     """Return a source with each field that is not the default."""
-    if isinstance(source, StoreSource):
+    if source.store_name:
         return str(source)
     extras = [
         f"{field.name} {value}"
@@ -87,16 +59,8 @@ def _default(field: Any) -> object:
 
 def _input_text(origin: Input) -> str:
     read = origin.source.topic if origin.join is None else _join_text(origin.join)
-    return "".join([read, *(f".{step}" for step in _without_peeks(origin.steps))])
-
-
-def _without_peeks(steps: Iterable[Step]) -> Iterator[Step]:
-    for step in steps:
-        if isinstance(step, Branches):
-            rest = (tuple(s for s in chain if not isinstance(s, Peek)) for chain in step.chains)
-            yield Branches(tuple(rest))
-        elif not isinstance(step, Peek):
-            yield step
+    steps = filter(None, (step.for_definition() for step in origin.steps))
+    return "".join([read, *(f".{step}" for step in steps)])
 
 
 def _join_text(join: Join) -> str:

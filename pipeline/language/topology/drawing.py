@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from oriel.pipeline.language.topology.aggregations import TableRows
 from oriel.pipeline.language.topology.inputs import Input, Join
 from oriel.pipeline.language.topology.sources import StoreSource
 from oriel.pipeline.language.topology.stores import Store
@@ -30,7 +29,7 @@ def drawn(topics: Sequence[str], stores: Sequence[Store], sinks: Sequence[Store]
     for name, units in (("store", stores), ("sink", sinks)):
         for number, unit in enumerate(units):
             for origin in unit.inputs:
-                is_table = isinstance(unit.aggregation, TableRows)
+                is_table = unit.aggregation.is_table
                 drawing.reading(origin, f"{name}{number}", is_table=is_table)
     return "\n".join(drawing.lines) + "\n"
 

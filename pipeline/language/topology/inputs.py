@@ -2,10 +2,11 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import is_
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
+from oriel.pipeline.language.names import SCOPE_COLUMNS
 from oriel.pipeline.language.topology.aggregations import Columns, Functions, verb
 from oriel.pipeline.language.topology.sources import Source
 from oriel.pipeline.language.topology.steps import (
@@ -20,7 +21,6 @@ from oriel.pipeline.windows import (
     RIGHT,
     JoinWindows,
     Lineage,
-    NoWindows,
     TableJoin,
     Windows,
     merged_lineage,
@@ -52,11 +52,23 @@ class Input:
     stream: int = 0
     key_type: KeyType = TEXT
     is_grouped: bool = field(default=True, compare=False)
+    #: See ``AggregatedRows``.
+    are_rows: ClassVar[bool] = False
+
+    @property
+    def input_text(self) -> str:
+        """The name of the source in messages."""
+        return str(self.source)
+
+    @property
+    def scope(self) -> tuple[str, ...]:
+        """The columns that expressions can read in addition to the columns of the value."""
+        return SCOPE_COLUMNS
 
     @property
     def filters_table(self) -> bool:
         """Whether it is a table with a filter that deletes rows."""
-        return any(isinstance(step, Filter) and step.of_table for step in self.steps)
+        return any(step.deletes_rows for step in self.steps)
 
     @property
     def key_columns(self) -> "tuple[str | Column, ...]":
@@ -145,7 +157,7 @@ class Input:
     @property
     def became_table(self) -> bool:
         """Whether a stream became this table. Filters of a topic's table delete rows."""
-        is_filtered = any(isinstance(step, Filter) and not step.of_table for step in self.steps)
+        is_filtered = any(step.filters and not step.deletes_rows for step in self.steps)
         is_read = self.join is None and self.source.step == "stream"
         return is_filtered or is_read or (self.join is not None and self.join.is_table_join)
 
@@ -230,6 +242,22 @@ class Join(ABC):
     def fan_outs(self) -> int:
         """The number of nested foreign-key joins that one record can fan out through."""
         return max(each.fan_outs for each in self.inputs)
+
+    @property
+    def responds_to(self) -> Input | None:
+        """The table whose foreign keys the join responds to, with its last step. Usually None."""
+        return None
+
+    @property
+    def changes_of(self) -> Input | None:
+        """The table, if the join only computes its old and new rows. Usually None."""
+        return None
+
+    def with_row_step(self, step: Filter | MapValues) -> "Join":
+        """Return the join with one more step over its rows, if it emits rows."""
+        del step
+        message = f"{type(self).__name__} emits no rows"
+        raise TypeError(message)
 
     def needs_old_rows(self, *, needs_old: bool) -> bool:
         """Return whether it needs the old rows of joined tables.
@@ -459,6 +487,9 @@ class TableUpdates(JoinOfTables):
     row_steps: tuple[Filter | MapValues, ...] = ()
     by_foreign_key: bool = False
 
+    def with_row_step(self, step: Filter | MapValues) -> "TableUpdates":
+        return replace(self, row_steps=(*self.row_steps, step))
+
     def __str__(self) -> str:
         """Return the joins and steps after the first table."""
         joins = joins_after_first(self.tables, self.rows)
@@ -483,8 +514,8 @@ class TableUpdates(JoinOfTables):
     def responses(self) -> "Responses":
         """The responses that a foreign-key join reads."""
         responses = self.tables[RIGHT].join
-        assert isinstance(responses, Responses), "a foreign-key join reads responses"
-        return responses
+        # Only ``foreign_updates`` creates such a join.
+        return cast("Responses", responses)
 
     @property
     def named(self) -> Input:
@@ -500,7 +531,7 @@ class TableUpdates(JoinOfTables):
 
     def needs_old_rows(self, *, needs_old: bool) -> bool:
         # A filter needs the old row, because it emits nothing for a row that it dropped before.
-        return needs_old or any(isinstance(step, Filter) for step in self.row_steps)
+        return needs_old or any(step.filters for step in self.row_steps)
 
     def inputs_with_old_rows(self, *, needs_old: bool) -> tuple[bool, ...]:
         return (
@@ -521,6 +552,10 @@ class TableChanges(JoinOfTables):
 
     tables: tuple[Input, ...]
     rows: TableJoin | int = 0
+
+    @property
+    def changes_of(self) -> Input | None:
+        return self.tables[0] if self.rows == 0 else None
 
     def __str__(self) -> str:
         """Return the joins after the first table."""
@@ -572,17 +607,17 @@ class AggregateUpdates(Join):
     others: tuple[Input, ...] = ()
     streams: tuple[int, ...] = (0,)
 
+    def with_row_step(self, step: Filter | MapValues) -> "AggregateUpdates":
+        return replace(self, row_steps=(*self.row_steps, step))
+
     def __str__(self) -> str:
         """Return the step as text, with the names of functions."""
         of, windows = self.aggregation, self.windows
-        windowed = "" if isinstance(windows, NoWindows) else f"windowed_by({windows!r})."
+        windowed = "" if windows.kind == "none" else f"windowed_by({windows!r})."
         later_calls = "".join(f".{step}" for step in (*self.row_steps, "to_stream()"))
         cogroup = f"cogroup({', '.join(f'stream {n + 1}' for n in self.streams)})."
         windowed = f"{cogroup if any(self.streams) else ''}{windowed}"
-        if not isinstance(of, Functions):
-            return f"{windowed}aggregate({of}){later_calls}"
-        schemas = () if of.schema is None else (f"schema {of.schema}",)
-        return f"{windowed}{of.step}({', '.join((*of.names, *schemas))}){later_calls}"
+        return f"{windowed}{of.definition_call}{later_calls}"
 
     @property
     def makes_elements(self) -> bool:
@@ -670,6 +705,11 @@ class Responses(ForeignKeyMessages):
     left: Input
     right: Input
     each: bool = False
+
+    @property
+    def responds_to(self) -> Input | None:
+        # The subscriptions read the table with its foreign keys.
+        return None if self.left.join is None else self.left.join.left
 
     def __str__(self) -> str:
         """Return the step as text, for ``describe``."""

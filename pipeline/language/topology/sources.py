@@ -32,6 +32,11 @@ class Source:
         return f"{self.step}({self.topic!r}{', ' if consumed else ''}{consumed})"
 
     @property
+    def store_name(self) -> str:
+        """The store whose final rows it has. Empty for a topic."""
+        return ""
+
+    @property
     def columns(self) -> str:
         """The columns of the value, followed by the columns of headers, as Spark DDL."""
         names = (name.replace("`", "``") for name in self.consumed.headers.values())
@@ -56,6 +61,10 @@ class StoreSource(Source):
     def of(cls, store: str) -> "StoreSource":
         """Return the source with the final rows of a store."""
         return cls(f"{_STORE_TOPIC}{store}", "", store=store)
+
+    @property
+    def store_name(self) -> str:
+        return self.store
 
     def __str__(self) -> str:
         """Return the call that created the stream."""

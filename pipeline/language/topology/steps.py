@@ -1,15 +1,17 @@
 """Row-wise steps as data, with their texts.
 
-The expressions of a step are SQL strings or Spark columns. This module does not import Spark.
+The expressions of a step are SQL strings or Spark columns. This module does not import Spark. Each
+kind of step is one class, and ``oriel.pipeline.rows`` lowers it (``LOWERINGS``).
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from oriel.pipeline.language.names import SCOPE_COLUMNS, WINDOW_BOUNDS
+from oriel.storage import TEXT, KeyType
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -68,8 +70,95 @@ def columns_text(keep: Iterable[str], columns: "Mapping[str, str | Column]") -> 
     return ", ".join([*map(repr, keep), *computed])
 
 
+class Step:
+    """A row-wise step.
+
+    Attributes:
+        flattens: Whether it creates several records from one.
+        filters: Whether it is a filter with a condition of its own.
+        sets_value: Whether it replaces the value.
+        is_in_branches: Whether branches with the step can be merged.
+        is_grouping: Whether it is the ``group_by`` of an aggregation whose updates are read.
+    """
+
+    flattens: ClassVar[bool] = False
+    filters: ClassVar[bool] = False
+    sets_value: ClassVar[bool] = False
+    is_in_branches: ClassVar[bool] = False
+    is_grouping = False
+
+    @property
+    def deletes_rows(self) -> bool:
+        """Whether a record that it drops deletes the row of a table."""
+        return False
+
+    @property
+    def new_key(self) -> "tuple[str | Column, ...]":
+        """The expressions of the key that the step sets. Empty if it keeps the key."""
+        return ()
+
+    @property
+    def foreign_key(self) -> "tuple[str | Column, ...]":
+        """The expressions of the foreign key that the step computes. Empty for other steps."""
+        return ()
+
+    @property
+    def lookup_key(self) -> "tuple[str | Column, ...]":
+        """The key with which the step looks up a row. Empty for other steps."""
+        return ()
+
+    @property
+    def computed(self) -> "Mapping[str, str | Column]":
+        """The columns that the step computes, with their expressions."""
+        return {}
+
+    @property
+    def alternatives(self) -> "Sequence[Sequence[Step]]":
+        """The steps that a record can pass: the step itself, or the steps of one branch."""
+        return ((self,),)
+
+    @property
+    def call(self) -> str | None:
+        """The call that created the step. Empty: it is a part of a join. None: see ``str``."""
+        return None
+
+    @property
+    def text(self) -> str:
+        """The text of a call in ``describe``. ``str`` returns the text for a definition."""
+        return str(self)
+
+    def expressions(self) -> "Iterator[str | Column | Peeker]":
+        """Yield all expressions and functions."""
+        yield from ()
+
+    def selected_columns(self, names: Sequence[str]) -> Sequence[str] | None:
+        """Return the columns that the step keeps of ``names``. None if it does more than select."""
+        del names
+        return None
+
+    def kept_of(self, names: Sequence[str]) -> Sequence[str]:
+        """Return the columns of rows after the step that it does not compute, of ``names``.
+
+        Only a step of rows has this method. A column that it computes can also be in the result.
+        """
+        return names
+
+    def of_rows(self) -> "Step":
+        """Return the same step of a table."""
+        return self
+
+    def negates(self, other: "Step") -> bool:
+        """Return whether the step drops each record that ``other`` keeps."""
+        del other
+        return False
+
+    def for_definition(self) -> "Step | None":
+        """Return the step without parts that change no row. None: the whole step changes none."""
+        return self
+
+
 @dataclass(frozen=True)
-class Filter:
+class Filter(Step):
     """Keep the records for which a condition is true, neither false nor null.
 
     Attributes:
@@ -84,14 +173,38 @@ class Filter:
     is_negated: bool = False
     of_table: bool = False
     call: str | None = field(default=None, compare=False)
+    filters: ClassVar[bool] = True
+    is_in_branches: ClassVar[bool] = True
+
+    @property
+    def deletes_rows(self) -> bool:
+        return self.of_table
+
+    @property
+    def text(self) -> str:
+        return f"filter{'_not' * self.is_negated}({expression_text(self.condition)})"
+
+    def of_rows(self) -> "Filter":
+        return replace(self, of_table=True)
+
+    def negates(self, other: Step) -> bool:
+        if not isinstance(other, Filter) or self.is_negated is other.is_negated:
+            return False
+        mine, others = self.condition, other.condition
+        # ``==`` of a Spark column is a column and not a boolean.
+        return mine is others or (
+            isinstance(mine, str) and isinstance(others, str) and mine == others
+        )
+
+    def expressions(self) -> "Iterator[str | Column | Peeker]":
+        yield self.condition
 
     def __str__(self) -> str:
-        text = f"filter{'_not' * self.is_negated}({expression_text(self.condition)})"
-        return f"{text} of the table" if self.of_table else text
+        return f"{self.text} of the table" if self.of_table else self.text
 
 
 @dataclass(frozen=True)
-class MapValues:
+class MapValues(Step):
     """Replace the value, and possibly the key.
 
     Attributes:
@@ -105,6 +218,26 @@ class MapValues:
     columns: Mapping[str, "str | Column"]
     key: tuple["str | Column", ...] = ()
     is_grouping: bool = field(default=False, compare=False)
+    sets_value: ClassVar[bool] = True
+    is_in_branches: ClassVar[bool] = True
+
+    @property
+    def new_key(self) -> "tuple[str | Column, ...]":
+        return self.key
+
+    @property
+    def computed(self) -> "Mapping[str, str | Column]":
+        return self.columns
+
+    def expressions(self) -> "Iterator[str | Column | Peeker]":
+        yield from self.columns.values()
+        yield from self.key
+
+    def kept_of(self, names: Sequence[str]) -> Sequence[str]:
+        return list(dict.fromkeys(kept_columns(self.keep, names)))
+
+    def selected_columns(self, names: Sequence[str]) -> Sequence[str] | None:
+        return None if self.columns else self.kept_of(names)
 
     def __str__(self) -> str:
         if self.key and self.keep == ("*",) and not self.columns:
@@ -116,7 +249,7 @@ class MapValues:
 
 
 @dataclass(frozen=True)
-class FlatMapValues:
+class FlatMapValues(Step):
     """Create one flattened record per element of an array.
 
     Flattened records have the key, the time and the offset of their record. A record without
@@ -129,6 +262,15 @@ class FlatMapValues:
 
     keep: tuple[str, ...]
     columns: Mapping[str, "str | Column"]
+    flattens: ClassVar[bool] = True
+    sets_value: ClassVar[bool] = True
+
+    @property
+    def computed(self) -> "Mapping[str, str | Column]":
+        return self.columns
+
+    def expressions(self) -> "Iterator[str | Column | Peeker]":
+        yield from self.columns.values()
 
     def __str__(self) -> str:
         return f"flat_map_values({columns_text(self.keep, self.columns)})"
@@ -139,7 +281,7 @@ OWN_KEY = "__own_key"
 
 
 @dataclass(frozen=True)
-class LookupKey:
+class LookupKey(Step):
     """Set the key with which a record is joined with a global table, and keep its own key.
 
     Its own key is in the column ``OWN_KEY``. A null key becomes ``NO_ROW_KEY``, because a global
@@ -147,6 +289,17 @@ class LookupKey:
     """
 
     key: "str | Column"
+
+    @property
+    def call(self) -> str:
+        return ""
+
+    @property
+    def lookup_key(self) -> "tuple[str | Column, ...]":
+        return (self.key,)
+
+    def expressions(self) -> "Iterator[str | Column | Peeker]":
+        yield self.key
 
     def __str__(self) -> str:
         return f"with_lookup_key({grouping_text((self.key,))})"
@@ -157,15 +310,19 @@ NO_ROW_KEY = "\uffff"
 
 
 @dataclass(frozen=True)
-class OwnKey:
+class OwnKey(Step):
     """Restore the own key of a record after its join with a global table."""
+
+    @property
+    def call(self) -> str:
+        return ""
 
     def __str__(self) -> str:
         return "with_own_key()"
 
 
 @dataclass(frozen=True)
-class ForeignKey:
+class ForeignKey(Step):
     """Compute the foreign key of a row as the column ``FOREIGN_KEY`` (KIP-213).
 
     Attributes:
@@ -176,15 +333,36 @@ class ForeignKey:
     key: tuple["str | Column", ...]
     keeps_columns: bool = False
 
+    @property
+    def call(self) -> str:
+        return ""
+
+    @property
+    def foreign_key(self) -> "tuple[str | Column, ...]":
+        return self.key
+
+    def expressions(self) -> "Iterator[str | Column | Peeker]":
+        yield from self.key
+
+    def selected_columns(self, names: Sequence[str]) -> Sequence[str] | None:
+        return names if self.keeps_columns else ()
+
     def __str__(self) -> str:
         return f"{'with_' if self.keeps_columns else ''}foreign_key({grouping_text(self.key)})"
 
 
 @dataclass(frozen=True)
-class Peek:
+class Peek(Step):
     """Call ``function(key, value, timestamp_ms)`` with each record. Records do not change."""
 
     function: Peeker
+    is_in_branches: ClassVar[bool] = True
+
+    def expressions(self) -> "Iterator[str | Column | Peeker]":
+        yield self.function
+
+    def for_definition(self) -> None:
+        return None
 
     def __str__(self) -> str:
         return f"peek({short_name(self.function)})"
@@ -198,12 +376,12 @@ def null_key_filter(call: str) -> Filter:
     return Filter("key IS NOT NULL", call=call)
 
 
-#: The steps of a branch.
-Chain = tuple[Filter | MapValues | Peek, ...]
+#: The steps of a branch, for which ``is_in_branches`` is True.
+Chain = tuple[Step, ...]
 
 
 @dataclass(frozen=True)
-class Branches:
+class Branches(Step):
     """Merged branches of one stream. Each record passes the filters of at most one branch.
 
     Attributes:
@@ -211,14 +389,27 @@ class Branches:
     """
 
     chains: tuple[Chain, ...]
+    is_in_branches: ClassVar[bool] = True
+
+    @property
+    def alternatives(self) -> "Sequence[Sequence[Step]]":
+        return self.chains
+
+    @property
+    def new_key(self) -> "tuple[str | Column, ...]":
+        # The keys of all branches have the same number of components.
+        return key_of(self.chains[0])
+
+    def expressions(self) -> "Iterator[str | Column | Peeker]":
+        return expressions_of(chain.from_iterable(self.chains))
+
+    def for_definition(self) -> "Branches":
+        chains = ((step for step in steps if step.for_definition()) for steps in self.chains)
+        return replace(self, chains=tuple(map(tuple, chains)))
 
     def __str__(self) -> str:
         """Return the steps of all branches, for ``describe``."""
         return f"branches({'; '.join('.'.join(map(str, steps)) for steps in self.chains)})"
-
-
-RowStep = Filter | MapValues | FlatMapValues | LookupKey | OwnKey | ForeignKey | Peek
-Step = RowStep | Branches
 
 
 @dataclass(frozen=True)
@@ -234,6 +425,10 @@ class AggregatedRows:
 
     steps: tuple[Filter | MapValues, ...]
     windowed: bool
+    #: Whether it is the rows of an aggregation, and not the records of an input.
+    are_rows: ClassVar[bool] = True
+    #: The name of the rows in messages.
+    input_text: ClassVar[str] = "the aggregation"
 
     def __str__(self) -> str:
         return ".".join(map(str, self.steps))
@@ -244,40 +439,37 @@ class AggregatedRows:
         return ()
 
     @property
+    def key_columns(self) -> "tuple[str | Column, ...]":
+        """Empty, because a row keeps its key."""
+        return ()
+
+    @property
+    def key_type(self) -> KeyType:
+        """The type of keys before the steps. The aggregation has checked them."""
+        return TEXT
+
+    @property
     def scope(self) -> tuple[str, ...]:
         """The columns that expressions can read in addition to the aggregates."""
         return (*SCOPE_COLUMNS, *(WINDOW_BOUNDS if self.windowed else ()))
 
 
+def kept_columns(keep: Iterable[str], names: Iterable[str]) -> list[str]:
+    """Return the columns to keep, with ``names`` in the place of ``*``. A name can be repeated."""
+    names = tuple(names)
+    return [column for name in keep for column in (names if name == "*" else (name,))]
+
+
 def flattens(steps: Iterable[Step]) -> bool:
     """Return whether a step flattens records. Flattened records of one record share its offset."""
-    return any(isinstance(step, FlatMapValues) for step in steps)
+    return any(step.flattens for step in steps)
 
 
 def key_of(steps: Iterable[Step]) -> "tuple[str | Column, ...]":
     """Return the key expressions of the last step that sets a key. Empty if no step does."""
-    for step in reversed(tuple(steps)):
-        if isinstance(step, MapValues) and step.key:
-            return step.key
-        # The keys of all branches have the same number of components.
-        if isinstance(step, Branches) and (key := key_of(step.chains[0])):
-            return key
-    return ()
+    return next((step.new_key for step in reversed(tuple(steps)) if step.new_key), ())
 
 
 def expressions_of(steps: Iterable[Step]) -> "Iterator[str | Column | Peeker]":
     """Yield all expressions and functions of steps."""
-    for step in steps:
-        if isinstance(step, Filter):
-            yield step.condition
-        elif isinstance(step, LookupKey):
-            yield step.key
-        elif isinstance(step, ForeignKey):
-            yield from step.key
-        elif isinstance(step, Peek):
-            yield step.function
-        elif isinstance(step, Branches):
-            yield from chain.from_iterable(map(expressions_of, step.chains))
-        elif isinstance(step, MapValues | FlatMapValues):
-            yield from step.columns.values()
-            yield from step.key if isinstance(step, MapValues) else ()
+    return chain.from_iterable(step.expressions() for step in steps)

@@ -7,7 +7,7 @@ from oriel.pipeline.language.topology.aggregations import (
     Publication,
 )
 from oriel.pipeline.language.topology.inputs import Input
-from oriel.pipeline.language.topology.sources import Source, StoreSource
+from oriel.pipeline.language.topology.sources import Source
 from oriel.pipeline.language.topology.steps import AggregatedRows, Filter, MapValues
 from oriel.pipeline.windows import EmitStrategy, Windows
 from oriel.storage import TEXT, KeyType
@@ -62,9 +62,9 @@ class Store:
         return tuple(origin.stream for origin in self.inputs)
 
     @property
-    def reads_stores(self) -> tuple[StoreSource, ...]:
+    def reads_stores(self) -> tuple[Source, ...]:
         """The sources that are final rows of other stores."""
-        return tuple(source for source in self.sources if isinstance(source, StoreSource))
+        return tuple(source for source in self.sources if source.store_name)
 
     @property
     def key_type(self) -> KeyType:

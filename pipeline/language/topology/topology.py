@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from oriel.pipeline.language.kafka_hints import CallHints
-from oriel.pipeline.language.topology.aggregations import TableRows
 from oriel.pipeline.language.topology.drawing import drawn
 from oriel.pipeline.language.topology.inputs import as_join_input
 from oriel.pipeline.language.topology.sources import Source, StoreSource
@@ -41,7 +40,7 @@ class Topology(CallHints):
     def sources(self) -> tuple[Source, ...]:
         """The sources that are topics, without duplicates, in the order of first use."""
         sources = dict.fromkeys(source for node in self.units for source in node.sources)
-        return tuple(source for source in sources if not isinstance(source, StoreSource))
+        return tuple(source for source in sources if not source.store_name)
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -53,7 +52,7 @@ class Topology(CallHints):
         """The names of stores and sinks in levels. A level only reads stores of earlier levels."""
         depth_of: dict[str, int] = {}
         for store in self.units:
-            upstream_depths = [depth_of[source.store] for source in store.reads_stores]
+            upstream_depths = [depth_of[source.store_name] for source in store.reads_stores]
             depth_of[store.name] = 1 + max(upstream_depths, default=-1)
         depths = range(1 + max(depth_of.values(), default=-1))
         return tuple(
@@ -85,7 +84,7 @@ class Topology(CallHints):
         for store in self.stores:
             lines.append(f"  Store: {store.name} ({store.kind})")
             # The inputs of a table are not grouped.
-            is_table = isinstance(store.aggregation, TableRows)
+            is_table = store.aggregation.is_table
             for origin in store.inputs:
                 read = as_join_input(origin) if is_table else origin
                 lines.append(f"    Input: {written(read, is_table=is_table)}")

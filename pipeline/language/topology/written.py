@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import singledispatch
+from typing import cast
 
 from oriel.pipeline.language.topology.aggregations import verb
 from oriel.pipeline.language.topology.inputs import (
@@ -22,11 +23,6 @@ from oriel.pipeline.language.topology.inputs import (
     joins_after_first,
 )
 from oriel.pipeline.language.topology.steps import (
-    Filter,
-    ForeignKey,
-    LookupKey,
-    MapValues,
-    OwnKey,
     Step,
     grouping_text,
 )
@@ -53,10 +49,9 @@ def is_changes(stream: Input) -> bool:
 
 def without_changes(stream: Input) -> Input:
     """Return a grouped table without the internal join that computes its changes."""
-    join = stream.join
-    if not isinstance(join, TableChanges) or join.rows != 0:
+    table = None if stream.join is None else stream.join.changes_of
+    if table is None:
         return stream
-    (table,) = join.tables
     return replace(stream, steps=(*table.steps, *stream.steps), join=table.join)
 
 
@@ -71,11 +66,7 @@ def step_calls(steps: Iterable[Step]) -> list[str]:
 
 
 def _call_of(step: Step) -> str:
-    if isinstance(step, LookupKey | OwnKey | ForeignKey):
-        return ""
-    if isinstance(step, Filter):
-        return str(replace(step, of_table=False)) if step.call is None else step.call
-    return str(step)
+    return step.text if step.call is None else step.call
 
 
 def steps_after_source(stream: Input, *, is_table: bool) -> list[str]:
@@ -88,21 +79,20 @@ def steps_after_source(stream: Input, *, is_table: bool) -> list[str]:
     # Updates became a table with a filter, whose call is ``to_table()``.
     if not is_table or not stream.became_table or stream.emits_rows:
         return step_calls(steps)
-    deletes = (isinstance(step, Filter) and step.of_table for step in steps)
-    end = next((number for number, is_it in enumerate(deletes) if is_it), len(steps))
+    end = next((n for n, step in enumerate(steps) if step.deletes_rows), len(steps))
     return [*step_calls(steps[:end]), "to_table()", *step_calls(steps[end:])]
 
 
 def step_for_message(steps: Sequence[Step], number: int) -> str:
     """Return a step for a message. For an internal step of a join, it is the call of the join."""
     step, *later = steps[number:]
-    if isinstance(step, ForeignKey):
-        return f"join(foreign_key={grouping_text(step.key)})"
+    if step.foreign_key:
+        return f"join(foreign_key={grouping_text(step.foreign_key)})"
     # An inner join drops null keys before it computes the key.
-    is_part_of_join = isinstance(step, Filter) and step.call == ""
+    is_part_of_join = step.filters and step.call == ""
     lookup = later[0] if is_part_of_join and later else step
-    if isinstance(lookup, LookupKey):
-        return f"join(key={grouping_text((lookup.key,))})"
+    if lookup.lookup_key:
+        return f"join(key={grouping_text(lookup.lookup_key)})"
     return str(step)
 
 
@@ -120,7 +110,7 @@ def join_call(join: Join, *, is_table: bool = False) -> str:
 def _(join: StreamTableJoin, *, is_table: bool = False) -> str:
     del is_table
     words = [f"table {join.right.source.topic!r}"]
-    words += [f"key={grouping_text((s.key,))}" for s in join.left.steps if isinstance(s, LookupKey)]
+    words += [f"key={grouping_text(s.lookup_key)}" for s in join.left.steps if s.lookup_key]
     words += [] if join.history_ms is None else [f"history {join.history_ms} ms"]
     if (buffer := _grace_buffer_of(join)) is not None:
         words.append(f"grace {buffer.grace_ms} ms")
@@ -214,20 +204,19 @@ def _stream_side(join: StreamTableJoin) -> Input:
 def _grace_buffer_of(join: StreamTableJoin) -> GraceBuffer | None:
     """Return the grace buffer of a join with a versioned table, or None."""
     buffer = join.left.join
-    return buffer if isinstance(buffer, GraceBuffer) and join.history_ms is not None else None
+    is_grace_buffer = buffer is not None and buffer.reorders and join.history_ms is not None
+    return cast("GraceBuffer", buffer) if is_grace_buffer else None
 
 
 def _grouped(side: Input) -> Input:
     """Return an input of an aggregation with its grouping, which is its last step."""
     *steps, last = side.steps or (None,)
-    if isinstance(last, MapValues) and last.is_grouping:
-        return Input(side.source, tuple(steps), last.key, side.join)
+    if last is not None and last.is_grouping:
+        return Input(side.source, tuple(steps), last.new_key, side.join)
     return Input(side.source, side.steps, (), side.join)
 
 
 def _foreign_key(responses: Responses) -> str:
     subscriptions = responses.left.join
     assert subscriptions is not None, "responses have subscriptions"
-    last = subscriptions.left.steps[-1]
-    assert isinstance(last, ForeignKey), "subscriptions end with a foreign key"
-    return grouping_text(last.key)
+    return grouping_text(subscriptions.left.steps[-1].foreign_key)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from oriel.pipeline.commit import Checkpoint, SinkDefinition, StoreBatches, StoreTables
 from oriel.pipeline.errors import CheckpointError
-from oriel.pipeline.language import Source, StoreSource
+from oriel.pipeline.language import Source
 from oriel.pipeline.plan import PreparedBatch, final_records
 from oriel.storage import DataLayout, Offsets, StoreDefinition, current_files, is_sink_name
 from oriel.storage.delta import (
@@ -63,16 +63,16 @@ class FinalRows:
         ends: Offsets = {}
         for source in {s for name in readers for s in self._stores[name].plans.store.reads_stores}:
             first = self._first_offset(source, batch)
-            records[source] = self._records(source, prepared[source.store], first)
+            records[source] = self._records(source, prepared[source.store_name], first)
             ends |= stream_ends(source, first + len(records[source]))
         return records, ends
 
-    def _records(self, source: StoreSource, prepared: PreparedBatch, first: int) -> pa.Table:
-        tables = self._tables[source.store]
+    def _records(self, source: Source, prepared: PreparedBatch, first: int) -> pa.Table:
+        tables = self._tables[source.store_name]
         rows = rows_of_batch(tables.table_directory, tables.definition, prepared)
         return _as_records(rows, tables.definition, first)
 
-    def _first_offset(self, source: StoreSource, batch: int) -> int:
+    def _first_offset(self, source: Source, batch: int) -> int:
         """Return the offset at which the readers of a store continue.
 
         A rebuilt reader can have counted fewer rows, if rows of the store's table had expired. So
@@ -86,7 +86,7 @@ class FinalRows:
         return max(ends)
 
 
-def stream_ends(source: StoreSource, offset: int) -> Offsets:
+def stream_ends(source: Source, offset: int) -> Offsets:
     """Return the offsets of the stream of a store's rows, after rows up to ``offset`` were read."""
     return {source.topic: {_PARTITION: offset}}
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,7 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from oriel.pipeline.decoding import BlockDecoder
 from oriel.pipeline.errors import ExpressionFailed
-from oriel.pipeline.language import Source, StoreSource
+from oriel.pipeline.language import Source
 from oriel.pipeline.plan import Steps, StorePlans
 from oriel.pipeline.rows import RowSteps
 from oriel.pipeline.sources import Decoder, Log, SparkDecoder, spark_reject_ahead
@@ -84,8 +85,6 @@ class SparkRunner(RouteRunner):
         }
 
     def step(self, rows: Chains, steps: Steps) -> Chains:
-        if not isinstance(steps, RowSteps):
-            return super().step(rows, steps)
         if steps.arrow is not None:
             return super().step(rows, steps.arrow)
         (chain,) = rows
@@ -94,7 +93,7 @@ class SparkRunner(RouteRunner):
         assert chain.schema is not None
         exchange = self.add_channel(rows, None)
         self._levels[exchange] = self.level(chain.base)
-        self._spark_steps[exchange] = (steps, chain.schema)
+        self._spark_steps[exchange] = (cast("RowSteps", steps), chain.schema)
         return (Chain(exchange),)
 
     def by_task(self, rows: Chains, tasks: int, *, together: bool = False) -> Chains:
@@ -146,7 +145,7 @@ class SparkRunner(RouteRunner):
             for route in routes
             if isinstance(route.base, Source)
             and (
-                isinstance(route.base, StoreSource)
+                route.base.store_name
                 or isinstance(self._decoders[route.base], SparkDecoder)
                 or isinstance(route.operations[0], RowSteps)
             )
@@ -278,17 +277,21 @@ def raise_failing_step(
 
 
 def steps_of(plans: StorePlans, runner: SparkRunner) -> Iterator[tuple[str, RowSteps, DataFrame]]:
-    """Yield the steps of a store with the records that they read. After a join: a row of nulls."""
+    """Yield the steps of a store that Spark runs, with the records that they read.
+
+    After a join, they read a row of nulls.
+    """
     for input_plan in plans.inputs:
         for plan in (*input_plan.sides, input_plan):
-            if not isinstance(plan.steps, RowSteps):
+            if plan.steps.arrow is not None:
                 continue
+            steps = cast("RowSteps", plan.steps)
             if plan.join is None:
-                yield plans.store.name, plan.steps, runner.records(plan.source)
+                yield plans.store.name, steps, runner.records(plan.source)
             else:
                 # The results of a join are deleted with its tasks. A step that fails on every
                 # record, like an invalid pattern, also fails on a row of nulls.
-                yield plans.store.name, plan.steps, plan.steps.null_row()
+                yield plans.store.name, steps, steps.null_row()
 
 
 def warm_up(spark: SparkSession, cores: int) -> None:

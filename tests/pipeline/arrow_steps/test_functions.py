@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from oriel.pipeline.arrow_steps import Call, ColumnRef, Constant, evaluate
+from oriel.pipeline.arrow_steps import Call, ColumnRef, Constant
 
 NAN, INF = float("nan"), float("inf")
 LEAST, GREATEST = -(2**63), 2**63 - 1
@@ -49,10 +49,10 @@ def test_a_function_is_sparks(
         for name, column in columns.items()
     }
     call = Call(function, tuple(map(ColumnRef, columns)), options)
-    assert str(evaluate(call, columns).to_pylist()) == str(wanted)
+    assert str(call.evaluate(columns).to_pylist()) == str(wanted)
     for row, value in enumerate(wanted):
         constants = tuple(Constant(column[row]) for column in columns.values())
-        assert str(evaluate(Call(function, constants, options), {}).as_py()) == str(value)
+        assert str(Call(function, constants, options).evaluate({}).as_py()) == str(value)
 
 
 def test_a_condition_that_is_null_does_not_hold() -> None:
@@ -65,4 +65,4 @@ def test_a_condition_that_is_null_does_not_hold() -> None:
     call = Call("case_when", (
         ColumnRef("first"), values[0], ColumnRef("second"), values[1], values[2],
     ))  # fmt: skip
-    assert evaluate(call, columns).to_pylist() == ["first", "second", "other", "other"]
+    assert call.evaluate(columns).to_pylist() == ["first", "second", "other", "other"]

@@ -220,7 +220,7 @@ FREE = {(Store, "name"), (Store, "retention_ms"), (Store, "publications")}
 
 def defined(of: Store) -> StoreDefinition:
     """Return the definition that the table of a store has."""
-    names = of.aggregation.names if isinstance(of.aggregation, Columns) else ["n"]
+    names = of.aggregation.columns if isinstance(of.aggregation, Columns) else ["n"]
     return store_definition(of, dict.fromkeys(names, pa.int64()), "app", 64)
 
 

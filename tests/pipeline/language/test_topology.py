@@ -31,7 +31,7 @@ def test_one_stream_may_feed_several_stores() -> None:
     assert (some.grouped_by, some.retention_ms) == ("v", 25)
     assert [one.steps for one in some.inputs] == [(Filter("v > 0"),)]
     assert isinstance(every.aggregation, Columns)
-    assert every.aggregation.names == ["count"]
+    assert every.aggregation.columns == ["count"]
 
 
 @pytest.mark.parametrize(
