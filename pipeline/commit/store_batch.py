@@ -2,23 +2,25 @@
 
 The order of effects, and the result of a crash between them (docs/contributing/architecture.md):
 
-    1. tasks write state segments and Parquet files      nothing refers to them
-    2. ``state/<store>/<n>.json`` is written             batch n is prepared
-    3. the store's table is committed with batch id n    readers see it
-    4. the dead letters are committed with batch id n
-    5. Spark writes its commit log entry n               batch n is never offered again
+    1. Spark plans batch n
+    2. tasks write state segments and Parquet files      nothing refers to them
+    3. ``state/<store>/<n>.json`` is written             batch n is prepared
+    4. the store's table is committed with batch id n    readers see it
+    5. the dead letters are committed with batch id n
+    6. state versions that no restart needs are deleted
+    7. Spark plans batch n+1                             batch n is never offered again
 
-A sink does not have a table. In step 3, its records are published from the state segments, and this
+A sink does not have a table. In step 4, its records are published from the state segments, and this
 is noted (``sink_topic``). After a crash between the two, a marker in Kafka shows which records are
 published.
 
-After a crash before step 2, the batch starts again from state version n-1, and nothing reads the
-files of its earlier tasks. After a crash after step 2, nothing is repeated. Only the missing parts
-of steps 3 and 4 are done, with the files that ``<n>.json`` names. Each commit records the batch id
+After a crash before step 3, the batch starts again from state version n-1, and nothing reads the
+files of its earlier tasks. After a crash after step 3, nothing is repeated. Only the missing parts
+of steps 4 and 5 are done, with the files that ``<n>.json`` names. Each commit records the batch id
 in its own transaction. So after a crash, the table shows whether a commit succeeded. If it did, the
 commit is skipped.
 
-In another order, a crash could lose or repeat records. With step 3 before step 2, batch n would be
+In another order, a crash could lose or repeat records. With step 4 before step 3, batch n would be
 in the table and then computed again. The state for batch n+1 could then be from another computation
 than the rows of the table.
 
@@ -328,7 +330,7 @@ class StoreBatches:
         # batch.
         self._versions.check_epoch()
         self._tables.commit_dead_letters(prepared.dead_letters, batch)
-        # Spark offers this batch again until its commit log has it, but never an older batch.
+        # Spark can offer this batch again until it plans the next one, but never an older batch.
         replayable = [version for version in (previous, prepared) if version is not None]
         self._versions.remove_before(batch - 1, replayable)
         self._last = (batch, prepared)

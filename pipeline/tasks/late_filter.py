@@ -12,9 +12,9 @@ class LateFilter:
 
     Decision 0001: only the row's own times matter, which are its timestamp and the stream time of
     its partition when it arrived. Neither other partitions nor other records of the batch matter.
-    So the result is the same for all cuts into batches and all orders of partitions. No later
-    operator decides it again. A join finds its late records itself, because its grace depends on
-    the input.
+    So the result is the same for all cuts into batches and all orders of partitions. For sessions,
+    the filter drops no record, and the operator decides. A join finds its late records itself,
+    because its grace depends on the input.
     """
 
     def __init__(self, plan: BatchPlan) -> None:

@@ -93,7 +93,8 @@ class WindowEngine(Operator[EngineResult]):
     def is_late(self, timestamp_ms: Ints, close_ms: Ints) -> Flags:
         """Return which records are late by their own times (semantics.md#0-3).
 
-        ``apply`` receives the others. A session engine can find more late records.
+        ``apply`` receives the others. For sessions, no record is late by its own times, and
+        ``apply`` finds the late ones.
         """
         return self.windows.is_late(timestamp_ms, close_ms)
 
