@@ -44,7 +44,7 @@ def tables(results: Mapping[str, Any]) -> str:
             _written(results["topics"]),
         ),
         ("Milliseconds from produce to the HTTP response with the record:", _latency(latency)),
-        ("Processor time of these runs, in percent of one core:", _shares(latency)),
+        ("These runs used these percentages of a core:", _shares(latency)),
     ]
     legend = f"Runs per cell: {_runs([*cold, *steady, *latency])}. {_LEGEND}"
     if any(too_short(run) for row in steady for run in _all_runs(row)):
