@@ -121,9 +121,10 @@ class Project(RowOperation[E]):
     ) -> tuple[RowOperation[E], AbstractSet[str]]:
         kept = {name: old for name, old in self.kept.items() if name in needed}
         computed = {name: each for name, each in self.computed.items() if name in needed}
-        read_columns = {name for each in computed.values() for name in read(each)}
-        read_columns |= {self.guard} if computed and self.guard else set()
-        return Project(kept, computed, self.guard), read_columns.union(kept.values())
+        guard = self.guard if computed else None
+        needed_before = {name for each in computed.values() for name in read(each)}
+        needed_before.update(kept.values(), () if guard is None else (guard,))
+        return Project(kept, computed, guard), needed_before
 
 
 @dataclass(frozen=True)

@@ -227,7 +227,7 @@ class Rows:
     def project(self, operation: Project[Expression]) -> None:
         """Compute columns from all columns so far."""
         is_computed = self.in_use
-        if operation.guard is not None and operation.computed:
+        if operation.guard is not None:
             is_computed = pc.and_(is_computed, self.columns[operation.guard])
         computed = {
             name: _where(is_computed, expression.evaluate(self.columns))

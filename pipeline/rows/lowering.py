@@ -134,10 +134,6 @@ def _filter(builder: ProgramBuilder, step: Filter) -> None:
     builder.add(operation, builder.columns, roles)
 
 
-def _map_values(builder: ProgramBuilder, step: MapValues) -> None:
-    _replace_value(builder, step)
-
-
 def _flat_map_values(builder: ProgramBuilder, step: FlatMapValues) -> None:
     _replace_value(builder, step)
     lists = [name for name in step.columns if builder.type_of(name).typeName() == "array"]
@@ -213,10 +209,6 @@ def _branches(builder: ProgramBuilder, step: Branches) -> None:
 def _filter_in_branch(builder: ProgramBuilder, step: Filter, taken: str) -> None:
     holds = F.when(column_of(taken), passes_filter(step)).otherwise(F.lit(False))  # noqa: FBT003
     project(builder, {taken: holds}, None, {CONDITION: step.condition})
-
-
-def _map_values_in_branch(builder: ProgramBuilder, step: MapValues, taken: str) -> None:
-    _replace_value(builder, step, taken)
 
 
 def _peek_in_branch(builder: ProgramBuilder, step: Peek, taken: str) -> None:
@@ -301,13 +293,13 @@ LOWERINGS: Mapping[type[Step], Callable[[ProgramBuilder, Any], None]] = {
     FlatMapValues: _flat_map_values,
     ForeignKey: _foreign_key,
     LookupKey: _lookup_key,
-    MapValues: _map_values,
+    MapValues: _replace_value,
     OwnKey: _own_key,
     Peek: _peek,
 }
 #: The same for steps of merged branches.
 _IN_BRANCH: Mapping[type[Step], Callable[[ProgramBuilder, Any, str], None]] = {
     Filter: _filter_in_branch,
-    MapValues: _map_values_in_branch,
+    MapValues: _replace_value,
     Peek: _peek_in_branch,
 }

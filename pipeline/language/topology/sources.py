@@ -50,25 +50,21 @@ class StoreSource(Source):
     The records are one partition, which is not in Kafka.
 
     Attributes:
-        store: The name of the store.
+        store_name: The name of the store.
         topic: ``store NAME``, because a topic cannot have a space in its name.
         schema: Empty until the types of the aggregates are known.
     """
 
-    store: str = ""
+    store_name: str = ""
 
     @classmethod
     def of(cls, store: str) -> "StoreSource":
         """Return the source with the final rows of a store."""
-        return cls(f"{_STORE_TOPIC}{store}", "", store=store)
-
-    @property
-    def store_name(self) -> str:
-        return self.store
+        return cls(f"{_STORE_TOPIC}{store}", "", store_name=store)
 
     def __str__(self) -> str:
         """Return the call that created the stream."""
-        return f"store({self.store!r}).to_stream()"
+        return f"store({self.store_name!r}).to_stream()"
 
 
 #: The prefix of the names of store sources. A topic has no space in its name.

@@ -62,11 +62,8 @@ def grouping_call(stream: Input) -> str:
 
 def step_calls(steps: Iterable[Step]) -> list[str]:
     """Return the calls of row-wise steps. Steps that are parts of a join are left out."""
-    return [call for call in map(_call_of, steps) if call]
-
-
-def _call_of(step: Step) -> str:
-    return step.text if step.call is None else step.call
+    calls = (step.text if step.call is None else step.call for step in steps)
+    return [call for call in calls if call]
 
 
 def steps_after_source(stream: Input, *, is_table: bool) -> list[str]:
