@@ -26,6 +26,7 @@ from confluent_kafka import (
 )
 
 from oriel.pipeline.errors import Fenced, KafkaUnavailable, PipelineError
+from oriel.pipeline.kafka_errors import RETRIABLE
 from oriel.pipeline.sinks.messages import Messages
 from oriel.pipeline.sources import BrokersUnavailable
 
@@ -73,8 +74,7 @@ _TRANSIENT = {
     KafkaError._TIMED_OUT,  # noqa: SLF001
     KafkaError._TIMED_OUT_QUEUE,  # noqa: SLF001
     KafkaError._TRANSPORT,  # noqa: SLF001
-    KafkaError.NOT_ENOUGH_REPLICAS,
-    *_COORDINATOR,
+    *RETRIABLE,
 }
 _SIZE = (
     ". Raise --kafka-option max.request.size, and max.message.bytes of the topic, above the size "

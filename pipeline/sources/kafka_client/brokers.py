@@ -17,6 +17,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec, TopicDescription
 
 from oriel.pipeline.errors import KafkaUnavailable
+from oriel.pipeline.kafka_errors import RETRIABLE
 from oriel.pipeline.kafka_slices import GROUP, known_offset, requested_offsets
 from oriel.pipeline.sources.brokers import (
     CHECK_CERTIFICATE,
@@ -53,15 +54,6 @@ _NO_RESPONSE = {
     KafkaError._TRANSPORT,  # noqa: SLF001
     KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
     KafkaError.REQUEST_TIMED_OUT,
-}
-_TRANSIENT = {
-    KafkaError.BROKER_NOT_AVAILABLE,
-    KafkaError.KAFKA_STORAGE_ERROR,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.NETWORK_EXCEPTION,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.OFFSET_NOT_AVAILABLE,
-    KafkaError.REPLICA_NOT_AVAILABLE,
 }
 _UNKNOWN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION}
 _UNAUTHORIZED = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
@@ -246,7 +238,8 @@ class _Client:
     def _failure(self, error: KafkaError) -> KafkaUnavailable:
         if error.code() in _NO_RESPONSE:
             return self._unavailable(NO_RESPONSE)
-        if error.code() in _TRANSIENT:
+        # If a topic is deleted during the request, the next request finds out which.
+        if error.code() in RETRIABLE | {KafkaError.UNKNOWN_TOPIC_OR_PART}:
             return self._unavailable(error.str())
         return _rejected(self._settings, error)
 

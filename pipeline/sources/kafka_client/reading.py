@@ -295,6 +295,7 @@ class SliceReader:
 
         Raises:
             RecordsLost: Records of the slice are deleted, and the run does not skip them.
+            KafkaUnavailable: The brokers do not return the offset of the first record.
         """
         if not self._skips_lost:
             topic, partition = topic_partition
@@ -303,9 +304,12 @@ class SliceReader:
                 f"read ({error.name()})"
             )
             raise RecordsLost(message)
-        first, _ = self._consumer.get_watermark_offsets(
-            TopicPartition(*topic_partition), _RESPONSE_TIMEOUT_SECONDS
-        )
+        try:
+            first, _ = self._consumer.get_watermark_offsets(
+                TopicPartition(*topic_partition), _RESPONSE_TIMEOUT_SECONDS
+            )
+        except KafkaException as raised:
+            raise _unavailable(topic_partition, raised.args[0]) from raised
         self._unassign([topic_partition])
         self._consumer.incremental_assign([TopicPartition(*topic_partition, first)])
         self._positions[topic_partition] = self._ends[topic_partition] = first

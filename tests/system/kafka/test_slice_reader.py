@@ -9,12 +9,13 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from oriel.pipeline.errors import RecordsLost
+from oriel.pipeline.errors import KafkaUnavailable, RecordsLost
 from oriel.pipeline.kafka_slices import KafkaSlice
 from oriel.pipeline.sources.client_settings import client_settings
 from oriel.pipeline.sources.kafka_client import reading
 from oriel.pipeline.sources.kafka_client.reading import SliceReader
 from tests.e2e.kafka_broker import Broker
+from tests.ports import reserved_port
 from tests.storage.waiting import WAIT_SECONDS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kafka]
@@ -181,9 +182,6 @@ class _Noting:
         first: Message | None = None,
     ) -> None:
         """Wrap a consumer. If ``first`` is set, the first poll returns it."""
-        self.consume = consumer.consume
-        self.incremental_unassign = consumer.incremental_unassign
-        self.close = consumer.close
         self._consumer = consumer
         self._before_second = before_second
         self._first = first
@@ -203,6 +201,9 @@ class _Noting:
         if self._polls == 2:
             self._before_second()
         return self._consumer.poll(seconds)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._consumer, name)
 
 
 @pytest.mark.parametrize(("most_ahead", "assignments"), [(1_000, 1), (4, 2)])
@@ -257,6 +258,21 @@ def test_deleted_records_are_an_error_unless_they_are_skipped(
     assert _offsets(skipping, log.slice(0, 8)) == {0: [6, 7]}
     assert _offsets(skipping, log.slice(2, 5)) == {0: []}
     skipping.close()
+
+
+def test_a_broker_that_ends_before_deleted_records_are_skipped_is_unavailable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The run checks the brokers after this error, and continues when they respond."""
+    monkeypatch.setattr(reading, "_RESPONSE_TIMEOUT_SECONDS", 0.2)
+    silent = client_settings(f"127.0.0.1:{reserved_port()}", {})
+    reader = SliceReader(silent, skips_lost=True)
+    out_of_range = KafkaError(KafkaError.OFFSET_OUT_OF_RANGE)
+    lost = Message(topic="t", partition=0, offset=0, error=out_of_range)
+    vars(reader)["_consumer"] = _Noting(reader._consumer, first=lost)
+    with pytest.raises(KafkaUnavailable, match="topic 't', partition 0, cannot be read"):
+        _offsets(reader, KafkaSlice("t", 0, 0, 1))
+    reader.close()
 
 
 def test_columns_have_all_parts_of_a_message(broker: Broker, log: Log, reader: SliceReader) -> None:
