@@ -27,6 +27,8 @@ class _Engines(NamedTuple):
     functions: Callable[..., AggregateUpdatesEngine]
 
 
+# Without windows, a key has the only window [0, FOREVER_MS]. The engines of a grid therefore also
+# compute the aggregations without windows.
 _ENGINES: Mapping[Kind, _Engines] = {
     "tumbling": _Engines(ColumnUpdatesEngine, FunctionUpdatesEngine),
     "hopping": _Engines(ColumnUpdatesEngine, FunctionUpdatesEngine),
@@ -61,6 +63,8 @@ def updates_engine_for(
             engine needs.
     """
     engines = _ENGINES[windows.kind]
+    # Only functions of a user reject records. An error in a named aggregate, for example in the
+    # functions of ``mergeable``, stops the pipeline, so these engines need no text of a reason.
     if not isinstance(aggregates, UserFunctions):
         return engines.declarative(windows, aggregates, values, carried, inputs=inputs)
     return engines.functions(

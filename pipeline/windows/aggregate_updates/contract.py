@@ -100,6 +100,8 @@ class AggregateUpdatesEngine(JoinEngine):
     deleted when no partition can have a record for them.
     """
 
+    # A state row affects no window that ends after its ``due_ms``, so each row can be deleted
+    # alone. Partition sessions are the exception, because linked ones close together.
     rows_leave_when_due = True
 
     def __init__(
@@ -121,8 +123,11 @@ class AggregateUpdatesEngine(JoinEngine):
         self.windows = windows
         # With several streams, an update is a row, and not a record of one stream.
         self.keeps_records = self.keeps_order = len(inputs) == 1
+        # Without windows, no record is late, so the results keep the stream time of their input.
         self.owns_stream_time = self.keeps_order and windows.kind != "none"
         self.takes_null_values = windows.rule.takes_null_values
+        # For example, with size 10 and advance 5, a record at 12 changes [5, 15) and [10, 20). Its
+        # two rows have the same offset, so only an index in the lineage distinguishes them.
         self.makes_elements = windows.rule.changes_several
         self._sides, self._logs = len(inputs), InputLogs([each.lineage for each in inputs])
         self._rows = rows = inputs[LEFT] if len(inputs) == 1 else self._logs.merged
@@ -137,6 +142,8 @@ class AggregateUpdatesEngine(JoinEngine):
         of_sides = lineage_fields(side.lineage for side in inputs)
         self._order_fields = rows.order_fields if len(inputs) == 1 else of_sides
         record_fields = [*INPUT_FIELDS, *self._order_fields, NULL_VALUE, *self._carried]
+        # This call only checks for names that occur twice. An aggregate can have the name of a
+        # value, so the results have a check of their own above.
         value_fields(tuple(record_fields), None, [values])
         self.record_schema = pa.schema([*record_fields, *values])
         self.row_schema = pa.schema(types.items())
@@ -148,6 +155,8 @@ class AggregateUpdatesEngine(JoinEngine):
 
     def close_ms(self, times: InputStreamTimes) -> int:
         """Return the time up to which windows are closed, by the slowest partition."""
+        # A later record of any stream can change a window, so the slowest stream closes it
+        # (semantics.md#2-6).
         slowest_ms = times[LEFT] if self._sides == 1 else min(times)
         return slowest_ms - self.windows.close_delay_ms
 
@@ -158,16 +167,22 @@ class AggregateUpdatesEngine(JoinEngine):
         time buckets that ``buckets_of_batch`` and ``due`` name.
         """
         batch = self._of_one_stream(self._read(batch))
+        # All records are in one apply order, across keys. For each key, this is its own apply
+        # order, so one sort is enough for a batch with any number of keys.
         batch = batch.take(pa.array(apply_order(batch))).combine_chunks()
         updates = self._updated(state.combine_chunks(), batch, self.close_ms(times.after))
         rejected = np.array(list(updates.rejected), dtype=np.int64)
         rows = self._results(batch.take(pa.array(updates.record)), updates)
         pieces = [rows, self._rejected(batch.take(pa.array(rejected)), updates)]
+        # The results have the partition of the source again, which ``_of_one_stream`` replaced.
         if self._sides > 1:
             pieces = [
                 replaced(piece, {"partition": np.asarray(piece["partition"]) // self._sides})
                 for piece in pieces
             ]
+        # A record without a row is filtered, unless it is late or rejected. Each record has exactly
+        # one count (semantics.md#1-3). For example, the deletion of an old row is filtered if the
+        # new row of the same update is in the same group.
         without_update = np.ones(len(batch), dtype=np.bool_)
         without_update[updates.record] = False
         emitting = len(batch) - int(without_update.sum())
@@ -200,8 +215,13 @@ class AggregateUpdatesEngine(JoinEngine):
         if self._sides == 1:
             return batch
         logs, stream_time_ms = self._logs.count, np.asarray(batch[STREAM_TIME.name])
+        # Stream time and log are one integer, in the order (stream time, log), because a log is
+        # less than the number of logs. Times are below 2**48, so the product does not wrap for up
+        # to 2**15 logs.
         order = pa.array(stream_time_ms * logs + self._logs.log_of(batch))
         partition = np.asarray(batch["partition"]).astype(np.int64)
+        # A store of several streams numbers the partitions in the same way. The number identifies
+        # the stream of a record, and so the function of a cogroup that aggregates the record.
         by_side = partition * self._sides + np.asarray(batch[SIDE.name])
         batch = with_column(batch, LINEAGE, self._logs.merged_lineages(batch))
         batch = with_column(batch, APPLY_ORDER, order)
@@ -214,6 +234,7 @@ class AggregateUpdatesEngine(JoinEngine):
     def _results(self, records: pa.Table, updates: Updates) -> pa.Table:
         """Return the rows as results. ``records`` has the record of each row."""
         columns = {
+            # The record id replaces these nulls if the rows of the input have a lineage.
             LINEAGE.name: pa.nulls(len(records), LINEAGE.type),
             **{field.name: records[field.name] for field in self._record_id_fields},
             "timestamp_ms": pa.array(updates.timestamp_ms),
@@ -223,9 +244,11 @@ class AggregateUpdatesEngine(JoinEngine):
             _REASON.name: pa.nulls(len(records), _REASON.type),
             **updates.columns,
         }
+        # Equal values of ``record`` are adjacent, because the rows are in the order of the records.
         if self.windows.rule.changes_several:
             in_record = positions_in_runs(run_starts(updates.record))
             columns[LINEAGE.name] = self._row_lineages(records, in_record)
+        # Without windows, the schema has no bounds, so the two columns of bounds are not read.
         names = self.result_schema.names
         return pa.table([columns[name] for name in names], self.result_schema)
 

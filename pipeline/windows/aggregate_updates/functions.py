@@ -57,6 +57,9 @@ class FunctionUpdatesEngine(GridUpdatesEngine):
         self._fold, self._values, self._reason = functions, values, rejection_text
 
     def _changed(self, state: pa.Table, entries: GridEntries) -> ChangedRows:
+        # The compiled loop of a store returns only the last aggregate of a run of records. An
+        # update needs the aggregate after each record, so the functions are called record by
+        # record.
         parts = self._read_partition_aggregates(state)
         emitted: list[tuple[int, Any, int]] = []
         rejected: dict[int, str] = {}
@@ -73,6 +76,9 @@ class FunctionUpdatesEngine(GridUpdatesEngine):
             # With several streams, the partition is partition * streams + stream, as in a store.
             stream = record_partition % len(self._fold.aggregators)
             partition = self._fold.aggregation_group(record_partition)
+            # The aggregates in ``parts`` are replaced only after all calls for this record have
+            # returned. If the aggregator raises for the second of two hopping windows, the first
+            # window also does not change.
             changed: dict[int, tuple[Any, int]] = {}
             deleted_before, deleted_now = deleted_now, not_deleted
             try:
@@ -83,6 +89,8 @@ class FunctionUpdatesEngine(GridUpdatesEngine):
                         after = self._fold.subtracted(key, value, aggregate)
                     else:
                         after = self._fold.applied(stream, key, value, aggregate)
+                    # The time of a row is the greatest time of its records (semantics.md#0-7). The
+                    # time -1 of a missing row is less than every record time.
                     changed[entry] = after, max(newest_ms, time_ms)
             except Rejected as error:
                 rejected[index] = self._reason(str(error))
@@ -97,6 +105,9 @@ class FunctionUpdatesEngine(GridUpdatesEngine):
                     deleted_now = part if is_completed[index] else not_deleted
                 if not is_completed[index]:
                     row, newest_ms = self._row(key, own)
+                    # After the removal of the last partial aggregate, only ``part`` has the time
+                    # that the row would have. If other partitions still have one, their times
+                    # count.
                     emitted.append((entry, row, newest_ms if own else part[1]))
         return ChangedRows(
             self._state_rows(parts, state, batch),
@@ -121,6 +132,8 @@ class FunctionUpdatesEngine(GridUpdatesEngine):
 
         ``own`` has the aggregate and the time of each partition. Without any, the time is -1.
         """
+        # The merger of a user can depend on the order of its arguments, so the lowest partition is
+        # first, and not the partition whose record arrived first (decision 0011).
         by_partition = [(partition, aggregate) for partition, (aggregate, _) in own.items()]
         newest_ms = max((newest_ms for _, newest_ms in own.values()), default=-1)
         return in_partition_order(self._fold, key, by_partition), newest_ms

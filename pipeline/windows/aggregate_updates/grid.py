@@ -106,20 +106,27 @@ class GridUpdatesEngine(AggregateUpdatesEngine):
     def _updated(self, state: pa.Table, batch: pa.Table, close_ms: int) -> Updates:
         entries = self._entries(batch)
         changed = self._changed(state, entries)
+        # A window that this batch closes also has the updates of its last records. Its row is
+        # therefore dropped after the entries are applied, and not when the state is read.
         is_open = self._grid.is_open(starts_of(changed.state), close_ms)
         before = None
         if self.returns_before:
+            # The state can also have rows of other keys, which are only in it because they expire.
             of_keys = pc.is_in(state["key"], value_set=entries.batch["key"].unique())
             before = self._rows_of(state.filter(of_keys).combine_chunks())
         start_ms = entries.start_ms[changed.entry]
         return Updates(
             state=changed.state.filter(pa.array(is_open)).combine_chunks(),
+            # An entry has an index of a record with an open window, and ``number`` has the index of
+            # this record in the whole batch.
             record=entries.number[entries.record[changed.entry]],
             start_ms=start_ms,
             end_ms=self._grid.ends(start_ms),
             columns=changed.columns,
             timestamp_ms=changed.timestamp_ms,
             is_deleted=changed.is_deleted,
+            # A record is late if and only if it has no entry, because an entry is an open window of
+            # a record.
             late=np.setdiff1d(np.arange(len(batch)), entries.number),
             rejected={int(entries.number[n]): reason for n, reason in changed.rejected.items()},
             before=before,
@@ -144,10 +151,14 @@ class GridUpdatesEngine(AggregateUpdatesEngine):
         time_ms = np.asarray(batch["timestamp_ms"])
         # semantics.md#0-2: the record alone decides, as for all windows (decision 0001).
         close_ms = np.asarray(batch["stream_time_ms"]) - self.windows.close_delay_ms
+        # Ends ascend with the indices, so the open windows of a record are a range. With size 10,
+        # advance 5 and grace 0, a record at 7 and stream time 12 is in [5, 15) and not in [0, 10).
         first_open = self._grid.first_open_windows(time_ms, close_ms)
         windows = Ranges(first_open, self._grid.last_windows(time_ms) + 1)
         number = np.flatnonzero(~windows.empty)
         batch, windows = batch.take(pa.array(number)), windows.keep(~windows.empty)
+        # The entries of a record ascend by window start, which is the order in which Kafka Streams
+        # forwards the updates of hopping windows.
         start_ms = self._grid.starts(windows.rows()[1])
         return GridEntries(batch, number, windows, windows.owners, start_ms)
 
@@ -162,6 +173,10 @@ class GridUpdatesEngine(AggregateUpdatesEngine):
         (key_code,), _ = coded_keys(batch["key"])
         old = are_retractions(batch)
         is_completed = np.zeros(len(batch), dtype=np.bool_)
+        # The old row of an update has the lineage index 0 and its new row 1, so the new row
+        # directly follows in the apply order. If both rows have the same group, Kafka Streams
+        # forwards one update. If they have different groups, their key codes differ, and each row
+        # is an update.
         is_completed[:-1] = old[:-1] & ~old[1:] & ~run_starts(key_code, *update_keys(batch))[1:]
         return old, is_completed
 
@@ -195,6 +210,8 @@ class ColumnUpdatesEngine(GridUpdatesEngine):
 
     def _changed(self, state: pa.Table, entries: GridEntries) -> ChangedRows:
         (state_code, code), keys = coded_keys(state["key"], entries.batch["key"])
+        # A record becomes a partial aggregate once, also if it is in many windows. Its entries are
+        # copies of this row, which are merged into their windows.
         of_record = self._columns.of_each(entries.batch)
         of_record = of_record.append_column("key", keys.take(pa.array(code)))
         of_record = of_record.take(pa.array(entries.record)).append_column(
@@ -207,16 +224,22 @@ class ColumnUpdatesEngine(GridUpdatesEngine):
         order = pair_order(codes, start_ms)
         head = run_starts(codes[order], start_ms[order])
         merged = running(self._columns, rows.take(pa.array(order)), head)
+        # With the inverse of the sort, the rows are read in the order of the entries, which is the
+        # order of the updates.
         place = np.empty(len(rows), dtype=np.int64)
         place[order] = np.arange(len(rows))
         _, is_completed = self._changes(entries.batch)
         emitted = np.flatnonzero(~is_completed[entries.record])
         after = merged.take(pa.array(place[len(state) + emitted])).combine_chunks()
         return ChangedRows(
+            # The last running aggregate of a window has all of its records, so it is the next
+            # state.
             merged.filter(pa.array(run_ends(head))),
             emitted,
             self._columns.results(after),
             np.asarray(after["timestamp_ms"]),
+            # A named aggregate never deletes a row. If all rows of a group are subtracted, its row
+            # has the count 0.
             np.zeros(len(emitted), dtype=np.bool_),
             {},
         )

@@ -21,6 +21,8 @@ def running(columns: PartialAggregates, rows: pa.Table, starts_group: Flags) -> 
         starts_group: True for the first row of each group.
     """
     position_in_group = positions_in_runs(starts_group)
+    # With one row per group, each row is its own result. Each call halves the size of the largest
+    # group, so a group of n rows needs about log2(n) calls.
     if not position_in_group.any():
         return rows
     starts_pair = position_in_group % 2 == 0
@@ -31,6 +33,8 @@ def running(columns: PartialAggregates, rows: pa.Table, starts_group: Flags) -> 
     # A row that begins a pair is merged with the pairs before it in its group, if any.
     has_earlier_pair = starts_pair & (position_in_group > 0)
     sizes = 1 + has_earlier_pair
+    # A row that ends a pair has the result of this pair. A row that begins a pair has its own row,
+    # merged with the result of the previous pair, which is before it in the argument of the merge.
     source = np.where(starts_pair, len(pairs) + np.arange(len(rows)), pair).repeat(sizes)
     parts = Ranges.side_by_side(sizes)
     source[parts.low[has_earlier_pair]] = pair[has_earlier_pair] - 1

@@ -52,6 +52,9 @@ class Sessions:
         """Group versions of one key into sessions of the store, both in the order of ends."""
         linked: list[list[int]] = []
         highest_ms = -1
+        # By ascending reach, an interval [reach, end] overlaps an earlier one if and only if its
+        # reach is at most the greatest end so far. One pass therefore finds the connected
+        # components.
         for version in sorted(versions, key=self.reach_ms.__getitem__):
             if linked and self.reach_ms[version] <= highest_ms:
                 linked[-1].append(version)
@@ -62,6 +65,8 @@ class Sessions:
 
     def bounds(self, session: Sequence[int]) -> tuple[int, int]:
         """Return the start and the end of a session of the store."""
+        # The versions of a session are in the order of ends, so the last one has the greatest end.
+        # Their starts have no order: [5, 10] of one partition is before [0, 20] of another one.
         return min(self.start_ms[each] for each in session), self.end_ms[session[-1]]
 
     def _order(self, version: int) -> tuple[int, int, int]:
@@ -112,6 +117,8 @@ def session_rows(
     first = len(state_code)
     start_ms, end_ms = np.array(sessions.start_ms), np.array(sessions.end_ms)
     is_taken = np.array(sessions.taken[first:], dtype=np.bool_)
+    # For a key with one partition, a partition session is a session of the store, so the rows of
+    # all such records are arrays. Other keys need the links after each record.
     record = np.flatnonzero(is_taken & ~has_several_partitions[record_code])
     # If the new session is [t, t], its row replaces the row with the same bounds, so no deletion is
     # emitted (semantics.md#4-4).
@@ -121,8 +128,11 @@ def session_rows(
     record_of_deleted = np.repeat(
         np.array(deleting_records, dtype=np.int64), [len(each) for each in joined]
     )
+    # The deleted sessions of a record are in the order of ends, which is the order in which Kafka
+    # Streams forwards them.
     version = np.concatenate([deleted, first + record])
     sizes = np.zeros(len(version), dtype=np.int64)
+    # A session that a function removed also has the size 0. Its row is a deletion.
     sizes[len(deleted) :] = np.array(sessions.stays, dtype=np.int64)[first + record]
     bounds = start_ms[version], end_ms[version]
     rows = SessionRows(
@@ -148,6 +158,7 @@ def _multi_partition_rows(
     linked_of = {key: _StoreSessions(sessions, versions) for key, versions in versions_of.items()}
     rows: list[tuple[int, int, int, tuple[int, ...]]] = []
     for record in np.flatnonzero(has_several_partitions[record_code]).tolist():
+        # Late and rejected records have a version that is not used, and no row.
         version = first + record
         if not sessions.taken[version]:
             continue
@@ -159,6 +170,8 @@ def _multi_partition_rows(
         deleted = [sessions.bounds(each) for each in previous if each not in remaining]
         new_bounds = sessions.start_ms[version], sessions.end_ms[version]
         is_single_ms = new_bounds[0] == new_bounds[1]
+        # As for one partition, a row of [t, t] replaces the row with the same bounds. If it is the
+        # only session afterwards, no deletion is emitted (semantics.md#4-4).
         if sessions.stays[version]:
             deleted = (
                 [] if is_single_ms and [each[:2] for each in after] == [new_bounds] else deleted
@@ -193,9 +206,15 @@ class _StoreSessions:
         These are the sessions that overlap its interval from reach to end. The interval contains
         the intervals of all joined versions.
         """
+        # Two closed intervals overlap if and only if each one starts at or before the end of the
+        # other one. Both lists ascend, so the overlapping sessions are adjacent, and two binary
+        # searches find them.
         first = bisect_left(self._end_ms, self._sessions.reach_ms[version])
         last = bisect_right(self._least_reach_ms, self._sessions.end_ms[version])
         previous = self._linked[first:last]
+        # If the new version stays, its interval connects all sessions in ``previous``. If a
+        # function removed it, the remaining versions can be several sessions, so they are linked
+        # again.
         parts = set(chain(*previous)).difference(joined)
         remaining = self._sessions.linked(
             parts | {version} if self._sessions.stays[version] else parts

@@ -73,20 +73,27 @@ class SessionUpdatesEngine(AggregateUpdatesEngine):
         (state_code, code), keys = coded_keys(state["key"], batch["key"])
         partition = np.concatenate([np.asarray(rows["partition"]) for rows in (state, batch)])
         partitions, place = np.unique(partition, return_inverse=True)
+        # A (key, partition) pair is one integer, so one sort or one search handles all pairs.
         pair = np.concatenate([state_code, code]) * max(len(partitions), 1) + place
         state_pair, batch_pair = np.split(pair, [len(state)])
+        # The close time of the record itself decides which sessions are open for it (decision
+        # 0001). The argument ``close_ms`` is only for the state after the batch.
         own_close_ms = np.asarray(batch[STREAM_TIME.name]) - self.windows.close_delay_ms
         records = SessionRecords.of(
             batch.append_column("close_ms", pa.array(own_close_ms)), batch_pair, self.windows
         )
         old = SessionBounds.of_state(state, state_pair)
         versions, sessions = self._versions(state, batch), Sessions.of(state, batch)
+        # The joins of all records are found first. Only then does ``versions`` compute named
+        # aggregates, for all versions together.
         newest, late, rejected = self._merged(old, records, sessions, versions)
 
         # For a key with one partition, the partition sessions are the sessions of the store.
         pairs = np.unique(pair) // max(len(partitions), 1)
         is_several = np.bincount(pairs, minlength=len(keys)) > 1
         rows = session_rows(sessions, state_code, code, is_several)
+        # A record joins only sessions of its own pair, so the sessions of other pairs keep their
+        # version, which is their state row.
         without_records = np.flatnonzero(~np.isin(state_pair, batch_pair))
         chosen = np.flatnonzero(np.isin(state_code, code))
         return Updates(
@@ -124,19 +131,27 @@ class SessionUpdatesEngine(AggregateUpdatesEngine):
             version = first + record.row
             start_ms = end_ms = record.time_ms
             reach_ms = record.reach_ms
+            # The aggregate of a session is the index of its version here, because named aggregates
+            # are computed later, for all versions together.
             own: tuple[int, ...] = tuple([session.aggregate for session in joined])
             for session in joined:
                 start_ms, end_ms = min(start_ms, session.start_ms), max(end_ms, session.end_ms)
                 reach_ms = min(reach_ms, session.reach_ms)
+            # This call can raise ``Rejected``. Nothing has changed before it, so a rejected record
+            # is in no session.
             has_row = versions.make(record.row, own)
             sessions.start_ms[version], sessions.end_ms[version] = start_ms, end_ms
+            # The reach of a session is the least reach of its records (decision 0009).
             sessions.reach_ms[version] = reach_ms
             sessions.taken[version], sessions.stays[version] = True, has_row
             if own:
                 sessions.joined[record.row] = own
+            # With None, the joined sessions are removed, and no session replaces them
+            # (semantics.md#9).
             return version if has_row else None
 
         has_records = np.flatnonzero(np.isin(old.pair, records.pair))
+        # State row i has the version i, so ``range`` has the version of each row.
         sessions_of = old.sessions_by(old.pair, has_records, range(first))
         newest: list[int] = []
         late: list[int] = []
@@ -178,6 +193,9 @@ class SessionUpdatesEngine(AggregateUpdatesEngine):
         }
         names = self.state_schema.names
         rows = pa.table([columns[name] for name in names], names=names).cast(self.state_schema)
+        # A session of the store closes with its last partition session. Its updates need the
+        # aggregates of all of its partition sessions, which therefore stay until then. For example,
+        # [0, 5] of partition 0 stays as long as it is linked with [4, 90] of partition 1.
         (code,), _ = coded_keys(rows["key"])
         order, linked = overlapping(code, reach_ms, end_ms)
         is_open = np.empty(len(rows), dtype=np.bool_)
@@ -203,11 +221,15 @@ class SessionUpdatesEngine(AggregateUpdatesEngine):
         for version in chosen.tolist():
             by_key.setdefault(int(code[version]), []).append(version)
         linked = [each for of_key in by_key.values() for each in sessions.linked(of_key)]
+        # Without a session, the array has the shape (0,), so its shape is set before the columns
+        # are separated.
         bounds = np.array([sessions.bounds(each) for each in linked], dtype=np.int64)
         start_ms, end_ms = bounds.reshape(-1, 2).T
         first = pa.array([each[0] for each in linked], pa.int64())
         sizes = np.array([len(each) for each in linked], dtype=np.int64)
         return self._rows_table({
+            # All versions of a session have the same key, so the key of its first version is
+            # enough.
             "key": state["key"].take(first),
             "timestamp_ms": end_ms,
             "window_start_ms": start_ms,

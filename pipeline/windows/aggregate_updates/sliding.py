@@ -110,6 +110,8 @@ class SlidingUpdatesEngine(AggregateUpdatesEngine):
     """The updates of sliding windows. The state is the records that open windows can contain."""
 
     windows: SlidingWindows
+    # A state row is a record, so it is written once, also if later batches need it for other
+    # windows.
     rows_never_change = True
 
     def __init__(
@@ -124,6 +126,8 @@ class SlidingUpdatesEngine(AggregateUpdatesEngine):
         self._difference_ms = windows.time_difference_ms
         super().__init__(windows, values, types, carried, inputs=inputs)
         lineage = self._rows.lineage.fields
+        # A row has the stream time of its record and not the close time. The stream time is the
+        # first sort key of the apply order, and the close time is the stream time minus the grace.
         self.state_schema = pa.schema(
             [*RECORD_ID_FIELDS, *lineage, STREAM_TIME, *self._carried, *values]
         )
@@ -135,6 +139,8 @@ class SlidingUpdatesEngine(AggregateUpdatesEngine):
     def buckets_of_batch(self, batch: pa.Table) -> Ranges:
         """Return the time bucket of each record and its neighbors (``SlidingWindowEngine``)."""
         bucket = self.buckets(batch)
+        # A record at t changes windows with members and definers in [t - D - 1, t + D + 1]. This
+        # span is in three buckets of D + 1 ms.
         return Ranges(bucket - 1, bucket + 2)
 
     def due_ms(self, state: pa.Table) -> Ints:
@@ -159,6 +165,8 @@ class SlidingUpdatesEngine(AggregateUpdatesEngine):
     def _has_left(self, time_ms: Ints, close_ms: Ints) -> Flags:
         """Return which records have a left window, because it is open (semantics.md#2-3)."""
         left_ms = np.maximum(time_ms - self._difference_ms, 0)
+        # The left window of an early record is [0, D], so it closes by D and not by the time of the
+        # record (semantics.md#2-4).
         return self.windows.rule.is_open(left_ms + self._difference_ms, close_ms)
 
 
@@ -187,6 +195,8 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
         number = np.flatnonzero(~is_late)
         table = self._with_arrived(state, batch, number)
         (code,), keys = coded_keys(table["key"])
+        # The index -1 sorts the records of the state before all records of the batch, which have
+        # arrived later.
         numbers = np.concatenate([np.full(len(state), -1), number])
         records = _Records.of(table, code, numbers, self.windows.close_delay_ms)
 
@@ -198,12 +208,14 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
         start_ms = windows.start_ms[updates.window]
         return Updates(
             state=records.table.filter(pa.array(matters)),
+            # Rows of the state are already stored, so only the records of the batch are written.
             added=records.table.filter(pa.array(matters & (records.number >= 0))),
             record=updates.number,
             start_ms=start_ms,
             end_ms=start_ms + self._difference_ms,
             columns=self._columns.results(parts),
             timestamp_ms=np.asarray(parts["timestamp_ms"]),
+            # A window has at least one member, and named aggregates never delete a row.
             is_deleted=np.zeros(len(parts), dtype=np.bool_),
             late=np.flatnonzero(is_late),
             rejected={},
@@ -214,11 +226,14 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
         """Return the windows that records define."""
         left_ms = np.maximum(records.time_ms - self._difference_ms, 0)
         has_left = self._has_left(records.time_ms, records.close_ms)
+        # A right window needs no test of its end t + 1 + D. The record was accepted, so t + D >= c,
+        # and the right window is open for it.
         by_left = np.repeat([True, False], [int(has_left.sum()), len(records)])
         code = np.concatenate([records.code[has_left], records.code])
         start_ms = np.concatenate([left_ms[has_left], records.time_ms + 1])
         number = np.concatenate([records.number[has_left], records.number])
         # The first definer of each window. The left window of a record is never its right window.
+        # A record at t has the start t + 1 for its right window and at most t for its left window.
         order = np.lexsort((number, start_ms, code))
         first = order[run_starts(code[order], start_ms[order])]
         return _Windows(code[first], start_ms[first], number[first], by_left[first])
@@ -239,9 +254,13 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
         """
         new = records.keep(records.number >= 0)
         window, member = _members_of(new, windows, self.windows)
+        # Only windows that the batch defines or that get a new member have updates. The old members
+        # of all other windows are not read.
         is_changed = windows.since >= 0
         is_changed[window] = True
         base = self._base(records.keep(records.number < 0), windows, is_changed)
+        # A new record becomes a partial aggregate once, and its row is copied to each of its
+        # windows, because an update needs the aggregate after each member.
         alone = self._columns.of_each(new.table).take(pa.array(member))
         rows = pa.concat_tables([base.parts, alone.select(base.parts.column_names)])
         # The old members of a window are first, then the new ones in the order of arrival.
@@ -252,16 +271,24 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
         head = run_starts(group)
         parts = running(self._columns, rows.take(pa.array(order)), head)
 
+        # A record that arrived before the first definer of a window has no update for it, because
+        # the window did not exist. Its value is in the first update of the window.
         row = np.flatnonzero((number >= 0) & (number >= windows.since[group]))
         kind = np.where(head[row], FIRST_MEMBER, EXISTING)
+        # Only a left window contains its definer, so a definer that is a member has this window as
+        # its left window.
         kind[number[row] == windows.since[group[row]]] = LEFT_WINDOW
         of_members = _Updates(group[row], number[row], kind, row)
         # A right window does not contain its definer. Its first update has the members that
         # arrived before the definer.
         right = np.flatnonzero((windows.since >= 0) & ~windows.by_left)
+        # (window, number) is one integer for a binary search. With 1 added, a number is at least 0
+        # and at most the number of records in the batch, so ``axis`` values per window are enough.
         axis = len(time_ms) + 1
         before = right * axis + windows.since[right] + 1
         last = np.searchsorted(group * axis + number + 1, before) - 1
+        # If no row is before the first window, ``last`` is -1. It then reads the appended -1, which
+        # is not a window.
         has_member = np.append(group, -1)[last] == right
         of_definers = _Updates(right, windows.since[right], np.full(len(right), RIGHT_WINDOW), last)
         updates = of_members.followed_by(of_definers.keep(has_member))
@@ -271,12 +298,15 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
     def _base(self, old: _Records, windows: _Windows, chosen: Flags) -> "_OldMembers":
         """Return the partial aggregates of the old members of the ``chosen`` windows."""
         number = np.flatnonzero(chosen)
+        # The old members of a window are merged once per batch, not once per update.
         members = _window_members(old, windows, number, self.windows)
         window, tables = [], []
         for pieces in members.pieces():
             window.append(number[pieces.window])
             tables.append(self._columns.of(old.table.take(pa.array(pieces.row)), pieces.ranges))
         of_piece = np.concatenate(window)
+        # The pieces of a window can be in several tables. A partial aggregate does not depend on
+        # the order of its pieces.
         order = np.argsort(of_piece, kind="stable")
         runs = Ranges.of_runs(run_starts(of_piece[order]))
         pieced = pa.concat_tables(tables).take(pa.array(order)).combine_chunks()
@@ -284,6 +314,8 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
 
     def _rows_before(self, base: "_OldMembers", windows: _Windows, keys: pa.Array) -> pa.Table:
         """Return the rows before the batch: the windows of old records, with their old members."""
+        # A window with an old definer and an old member had a row before the batch. A window that
+        # the batch defines had none, although it can have old members.
         existed = windows.since[base.window] < 0
         window, parts = base.window[existed], base.parts.filter(pa.array(existed))
         start_ms = windows.start_ms[window]
@@ -349,6 +381,8 @@ def update_order(number: Ints, kind: Ints, start_ms: Ints, is_early: Flags) -> I
     """
     place = np.where(is_early, _EARLY_ORDER[kind], kind)
     place[is_early & (start_ms == 0)] = len(_EARLY_ORDER)
+    # Kafka Streams reads the windows of a record by descending start, and the windows of an early
+    # record by ascending start (semantics.md#2-1, semantics.md#2-4).
     return np.lexsort((np.where(is_early, start_ms, -start_ms), place, number))
 
 
@@ -368,6 +402,7 @@ def _members_of(
 ) -> tuple[Ints, Ints]:
     """Return each member of each window among ``records``, as indexes of window and record."""
     members = _window_members(records, windows, np.arange(len(windows)), definition)
+    # Windows without a record in their bounds have no members, so they are not listed.
     number = np.flatnonzero(~members.in_bounds.empty)
     pairs = [
         (number[pieces.window[pieces.ranges.owners]], pieces.row)

@@ -68,12 +68,14 @@ class _KeyWindows:
         self._times: list[tuple[int, int]] = []
         self._starts: list[int] = []
         #: Start -> partial aggregates, of the windows that were computed. Empty without a member.
+        #: Windows that no record of the batch changes are not computed.
         self._parts: dict[int, _PartitionAggregates] = {}
         #: The rows before the batch, of the windows that records of the batch can change.
         self.before: list[_Row] = []
 
     def take(self, record: _Record) -> None:
         """Add a record without updates."""
+        # ``_folded`` sorts the members of a window by this index, which is the order of arrival.
         insort(self._times, (record.time_ms, len(self._records)))
         self._records.append(record)
         for start_ms in self._new_starts(record).values():
@@ -86,8 +88,12 @@ class _KeyWindows:
             Rejected: A function raised. The windows do not change.
         """
         difference_ms = self._difference_ms
+        # A window [s, s + D] accepts the record if s <= t and s + D >= ``entry_ms``. The starts
+        # ascend, so two binary searches find all such windows.
         low = bisect_left(self._starts, record.entry_ms - difference_ms)
         existing = self._starts[low : bisect_right(self._starts, record.time_ms)]
+        # All functions are called before a window changes. If one raises, no aggregate of a window
+        # has the record, and the record is not a member later.
         changed: dict[int, _PartitionAggregates] = {}
         kinds: dict[int, int] = {}
         for start_ms in existing:
@@ -95,9 +101,12 @@ class _KeyWindows:
             kinds[start_ms] = EXISTING if parts else FIRST_MEMBER
             changed[start_ms] = self._with(parts, record)
         for kind, start_ms in self._new_starts(record).items():
+            # The new window can have members that arrived before its definer. A right window does
+            # not contain its definer, so it has only these members.
             parts = self._folded(start_ms)
             if kind == LEFT_WINDOW:
                 parts = self._with(parts, record)
+            # A right window without a member does not exist (semantics.md#2-2).
             if parts:
                 kinds[start_ms], changed[start_ms] = kind, parts
         self.take(record)
@@ -110,6 +119,7 @@ class _KeyWindows:
         own = {LEFT_WINDOW: left_ms} if record.has_left else {}
         own[RIGHT_WINDOW] = record.time_ms + 1
         starts = self._starts
+        # A second definition of a start is the same window, so it has no update of its own.
         places = {kind: bisect_left(starts, start_ms) for kind, start_ms in own.items()}
         return {
             kind: own[kind]
@@ -122,6 +132,8 @@ class _KeyWindows:
         parts = self._parts.get(start_ms)
         if parts is None:
             parts = self._parts[start_ms] = self._folded(start_ms)
+            # The first record of the batch in a window computes it, before it is added. This row
+            # therefore has only members of earlier batches.
             row = self._row(start_ms, parts) if parts else None
             if row is not None and row.aggregate is not None:
                 self.before.append(row)
@@ -130,10 +142,14 @@ class _KeyWindows:
     def _folded(self, start_ms: int) -> _PartitionAggregates:
         """Aggregate the members so far in the order of arrival."""
         end_ms = start_ms + self._difference_ms
+        # The index -1 is less than each index, so the bounds are the first record at the start and
+        # the first record after the end.
         low, high = (bisect_left(self._times, (time_ms, -1)) for time_ms in (start_ms, end_ms + 1))
         parts: _PartitionAggregates = {}
         for accepted in sorted(accepted for _, accepted in self._times[low:high]):
             record = self._records[accepted]
+            # A window that was closed when the record arrived does not contain it
+            # (semantics.md#2-3).
             if record.entry_ms <= end_ms:
                 parts = self._with(parts, record)
         return parts
@@ -147,9 +163,12 @@ class _KeyWindows:
         after = self._fold.applied(stream, self._key, record.value, aggregate)
         # After a removal, the aggregate and its time start again (semantics.md#9).
         newest_ms = record.time_ms if aggregate is None else max(newest_ms, record.time_ms)
+        # The mapping is copied, because the old one must be unchanged if a later call raises.
         return {**parts, partition: (after, newest_ms)}
 
     def _row(self, start_ms: int, parts: _PartitionAggregates) -> _Row:
+        # A removed partial aggregate has no value to merge. Other partitions can still have one, so
+        # the row exists.
         present = {place: part for place, part in parts.items() if part[0] is not None}
         by_partition = [(place, aggregate) for place, (aggregate, _) in present.items()]
         aggregate = in_partition_order(self._fold, self._key, by_partition)
@@ -184,6 +203,8 @@ class SlidingFunctionUpdatesEngine(SlidingUpdatesEngine):
     def _updated(self, state: pa.Table, batch: pa.Table, close_ms: int) -> Updates:
         is_late = self._is_late(batch)
         accepted = np.flatnonzero(~is_late)
+        # The rows of the state are not in the order of arrival. Functions see records in the order
+        # of arrival, so the rows are sorted, and the batch follows.
         state = state.take(pa.array(apply_order(state)))
         table = self._with_arrived(state, batch, accepted)
         windows: dict[str, _KeyWindows] = {}
@@ -205,11 +226,13 @@ class SlidingFunctionUpdatesEngine(SlidingUpdatesEngine):
             except Rejected as error:
                 rejected[record_index] = self._reason(str(error))
         is_kept = self._matters(np.asarray(table["timestamp_ms"]), close_ms)
+        # A rejected record is in no window, so later windows must not find it in the state.
         is_kept[first:] &= ~np.isin(accepted, list(rejected))
         columns = np.array(
             [(*sort_fields, row.start_ms) for *sort_fields, row in emitted], dtype=np.int64
         )
         record_of_row, kind, start_ms = columns.reshape(-1, 3).T
+        # Functions and named aggregates have one order of updates, which ``update_order`` defines.
         is_early = np.asarray(batch["timestamp_ms"]) < self._difference_ms
         order = update_order(record_of_row, kind, start_ms, is_early[record_of_row])
         rows = [emitted[place][-1] for place in order]

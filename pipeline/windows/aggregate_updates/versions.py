@@ -88,6 +88,8 @@ class ColumnVersions(Versions):
         sizes[version] = 1 + sum(sizes[each] for each in joined)
         if len(joined) > 1:
             others = self._others[version] = [each for each in joined if each != main]
+            # A path that a version joins in addition has ended, because its last session is
+            # replaced. Its level is therefore final when it is read here.
             least = 1 + max(level[path[each]] for each in others)
             level[path[main]] = max(level[path[main]], least)
         return True
@@ -113,7 +115,9 @@ class ColumnVersions(Versions):
             return self._values
         made = np.array(self._made, dtype=np.int64)
         path = np.array(self._path, dtype=np.int64)
+        # A version is computed with its whole path, so it has the level of its path.
         level = np.array(self._level, dtype=np.int64)[path[made]]
+        # Late records have no version, so their row stays -1 and is never read.
         row_of_version = np.full(len(path), -1, dtype=np.int64)
         table = self._single_rows.slice(0, 0)
         for number in range(level.max(initial=-1) + 1):
@@ -125,6 +129,8 @@ class ColumnVersions(Versions):
             joined = np.array([version for each in others for version in each], dtype=np.int64)
             parts = Ranges.side_by_side(sizes + 1)
             source = np.empty(int((sizes + 1).sum()), dtype=np.int64)
+            # ``both`` has the rows of all lower levels, and then one row per version with its
+            # record or old session only. The versions that it joined are in the lower levels.
             source[parts.low] = len(table) + own
             is_joined = np.ones(len(source), dtype=np.bool_)
             is_joined[parts.low] = False
@@ -164,6 +170,8 @@ class FunctionVersions(Versions):
         functions, key = self._fold, self._keys[self._state_size + record]
         stream = self._partitions[record] % len(functions.aggregators)
         aggregates = [self._aggregates[version] for version in joined]
+        # The merger is called for each joined session, by end, and then the aggregator for the
+        # record, as in Kafka Streams (semantics.md#4-1).
         aggregate = functions.joined(stream, key, self._values[record], aggregates)
         self._aggregates[self._state_size + record] = aggregate
         return aggregate is not None
@@ -177,6 +185,8 @@ class FunctionVersions(Versions):
     def results(self, versions: Ints, sizes: Ints) -> Mapping[str, pa.Array]:
         merged, indices = [], versions.tolist()
         for low, high in Ranges.side_by_side(sizes).pairs():
+            # The versions are in the order of end, start and partition, so their position is the
+            # sort key of the merge.
             in_order = list(enumerate(self._aggregates[version] for version in indices[low:high]))
             key = self._keys[indices[low]] if in_order else ""
             merged.append(in_partition_order(self._fold, key, in_order))

@@ -126,6 +126,7 @@ def _sketch(lg_k: int, items: list[object]) -> bytes | None:
     if not items:
         return None
     sketch = hll_sketch(lg_k)
+    # The library has no update for arrays, so each value costs one call in Python.
     for item in items:
         sketch.update(item)
     return bytes(sketch.serialize_compact())
@@ -139,6 +140,7 @@ def _unions(lg_k: int, rows: pa.Array, ranges: Ranges) -> pa.Array:
 
 def _union(lg_k: int, sketches: list[bytes | None]) -> bytes | None:
     filled = [sketch for sketch in sketches if sketch is not None]
+    # One sketch needs no union here. ``_distinct_estimate`` creates a union before it estimates.
     if len(filled) < 2:
         return filled[0] if filled else None
     union = hll_union(lg_k)
@@ -186,6 +188,8 @@ def _merged_sorted_lists(rows: pa.Array, ranges: Ranges) -> pa.Array:
 
 def _sorted(items: Floats, owners: Ints) -> Floats:
     """Return ``items`` by owner. The items of each owner are ascending, with NaN at the end."""
+    # Equal numbers have equal bits, because 0.0 has replaced -0.0. An unstable sort therefore has
+    # only one result. numpy sorts NaN to the end.
     order = np.argsort(items)
     in_order: Floats = items[order[lexsort((owners[order],))]]
     return in_order
@@ -193,8 +197,11 @@ def _sorted(items: Floats, owners: Ints) -> Floats:
 
 def _quantiles(probability: float, sorted_lists: pa.Array) -> pa.Array:
     """Return one quantile per list, null for a list without numbers."""
+    # If the array is a slice, ``values`` still has all items, and the offsets count from the first
+    # of all items.
     offsets = np.asarray(sorted_lists.offsets).astype(np.int64)
     items = np.asarray(sorted_lists.values)
+    # NaN are at the end of each list, so the numbers of a list are its first ``sizes`` items.
     sizes = Ranges(offsets[:-1], offsets[1:]).totals(~np.isnan(items))
     filled = sizes > 0
     quantiles = np.zeros(len(sizes))
@@ -215,6 +222,8 @@ def _quantiles_of_values(probability: float, values: Values) -> pa.Array:
 
 def _quantile_index(probability: float, sizes: Ints) -> Ints:
     """Return the index of the quantile among ``sizes`` sorted numbers, at least one number."""
+    # With the probability 1, the product is the number of values, which is 1 more than the last
+    # index.
     place: Ints = np.minimum(np.floor(probability * sizes).astype(np.int64), sizes - 1)
     return place
 

@@ -136,6 +136,8 @@ class Aggregate:
     def of_changes(self) -> "Aggregate":
         """Return the same aggregate for the changes of a table. It must be subtractable."""
         rules = (
+            # ``directly`` reads the values of all records without their signs, so it would add the
+            # old rows.
             replace(rule, parts=tuple(NET[part.name] for part in rule.parts), directly=None)
             for rule in self.rules
         )
@@ -207,6 +209,8 @@ def _exact_mean(sizes: pa.Array, totals: pa.Array) -> pa.Array:
 
 def _integer_mean(sizes: pa.Array, low: pa.Array, high: pa.Array) -> pa.Array:
     # The sum of 64-bit integers can wrap, but the sums of their halves cannot.
+    # Up to 2**21 values, both sums are below 2**53, so the conversions to doubles are exact, and
+    # the sum is rounded once.
     low_sums, high_sums = (np.asarray(half).astype(np.float64) for half in (low, high))
     return _mean(high_sums * 2.0**32 + low_sums, np.asarray(sizes))
 
@@ -224,6 +228,7 @@ def _values_only(values_with_coordinates: pa.Array) -> pa.Array:
 
 
 def _lists_without_coordinates(values_with_coordinates: pa.Array) -> pa.Array:
+    # The offsets of a slice do not start at 0, but its flattened values do.
     offsets = np.asarray(values_with_coordinates.offsets)
     return lists(offsets - offsets[0], values_with_coordinates.flatten().field("value"))
 
@@ -250,6 +255,7 @@ def _first_value(values: Values) -> pa.Array:
 
 
 def _last_value(values: Values) -> pa.Array:
+    # The index of an empty range can be -1. It is not read, because ``take`` masks it.
     return values.take(values.ranges.high - 1).cast(widened(values.column.type))
 
 
@@ -260,6 +266,7 @@ def _lists_of_values(values: Values) -> pa.Array:
 
 
 def _mean(sums: NDArray[np.float64], sizes: Ints) -> pa.Array:
+    # A window without a value is divided by 1, because numpy warns of 0 / 0. Its result is null.
     return _nullable(sums / np.maximum(sizes, 1), sizes)
 
 
@@ -274,6 +281,8 @@ def _nullable(numbers: NDArray[np.generic], sizes: Ints, *, least: int = 1) -> p
 _TABLE: dict[str, tuple[Rule, ...]] = {
     "count": (Rule(_is_any, pa.int64(), (COUNT,), _unchanged),),
     "sum": (
+        # The sums of integers are differences of prefix sums, so a sum from the values is not
+        # faster.
         Rule(pa.types.is_integer, pa.int64(), (COUNT, WHOLE_SUM), _sum),
         Rule(pa.types.is_floating, pa.float64(), (COUNT, EXACT_SUM), _exact_sum, _sum_of_values),
     ),

@@ -40,6 +40,8 @@ class Values:
         self._valid: Flags | None = None
         if column.null_count:
             valid = self._valid = np.asarray(column.is_valid())
+            # Positions among the values that are not null replace the rows, so that the ranges fit
+            # the shorter column.
             ranges = ranges.among(valid)
             column = column.drop_null()
         self.column = column
@@ -61,6 +63,7 @@ class Values:
     def doubles(self) -> Floats:
         """The values as doubles. -0.0 is read as 0.0, so that equal numbers have equal bits."""
         # -0.0 + 0.0 is 0.0, and every other double plus 0.0 is itself.
+        # A safe cast rejects integers that a double cannot represent, for example 2**53 + 1.
         return np.asarray(self.column.cast(pa.float64(), safe=False)) + 0.0
 
     @property
@@ -102,6 +105,7 @@ class Values:
     @cached_property
     def codes(self) -> Ints:
         """An integer per value, equal for equal values. All NaN have one integer."""
+        # Only equality of codes counts, so the values need no sort.
         if not self.is_number:
             return np.asarray(self.column.dictionary_encode().indices).astype(np.int64)
         if self.is_floating:
@@ -109,6 +113,7 @@ class Values:
             numbers = np.where(np.isnan(self.doubles), np.nan, self.doubles).view(np.int64)
         else:
             numbers = self.integers
+        # Equal numbers receive one code, so the sort does not have to be stable.
         order = np.argsort(numbers)
         codes = np.empty_like(order)
         codes[order] = prefix_sums(run_starts(numbers[order]))[1:]
@@ -148,6 +153,7 @@ class Members:
         """Return the values of ``column`` that are not null, or one value per record for None."""
         if column not in self._values:
             if column is None:
+                # ``count()`` counts records also if all of their columns are null.
                 array = pa.array(np.zeros(self._rows.num_rows, dtype=np.int8))
             else:
                 array = self._rows.column(column).combine_chunks()

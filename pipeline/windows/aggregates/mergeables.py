@@ -111,6 +111,7 @@ class _Functions:
 
     def result_type(self, column_type: pa.DataType) -> pa.DataType:
         """Return the declared type, after a test of the functions with two values."""
+        # Functions that do not fit each other fail here, before the first batch.
         values: Array = np.ones(2, dtype=_dtype(column_type))
         states = self._called("lift", self.lift, len(values), values)
         merged = self._called("merge", self.merge, 1, states[:1], states[1:])
@@ -128,6 +129,8 @@ class _Functions:
 
     def merged_rows(self, rows: pa.Array, ranges: Ranges) -> pa.Array:
         """Merge the states of each range of rows."""
+        # The functions of a user have no neutral state. The empty list of a window without values
+        # is therefore not merged.
         filled = np.diff(np.asarray(rows.offsets)) > 0
         states = _states(rows.filter(pa.array(filled)))
         return self._merged(states, ranges.among(filled))
@@ -140,6 +143,7 @@ class _Functions:
         """
         filled = np.asarray(sizes) > 0
         results = np.zeros(len(filled), dtype=_RESULTS[self.returns].to_pandas_dtype())
+        # The function of a user is not called with 0 states.
         if filled.any():
             numbers = self._numbers(_states(rows.filter(pa.array(filled))))
             misfits = np.flatnonzero(~_fits(numbers, self.returns))
@@ -184,6 +188,8 @@ class _Functions:
 
     def _lifted(self, values: Array) -> Array:
         states = self._called("lift", self.lift, len(values), values)
+        # A state is stored as a list of int64 or of doubles, so booleans and shorter integers are
+        # widened.
         return states.astype(np.float64 if states.dtype.kind == "f" else np.int64)
 
     def _numbers(self, states: Array) -> Array:
@@ -231,6 +237,7 @@ def _fits(results: Array, returns: str) -> Flags:
         small: Flags = results < 2**63
         return small
     # NaN fails both comparisons.
+    # The bound 2.0**63 is a double, but 2**63 - 1 is not.
     whole: Flags = (results >= -(2.0**63)) & (results < 2.0**63) & (results == np.floor(results))
     return whole
 
@@ -244,5 +251,6 @@ def _states(rows: pa.Array) -> Array:
     flat = np.asarray(rows.flatten())
     if not len(rows):
         return flat
+    # ``lift`` returns an array of one shape, so all lists have the same length.
     width = len(flat) // len(rows)
     return flat if width == 1 else flat.reshape(len(rows), width)

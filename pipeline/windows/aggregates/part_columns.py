@@ -71,6 +71,7 @@ class PartialAggregates:
         The records of a range are in the order of time, partition and offset.
         """
         members = Members(rows, ranges)
+        # All records of a key have the same carried columns, so the first record is enough.
         first = pa.array(ranges.low)
         return pa.table({
             **{f.name: self._parts[f.name].of(members).cast(f.type) for f in self.fields},
@@ -108,6 +109,7 @@ class PartialAggregates:
                 both = pa.concat_arrays([column.combine_chunks(), part])
                 columns[name] = both.take(pa.array(source))
             elif name == "timestamp_ms":
+                # ``reduceat`` ends a range where the next one starts, so it needs adjacent ranges.
                 columns[name] = pa.array(np.maximum.reduceat(np.asarray(column), ranges.low))
             else:
                 columns[name] = column.take(pa.array(ranges.low))

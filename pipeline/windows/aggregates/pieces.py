@@ -66,6 +66,8 @@ def aggregates_of_pieces(
         for parts in merging:
             for name, column in parts.results().items():
                 columns[name].append(column)
+    # To list the members costs time for each member of each window, so it is done only for
+    # aggregates that need all values.
     if len(merged) < len(aggregates):
         for pieces in listed:
             members = Members(rows.take(pa.array(pieces.row)), pieces.ranges)
@@ -105,11 +107,14 @@ class _PieceMerger:
     def results(self) -> dict[str, pa.Array]:
         """Return the aggregates of the windows in the order of their indices."""
         self._merge()
+        # Each window has a piece, so row i of the merged table is window i.
         return self._columns.results(self._parts[0])
 
     def _merge(self) -> None:
         """Merge the pieces of each window that have arrived."""
         window = np.concatenate(self._windows)
+        # The sort is stable, so a user's ``merge`` receives the pieces of a window in the order in
+        # which they were added.
         order = np.argsort(window, kind="stable")
         same = Ranges.of_runs(run_starts(window[order]))
         rows = pa.concat_tables(self._parts).take(pa.array(order))

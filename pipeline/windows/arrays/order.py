@@ -105,11 +105,14 @@ def lexsort(keys: Sequence[Ints]) -> Ints:
     for key in reversed(keys):
         least = int(key.min())
         span = int(key.max()) - least + 1
+        # ``distinct`` is a Python integer, so the product does not wrap before it is compared.
         distinct *= span
         if distinct > _MAX_DISTINCT:
             order: Ints = np.lexsort(tuple(keys))
             return order
         packed = packed * span + (key.astype(np.int64, copy=False) - least)
+    # Records are often sorted by time already. This test is one pass over the rows, which costs
+    # less than the sort.
     if (packed[1:] >= packed[:-1]).all():
         return np.arange(length)
     row_bits = length.bit_length()

@@ -30,6 +30,8 @@ def python_rows(rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
     return found
 
 
+# The conversion depends on the type only. With the cache, a column without maps costs one lookup
+# per call.
 @lru_cache(maxsize=1000)
 def _dicts_in(column_type: pa.DataType) -> Callable[[Any], Any] | None:
     """Return the function that converts the pairs of maps to dicts, or None without maps."""
@@ -58,6 +60,7 @@ def _of_struct(changed: dict[str, Callable[[Any], Any]]) -> Callable[[Any], Any]
     def of_struct(fields: dict[str, Any] | None) -> dict[str, Any] | None:
         if fields is None:
             return None
+        # Fields without a map keep their value, so only the others are converted.
         return fields | {name: of_field(fields[name]) for name, of_field in changed.items()}
 
     return of_struct
@@ -68,6 +71,7 @@ def _of_map(of_item: Callable[[Any], Any], *, as_dict: bool) -> Callable[[Any], 
         if pairs is None:
             return None
         changed = ((key, of_item(item)) for key, item in pairs)
+        # ``dict`` keeps the last value of a repeated key, as ``put`` of a map in Java does.
         return dict(changed) if as_dict else list(changed)
 
     return of_map

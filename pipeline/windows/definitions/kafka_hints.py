@@ -72,6 +72,8 @@ _NAME_HINTS: Mapping[str, Mapping[str, str]] = {
 }
 
 
+# The definitions of windows have abstract methods, which need ``ABCMeta``, and a class has only one
+# metaclass.
 class _HintingMeta(ABCMeta):
     """The metaclass of ``KafkaHints``, for names that a program reads from the class itself."""
 
@@ -80,6 +82,7 @@ class _HintingMeta(ABCMeta):
 
         def __getattr__(cls, name: str) -> NoReturn:
             """Reject a name that does not exist, with the alternative if one is known."""
+            # With ``name`` and ``obj``, Python also suggests a similar name in a traceback.
             message = f"type object {cls.__name__!r} has no attribute {name!r}"
             raise AttributeError(message + _hint(cls, name), name=name, obj=cls)
 
@@ -99,6 +102,7 @@ class KafkaHints(metaclass=_HintingMeta):
     def __init_subclass__(cls, **options: Any) -> None:
         """Wrap the methods in ``_ARGUMENT_HINTS``: their messages then name the alternative."""
         super().__init_subclass__(**options)
+        # The loop needs a copy of the attributes, because ``setattr`` changes them.
         for name, method in list(vars(cls).items()):
             if name in cls._ARGUMENT_HINTS and isinstance(method, FunctionType):
                 setattr(cls, name, _with_hint(method, cls._ARGUMENT_HINTS[name]))
@@ -120,9 +124,11 @@ def _hint(of_class: type[KafkaHints], name: str) -> str:
     # Python itself looks for such names when it copies or prints an object.
     if name.startswith("_"):
         return ""
+    # For example, ofSizeWithNoGrace becomes ``of_size_with_no_grace``.
     snake_case = re.sub(r"(?<=[a-z0-9])[A-Z]", lambda capital: f"_{capital[0]}", name).lower()
     # The names ``with_`` and ``as_`` replace keywords of Python.
     snake_case = snake_case.rstrip("_")
+    # ``getattr`` would call ``__getattr__`` for an unknown name, and so this function without end.
     found = next(
         (vars(each)[snake_case] for each in of_class.__mro__ if snake_case in vars(each)), 0
     )
@@ -148,6 +154,8 @@ def _with_hint(method: Callable[..., Any], hint: str) -> Callable[..., Any]:
     @wraps(method)
     def checked(*args: Any, **named: Any) -> Any:
         try:
+            # The arguments are tested before the call, so a ``TypeError`` of the method itself
+            # keeps its message.
             accepted.bind(*args, **named)
         except TypeError as error:
             message = f"{called}: {error}. It accepts {shown}. {hint} {_PAGE}"

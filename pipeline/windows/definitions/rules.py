@@ -23,6 +23,7 @@ from oriel.pipeline.windows.definitions.kafka_hints import WindowHints
 Kind = Literal["tumbling", "hopping", "sliding", "session", "none"]
 
 #: The end of the only window of a grouping without windows. No record is later.
+#: The sum of two such times still fits into 64 bits.
 FOREVER_MS = 2**61
 
 
@@ -65,6 +66,8 @@ class WindowRule:
 
     def first_open_end_ms(self, close_ms: Ints) -> Ints:
         """Return the least end of an open window at each close time."""
+        # For example, [0, 10) is closed at the close time 10, so the least end of an open window is
+        # 11. The window [0, 10] is still open.
         return close_ms if self.end_is_inclusive else close_ms + 1
 
 
@@ -75,6 +78,8 @@ RULES: Mapping[Kind, WindowRule] = {
             kind="tumbling",
             end_is_inclusive=False,
             gap_delays_close=False,
+            # Kafka Streams passes a null value to the aggregator of time windows and sessions. It
+            # drops the record in sliding windows and without windows.
             takes_null_values=True,
             changes_several=False,
             starts="every size ms, counted from the epoch",
@@ -96,6 +101,8 @@ RULES: Mapping[Kind, WindowRule] = {
             end_is_inclusive=True,
             gap_delays_close=False,
             takes_null_values=False,
+            # A record updates all open windows that contain it. It can create its left window, its
+            # right window, and the right window of the previous record (KIP-450).
             changes_several=True,
             starts="so that it ends at a record, or 1 ms after a record",
             holds="start <= t <= end",
@@ -104,8 +111,10 @@ RULES: Mapping[Kind, WindowRule] = {
         WindowRule(
             kind="session",
             end_is_inclusive=True,
+            # A record up to the gap after the end still extends the session (KAFKA-12718).
             gap_delays_close=True,
             takes_null_values=True,
+            # A record that joins sessions deletes their rows and writes one new row (KIP-94).
             changes_several=True,
             starts="at the first record of a burst, whose records are at most the gap apart",
             holds="start <= t <= end, the times of its first and last record",

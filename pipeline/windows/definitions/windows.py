@@ -105,6 +105,8 @@ class TimeWindows(Windows):
             message = f"{_SIZE} must be larger than zero, but it is {self.size_ms} ms"
             raise IllegalArgument(message)
         check_not_negative_ms(self.grace_ms, GRACE)
+        # Kafka Streams does not check this sum for an overflow. Delta stores times as 64-bit
+        # microseconds, so the end of a longer window would not fit.
         check_span_ms(self.size_ms + self.grace_ms, "size + grace")
         check_integer_ms(self.advance_ms, _ADVANCE)
         # With a longer advance, records between two windows would be in none.
@@ -234,6 +236,8 @@ class SlidingWindows(Windows):
             IllegalArgument: A field is not an integer or is negative, or 2 * time difference +
                 grace does not fit into 64-bit microseconds.
         """
+        # Kafka Streams also accepts D = 0, but then fails on the first record. Here, such a window
+        # is one millisecond.
         check_not_negative_ms(self.time_difference_ms, _DIFFERENCE)
         check_not_negative_ms(self.grace_ms, GRACE)
         check_span_ms(self.least_retention_ms, "2 * time difference + grace")
@@ -299,6 +303,8 @@ class SlidingWindows(Windows):
     @property
     def least_retention_ms(self) -> int:
         """2 * time difference + grace (semantics.md#6)."""
+        # For a record at t, Kafka Streams reads the windows that start at t - 2D or later
+        # (KIP-450). A record in time has t >= st - G, so the oldest start is st - G - 2D.
         return 2 * self.time_difference_ms + self.grace_ms
 
     def last_end_ms(self, timestamp_ms: Ints) -> Ints:
@@ -328,6 +334,8 @@ class SessionWindows(Windows):
             IllegalArgument: A field is not an integer or is negative, or gap + grace does not fit
                 into 64-bit microseconds.
         """
+        # With a gap of 0, only records with equal times share a session. Kafka Streams accepts it
+        # since release 4.1.
         check_not_negative_ms(self.inactivity_gap_ms, _GAP)
         check_not_negative_ms(self.grace_ms, GRACE)
         check_span_ms(self.least_retention_ms, "inactivity gap + grace")

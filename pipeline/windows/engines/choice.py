@@ -21,6 +21,7 @@ class _Engines(NamedTuple):
     functions: Callable[..., WindowEngine]
 
 
+# Without windows, a key has the only window [0, FOREVER_MS], so the engines of a grid compute it.
 _ENGINES: Mapping[Kind, _Engines] = {
     "tumbling": _Engines(TimeWindowEngine, TimeFunctionsEngine),
     "hopping": _Engines(TimeWindowEngine, TimeFunctionsEngine),

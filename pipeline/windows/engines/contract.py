@@ -64,6 +64,8 @@ class EngineResult:
         """
         if windows.kind == "none":
             return NOTHING_OBSERVED_MS
+        # Kafka Streams counts the retention of a session store from the greatest end, and of a
+        # window store from the greatest start.
         name = "window_end_ms" if windows.kind == "session" else "window_start_ms"
         return max(self.defined_ms, greatest_ms(np.asarray(self.changes[name])))
 
@@ -103,5 +105,6 @@ class WindowEngine(Operator[EngineResult]):
         return super().has_time_buckets and self.windows.kind != "none"
 
     def close_ms(self, times: tuple[int, ...]) -> int:
+        # The close time of a store is the least close time of all partitions of its streams.
         (close_ms,) = times
         return close_ms

@@ -41,12 +41,15 @@ class RecordsEngine(WindowEngine):
 
     def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> EngineResult:
         """Return the records of the batch as changes, with the columns of records."""
+        # The records of an output topic do not depend on records of other batches, and no record is
+        # late.
         del state, times
         batch = self._read(batch).drop_columns(["close_ms"])
         # The partition is partition * inputs + input (``PartitionIndexes``).
         partition, input_number = np.divmod(np.asarray(batch["partition"]), self._inputs)
         apply_order = []
         if APPLY_ORDER.name in batch.column_names:
+            # A record without an apply order has the least one, which is 0.
             apply_order.append(np.asarray(pc.fill_null(batch[APPLY_ORDER.name], 0)))
             batch = batch.drop_columns([APPLY_ORDER.name])
         # The last two of ``arrival_keys`` are the offset and the partition, which is split here.
@@ -57,6 +60,8 @@ class RecordsEngine(WindowEngine):
         lineage = [*lineage_keys, input_number]
         if self._share_elements:
             lineage = [input_number, *lineage_keys]
+        # The last key counts first. Updates are in their apply order, and other records in the
+        # order of partition and offset.
         keys = [*lineage, *source_offset, *apply_order]
         records = batch.take(pa.array(lexsort(keys)))
         return EngineResult(records, records)

@@ -297,6 +297,7 @@ class TimeWindowEngine(GridEngine):
         unchanged = state.take(pa.array(order[windows.low[~is_changed]]))
         merged = windows.keep(is_changed)
         entry = order[merged.rows()[1]]
+        # The start is the second column of the state, after the key.
         rows = table.take(pa.array(row[entry])).add_column(1, _START, pa.array(start_ms[entry]))
         return self._columns.merged(rows, Ranges.side_by_side(merged.sizes)), unchanged
 

@@ -103,6 +103,8 @@ class TimeFunctionsEngine(GridEngine):
         batch = self._read(batch)
         (state_code, code), keys = coded_keys(state["key"], batch["key"])
         final_now = ~self._grid.is_open(np.asarray(state["window_start_ms"]), close_ms)
+        # Functions read only the rows of the working set. All other rows are copied to the next
+        # state unchanged.
         working_set = np.isin(state_code, code) | final_now
         before = PartitionAggregates.of_state(
             state.filter(pa.array(working_set)), state_code[working_set], list(self._fold.types)
@@ -127,6 +129,8 @@ class TimeFunctionsEngine(GridEngine):
         kept_rows = pa.table([rows[name] for name in names], schema=self.state_schema)
         accepted = np.ones(len(batch), dtype=np.bool_)
         accepted[[row for row, _ in rejected]] = False
+        # The last window of a record has its greatest start. If this window were closed, the record
+        # would be late, because ends ascend with starts.
         last = self._grid.last_windows(np.asarray(batch["timestamp_ms"])[accepted])
         return EngineResult(
             pa.concat_tables([state.filter(pa.array(~working_set)), kept_rows]),
@@ -149,6 +153,8 @@ class TimeFunctionsEngine(GridEngine):
         if compiled is None:
             return self._added_by_records(before, np.arange(len(batch)), batch, code)
         by_record = np.zeros(len(keys), dtype=np.bool_)
+        # The loop reads columns, in which a null value looks like a value whose columns are null.
+        # The functions receive None for it.
         by_record[code[np.asarray(batch[NULL_VALUE.name])]] = True
         parts, skipped = self._added_by_runs(
             compiled,
@@ -161,6 +167,8 @@ class TimeFunctionsEngine(GridEngine):
         by_record |= skipped
         if not by_record.any():
             return parts, []
+        # The loop has not changed ``before``, so a skipped key starts again from the aggregates of
+        # the state.
         others, rejected = self._added_by_records(
             before.keep(by_record[before.code]), np.flatnonzero(by_record[code]), batch, code
         )
@@ -182,6 +190,7 @@ class TimeFunctionsEngine(GridEngine):
         first_open = self._grid.first_open_windows(time_ms, close_ms)
         windows = Ranges(first_open, self._grid.last_windows(time_ms) + 1)
         record, number = windows.owners, windows.rows()[1]
+        # The last key counts first: key, window, partition, and then the arrival.
         places = self._fold.aggregation_groups(partition)[record], number, code[rows][record]
         arrival = (numbers[rows][record] for numbers in arrival_keys(batch))
         order = lexsort((*arrival, *places))
@@ -194,6 +203,8 @@ class TimeFunctionsEngine(GridEngine):
 
         # A run continues the partial aggregate of the same key, window and partition in the state.
         both = [np.concatenate(own) for own in zip(before.places, places, strict=True)]
+        # The rows of the state are first, and the sort is stable. A place has at most one row of
+        # the state and one run, so a run is the last row of its place.
         order = lexsort(both)
         same = Ranges.of_runs(run_starts(*(numbers[order] for numbers in both)))
         first, last = order[same.low], order[same.high - 1]
@@ -209,6 +220,7 @@ class TimeFunctionsEngine(GridEngine):
         )  # fmt: skip
         changed = np.ones(len(begin), dtype=np.bool_)
         partition, start_ms, own_code = places
+        # No run removes its row, because the loop skips a run in which a function returns None.
         new = PartitionAggregates(
             own_code, start_ms, partition, newest_ms, known, changed, ~changed, folded.aggregates
         )
@@ -233,6 +245,8 @@ class TimeFunctionsEngine(GridEngine):
             windows.setdefault((key, start), {})[partition] = _PartitionAggregate(
                 aggregate, time_ms
             )
+        # A row that the batch creates and removes was never emitted, so it is not deleted later.
+        # The set distinguishes it from a row of the state.
         known = {(*window, own) for window, own_parts in windows.items() for own in own_parts}
         changed, rejected = self._apply(batch.take(pa.array(rows)), code[rows], windows)
         entries = [
@@ -275,12 +289,18 @@ class TimeFunctionsEngine(GridEngine):
         names = ("key", "timestamp_ms", "input")
         keys, times, inputs = (batch[name].to_pylist() for name in names)
         partitions = self._fold.aggregation_groups(np.asarray(batch["partition"])).tolist()
+        # Functions see the records of a partition in the order of arrival, and not of times
+        # (decision 0011).
         order = lexsort(arrival_keys(batch))
         is_retraction, completes_update = self._changes_in(batch, order)
         for row in order.tolist():
             timestamp_ms, partition = times[row], partitions[row]
+            # ``windows`` changes only after all calls for this record. If a function raises for the
+            # second of two windows, the first one also stays unchanged.
             new_parts: dict[_Window, _PartitionAggregate] = {}
             try:
+                # A partly late record has only its last windows here. Without windows, the only
+                # start is 0.
                 starts = range(first_start_ms[row], last_start_ms[row] + 1, self._grid.advance_ms)
                 for start_ms in starts:
                     window = (codes[row], start_ms)
@@ -322,6 +342,7 @@ class TimeFunctionsEngine(GridEngine):
 
     def _changes(self, parts: PartitionAggregates, keys: pa.Array, close_ms: int) -> pa.Table:
         """Return the changed rows by key and start."""
+        # The partitions of a window are adjacent and ascend, which is the order of the merge.
         parts = parts.take(lexsort(parts.places))
         windows = Ranges.of_runs(run_starts(parts.start_ms, parts.code))
         final = ~self._grid.is_open(parts.start_ms[windows.low], close_ms)
@@ -336,6 +357,8 @@ class TimeFunctionsEngine(GridEngine):
         times_ms = np.where(counts, parts.time_ms, NOTHING_OBSERVED_MS)
         timestamp_ms = range_extremes(times_ms, windows, np.maximum)
 
+        # One partial aggregate is the row itself. Kafka Streams has no merger for time windows, so
+        # with one partition the merger must have no effect.
         several = present > 1
         merged = merged_in_order(
             self._fold,

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from oriel.pipeline.windows.arrays import Flags, Ints
 
+#: The fields of ``PartitionAggregates`` that are numpy arrays.
 _ARRAYS = ("code", "start_ms", "partition", "time_ms", "known", "changed", "removed")
 
 
@@ -37,11 +38,14 @@ class PartitionAggregates:
     @classmethod
     def of_state(cls, rows: pa.Table, code: Ints, columns: list[str]) -> "PartitionAggregates":
         """Return the partial aggregates of state rows, with the code of each key."""
+        # The partition is an int32 in the state. With one type, arrays of the state and of a batch
+        # are joined and sorted together.
         start_ms, partition, time_ms = (
             np.asarray(rows[name]).astype(np.int64)
             for name in ("window_start_ms", "partition", "timestamp_ms")
         )
         no = np.zeros(len(rows), dtype=np.bool_)
+        # Two fields share an array, because no code changes an array of this class in place.
         return cls(code, start_ms, partition, time_ms, ~no, no, no, rows.select(columns))
 
     def __len__(self) -> int:

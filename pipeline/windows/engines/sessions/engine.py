@@ -137,6 +137,7 @@ class SessionEngine(WindowEngine):
         (state_code, batch_code), keys = coded_keys(state["key"], batch["key"])
         partition = np.concatenate([np.asarray(rows["partition"]) for rows in (state, batch)])
         partitions, partition_number = np.unique(partition, return_inverse=True)
+        # A (key, partition) pair is one integer, so one sort handles all pairs.
         pair = np.concatenate([state_code, batch_code]) * len(partitions) + partition_number
         state_pair, batch_pair = np.split(pair, [len(state)])
 
@@ -159,6 +160,7 @@ class SessionEngine(WindowEngine):
             "window_start_ms": pa.array(merged.sessions.start_ms),
             "window_end_ms": pa.array(merged.sessions.end_ms),
             "reach_ms": pa.array(merged.sessions.reach_ms),
+            # The time of a session is its end (KIP-259).
             "timestamp_ms": pa.array(merged.sessions.end_ms),
         }
         names = self.state_schema.names
@@ -206,6 +208,8 @@ class SessionEngine(WindowEngine):
         linked_keys = changed_keys.copy()
         closed = ~rule.is_open(np.asarray(after.table["window_end_ms"]), close_ms)
         linked_keys[after.code[closed]] = True
+        # The sessions of all other keys have neither changed nor become final, so they are not
+        # linked.
         sessions = linked_sessions(after, linked_keys)
         # A final session ends before the close times of all partitions, which only increase. A
         # later record therefore cannot join or reach one of its partition sessions.
@@ -218,8 +222,12 @@ class SessionEngine(WindowEngine):
             # emits the new row also deletes the old row, as Kafka Streams sends tombstones
             # (semantics.md#4-4). A reader therefore always sees exactly one of the two rows.
             before_sessions = linked_sessions(before, changed_keys)
+            # A removal can shrink a session that has no new record. Its aggregates have changed, so
+            # it is emitted again.
             if keys_with_removals.any():
                 changed |= keys_with_removals[sessions.code] & differ(sessions, before_sessions)
+            # A session with the bounds of an old row replaces this row, so the old row is not
+            # deleted.
             removed = before_sessions.keep(~are_among(before_sessions.bounds, sessions.bounds))
             nulls = {
                 name: pa.nulls(len(removed), of_type)
@@ -237,7 +245,10 @@ class SessionEngine(WindowEngine):
         tables.append(_rows(keys, present, aggregates, final=final[emitted]))
 
         is_final = np.zeros(len(after.table), dtype=np.bool_)
+        # A closed partition session stays while it is linked with an open one, because the row of
+        # their session is merged from both.
         is_final[sessions.keep(final).members] = True
+        # Two sessions of a key can have the same start (decision 0009), so the order needs the end.
         order = ("key", "window_start_ms", "window_end_ms")
         changes = pa.concat_tables(tables).sort_by([(name, "ascending") for name in order])
         return changes, is_final
@@ -304,6 +315,7 @@ class SessionWindowEngine(SessionEngine):
         rows = pa.concat_tables([state.select(new.column_names), new])
         has_new_records = np.zeros(len(assigned.sessions), dtype=np.bool_)
         has_new_records[session] = True
+        # Each session has a row, so the counts per owner are the sizes of adjacent ranges.
         return MergedBatch(
             sessions=assigned.sessions,
             kept=self._parts.merged(
