@@ -157,6 +157,8 @@ def _encoded(sums: LimbSums, counts: Mapping[int, Ints]) -> pa.Array:
     table = np.stack([*digits, *counts.values()], axis=1)
     nonzero = table != 0
     packed_zeros = ((numbers + _NUMBER_BIAS) << _DIGIT_BITS) + _DIGIT_BIAS
+    # A mask selects row by row, so the limbs of a sum stay adjacent, in ascending order of their
+    # indexes.
     return lists(prefix_sums(nonzero.sum(axis=1)), (table + packed_zeros)[nonzero])
 
 

@@ -99,6 +99,8 @@ class CompiledFunctions:
             own = _values(aggregates[name])
             own.append(None if self.initial is None else self.initial[number])
             starts.append([own[row] for row in rows])
+        # The source names converters and initial values by the index of the column, because the
+        # name of a column can be no valid name in Python.
         namespace = {**self.constants, "Stop": Stop, "islice": islice, "deque": deque}
         for number, (name, column_type) in enumerate(self.types.items()):
             namespace[f"c{number}"] = converter(column_type, name).convert
@@ -111,6 +113,7 @@ class CompiledFunctions:
         results, skipped = namespace["loop"](range(len(values)), read, zip(*of_run, strict=True))
         is_skipped = np.zeros(len(sizes), dtype=np.bool_)
         is_skipped[skipped] = True
+        # The loop returns None for each column of a skipped run, and the caller replaces the nulls.
         columns = [
             pa.array(column, column_type)
             for column, column_type in zip(results, self.types.values(), strict=True)
@@ -120,6 +123,7 @@ class CompiledFunctions:
 
 @lru_cache(maxsize=100)
 def _code(source: str) -> CodeType:
+    # All batches execute the same source, so it is compiled once.
     with warnings.catch_warnings():
         # Python emitted these warnings when it compiled the functions themselves.
         warnings.simplefilter("ignore", SyntaxWarning)
@@ -132,6 +136,7 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
         return python_values(column)
     if not column.null_count:
         return list(column.to_numpy().tolist())
+    # With a null, ``to_numpy`` would return doubles, which round 2**53 + 1 to 2**53.
     numbers: list[Any] = column.fill_null(0).to_numpy().tolist()
     for row in np.flatnonzero(column.is_null().to_numpy()).tolist():
         numbers[row] = None
@@ -161,6 +166,8 @@ def compile_functions(
         _reject_nested(f"the column {name!r} of the aggregate", column_type)
     try:
         compiled = _Loop(functions, values, step).compiled()
+        # If Python rejects the source, the functions are called. The check is here because an error
+        # in a batch would stop the query.
         _code(compiled.source)
     except (RecursionError, SyntaxError, ValueError) as error:
         # For example, Python cannot convert an integer with many digits to text.
@@ -182,6 +189,8 @@ class _Loop:
 
     def __init__(self, functions: UserFunctions, values: pa.Schema, step: Step) -> None:
         self._fold, self._values = functions, values
+        # A reduce has no initial aggregate. Its merge of nothing and one session is this session,
+        # so the merger is not called.
         self._merges = step == "merge and aggregate" and functions.initializer is not None
         self._inliner = Inliner()
         self._names = list(functions.types)
@@ -190,6 +199,8 @@ class _Loop:
         """Return the compiled functions."""
         initial = self._initial()
         body = self._body()
+        # A column that no expression reads is not converted to Python values. A reduce stores the
+        # first value, so it reads all columns. No variable of a function begins with ``v``.
         nodes = ast.walk(ast.parse("\n".join(body)))
         read = {node.id for node in nodes if isinstance(node, ast.Name)}
         numbers = [n for n in range(len(self._values)) if f"v{n}" in read or initial is None]
@@ -211,6 +222,9 @@ class _Loop:
         initializer = self._fold.initializer
         if initializer is None:
             return None
+        # The statements are not used. The call rejects an initializer that is not plain, and binds
+        # the outer names that it reads, so one result is valid for all runs. The four types have no
+        # source and always return the same value.
         if initializer not in (int, float, str, bool):
             self._inliner.inline(initializer, (), lambda _: [])
         try:
@@ -227,6 +241,8 @@ class _Loop:
         values = ", ".join(f"v{number}" for number in columns) or "_"
         numbers = range(len(self._names))
         of_run = ["size", "fresh", *(f"a{n}" for n in numbers), *(["key"] if reads_key else [])]
+        # All runs share one iterator, from which ``islice`` reads the records of one run. So no
+        # column is copied per run.
         records = {0: "iter(rows)", 1: "iter(columns[0])"}.get(len(columns), "zip(*columns)")
         first = []
         if self._fold.initializer is None:
@@ -234,6 +250,8 @@ class _Loop:
             values_of = {name: f"v{n}" for n, name in enumerate(self._values.names)}
             first = ["if fresh:", f"    {values} = next(run)"]
             first += [f"    {line}" for line in self._set("a", values_of)]
+        # If a run is skipped, ``deque`` reads its remaining records. Otherwise, the next run would
+        # begin with them.
         return [
             "def loop(rows, columns, runs):",
             *(f"    o{n} = []" for n in numbers),
@@ -257,6 +275,8 @@ class _Loop:
         """Return the statements that add a record."""
         value = Record({name: f"v{number}" for number, name in enumerate(self._values.names)})
 
+        # A ``return`` of the aggregator ends the record, so it becomes ``continue`` of the loop
+        # over the records.
         def aggregated(result: Result) -> list[str]:
             return [*self._set("a", result), "continue"]
 
@@ -268,9 +288,12 @@ class _Loop:
             message = "the aggregation has no merger"
             raise NotPlain(message)
 
+        # A ``return`` of the merger jumps to the aggregator. Python has no such jump, so the merger
+        # is in a loop that runs once, and the ``return`` becomes ``break``.
         def merged(result: Result) -> list[str]:
             return [*self._set("m", result), "break"]
 
+        # The first record of a new session joins no session, so the merger is not called for it.
         # Kafka Streams calls the merger also for one session, with a new aggregate as the left one.
         merge = self._inliner.inline(
             self._fold.merger, ("key", self._aggregate("i"), self._aggregate("a")), merged
@@ -308,6 +331,7 @@ class _Loop:
         lines, after = [], []
         for number, name in enumerate(self._names):
             variable = f"{prefix}{number}"
+            # A column that keeps its variable already has the declared type.
             if result[name] == variable:
                 continue
             # All results are computed from the previous aggregate.
@@ -321,6 +345,9 @@ class _Loop:
         column_type = self._fold.types[name]
         types = pa.types
         exact, _ = converter(column_type)
+        # ``type`` is exact, because True is an int for ``isinstance``, but an integer column needs
+        # 1. A string that is not ASCII can contain half a surrogate pair, which the converter
+        # rejects.
         if exact is not None:
             mismatch = f"type({variable}) is not {exact.__name__}"
         elif types.is_integer(column_type):
@@ -330,6 +357,7 @@ class _Loop:
             mismatch = f"type({variable}) is not str or not {variable}.isascii()"
         else:
             mismatch = "True"
+        # None fails the test of the type, so other results need no test for None.
         # A function that returns None removes the row. A column of a dict can be None.
         is_none = [] if self._fold.has_dicts else [f"    if {variable} is None: raise Stop"]
         return [f"if {mismatch}:", *is_none, f"    {variable} = c{number}({variable})"]
@@ -362,6 +390,8 @@ class Compilation:
     @property
     def current(self) -> CompiledFunctions | None:
         """The compiled functions, unless a name that they use has another value now."""
+        # The loop contains the values of globals and outer variables, which can change between two
+        # batches.
         return self.compiled if self.compiled and self.compiled.is_valid() else None
 
     def __str__(self) -> str:

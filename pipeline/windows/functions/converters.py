@@ -37,6 +37,8 @@ def converter(column_type: pa.DataType, path: str = "") -> Converter:
         return Converter(float, convert)
     if types.is_boolean(column_type):
         return Converter(bool, convert)
+    # An int can exceed the type, and a string can have half a surrogate pair. The Python type is
+    # therefore not enough for both.
     if types.is_integer(column_type):
         return Converter(None, partial(_as_integer, _bounds(column_type), convert))
     if types.is_string(column_type):
@@ -71,6 +73,7 @@ def typed(value: Any, column_type: pa.DataType, path: str = "") -> Any:
     """
     if value is None:
         return None
+    # np.int64 is not an int, and np.bool_ is not a bool, so both would be rejected below.
     if isinstance(value, np.generic):
         value = value.item()
     if pa.types.is_nested(column_type):
@@ -143,6 +146,7 @@ def _message_prefix(path: str) -> str:
 
 def _bounds(integers: pa.DataType) -> tuple[int, int]:
     """Return the least and the greatest integer of a type."""
+    # Spark has only signed integers.
     half = 2 ** (integers.bit_width - 1)
     return -half, half - 1
 
@@ -150,6 +154,7 @@ def _bounds(integers: pa.DataType) -> tuple[int, int]:
 def _as_list(items: Converter, rule: _Rule, value: Any) -> Any:
     if type(value) is not list:
         return rule(value)
+    # The new list also protects the aggregate from a function that changes its own list later.
     exact, convert = items
     try:
         return [item if type(item) is exact else convert(item) for item in value]
@@ -159,6 +164,7 @@ def _as_list(items: Converter, rule: _Rule, value: Any) -> Any:
 
 
 def _as_struct(fields: dict[str, Converter], rule: _Rule, value: Any) -> Any:
+    # Only the rule names the fields that are missing or unknown.
     if type(value) is not dict or value.keys() != fields.keys():
         return rule(value)
     try:
@@ -171,6 +177,7 @@ def _as_struct(fields: dict[str, Converter], rule: _Rule, value: Any) -> Any:
 
 
 def _as_map(keys: Converter, items: Converter, rule: _Rule, value: Any) -> Any:
+    # Arrow has no null keys of maps, and the message of the rule says so.
     if type(value) is not dict or None in value:
         return rule(value)
     try:
@@ -197,4 +204,6 @@ def _as_utf8(value: str) -> str:
         UnicodeEncodeError (a ValueError): The string has half a surrogate pair, which UTF-8 cannot
             encode.
     """
+    # Half a surrogate pair raises in ``encode``, and an ASCII string does not have it. CPython
+    # keeps a flag for ASCII, so the test does not read the string.
     return value if value.isascii() else value.encode().decode()

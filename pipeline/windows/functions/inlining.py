@@ -77,9 +77,12 @@ class Inliner:
         if len(definition.parameters) != len(arguments):
             message = f"{function.__name__} does not have {len(arguments)} parameters"
             raise NotPlain(message)
+        # A function that calls itself would be inlined without an end.
         if definition.function in callers:
             message = f"{function.__name__} calls itself"
             raise NotPlain(message)
+        # Each inlined call has an index of its own in the names of its variables. Two calls of one
+        # function therefore have different variables.
         self._scopes += 1
         body = _Body(self, definition, self._scopes, returned, callers)
         return body.statements(arguments)
@@ -101,6 +104,7 @@ class _Body:
         self._returned = returned
         self._callers = (*callers, definition.function)
         code = self._function.__code__
+        # As in Python, a name that is assigned anywhere in the function is local in all of it.
         self._locals = {*code.co_varnames, *code.co_cellvars}
 
     def statements(self, arguments: Sequence[Binding]) -> list[str]:
@@ -111,9 +115,15 @@ class _Body:
         assigned = {node.id for node in nodes if isinstance(node, ast.Name) and _is_stored(node)}
         changes_records = any(isinstance(n, ast.Subscript) and _is_stored(n) for n in nodes)
         for name, binding in zip(self._definition.parameters, arguments, strict=True):
+            # The argument can be a variable of the caller, which keeps its value. A parameter that
+            # the function assigns is therefore a variable of its own.
             if isinstance(binding, str) and name in assigned:
                 scope[name] = self._local(name)
                 lines.append(f"{scope[name]} = {binding}")
+            # The variables of an aggregate can belong to all runs, such as the initial aggregate.
+            # Also, a result in the variable of its own column counts as unchanged, so it is not
+            # converted. The function therefore changes copies. Calls are only inlined in a
+            # ``return``, so the caller does not read its dict again.
             elif isinstance(binding, Record) and binding.writable and changes_records:
                 own, copies = self._record_of(name, dict(binding.fields))
                 lines += copies
@@ -129,6 +139,9 @@ class _Body:
         own = {key: f"r{self._number}_{n}_{name}" for n, key in enumerate(sorted(fields))}
         if not own:
             return Record(own, writable=True), []
+        # One assignment of a tuple reads all values before it sets a variable. A dict can therefore
+        # be computed from the previous dict of the same name, for example with two exchanged
+        # values.
         targets = ", ".join(own.values())
         values = ", ".join(fields[key] for key in own)
         return Record(own, writable=True), [f"{targets} = {values}"]
@@ -139,6 +152,7 @@ class _Body:
         for statement in statements:
             own, continues = self._statement(statement, scope)
             lines += own
+            # The statements after a ``return`` are never executed, so they need not be plain.
             if not continues:
                 return lines, False
         return lines, True
@@ -149,6 +163,8 @@ class _Body:
                 return self._return(value, scope), False
             case ast.If(test=test, body=body, orelse=orelse):
                 return self._if(test, body, orelse, scope)
+            # The functions themselves compute a skipped run and raise the error, so its expression
+            # is not needed.
             case ast.Raise():
                 return ["raise Stop"], False
         return self._simple_statement(node, scope), True
@@ -164,6 +180,8 @@ class _Body:
                 | ast.AnnAssign(target=target, value=ast.expr() as value)
             ):
                 return self._assign(target, value, scope)
+            # Plain values cannot change in place, so an assignment with an operator only sets the
+            # variable.
             case ast.AugAssign(target=ast.Name(id=name), value=value):
                 if scope.get(name) == self._local(name):
                     return [
@@ -186,6 +204,7 @@ class _Body:
             for own, continues in zip(scopes, (then_continues, else_continues), strict=True)
             if continues
         ]
+        # A branch that ends the function has no influence on the statements after the condition.
         if continuing_scopes:
             # A name that has no value or another record in one branch must not be read later.
             first, last = continuing_scopes[0], continuing_scopes[-1]
@@ -196,12 +215,18 @@ class _Body:
     def _return(self, value: ast.expr | None, scope: _Scope) -> list[str]:
         match value:
             case None | ast.Constant(value=None):
+                # None removes the aggregate. The loop has no removed aggregates, so it skips the
+                # run.
                 return ["raise Stop"]
+            # Each branch can be a dict, a call or None, which an expression of the loop cannot be.
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 condition = self._condition(test, scope)
                 return _if_statement(
                     condition, self._return(body, scope), self._return(orelse, scope)
                 )
+            # The result of this call is the result of the function, so ``returned`` is also right
+            # for the called function. Anywhere else, its ``return`` would need a jump into an
+            # expression.
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
                 called = looked_up(self._function, name)
                 if name not in self._locals and isinstance(called, FunctionType):
@@ -222,6 +247,7 @@ class _Body:
         for number, argument in enumerate(arguments):
             binding = scope.get(argument.id) if isinstance(argument, ast.Name) else None
             if binding is None:
+                # The argument is computed once, before the call, as in Python.
                 binding = f"t{self._number}_{number}"
                 lines.append(f"{binding} = {self._text(argument, scope)}")
             elif isinstance(binding, Record) and binding in bindings:
@@ -258,6 +284,7 @@ class _Body:
             case ast.Subscript(), _:
                 return [f"{self._field(target, scope)} = {self._text(value, scope)}"]
             case ast.Tuple(elts=names), ast.Tuple(elts=values) if len(names) == len(values):
+                # All values are computed first, as in Python: ``a, b = b, a``.
                 texts = [self._text(each, scope) for each in values]
                 targets = []
                 for each in names:
@@ -283,6 +310,7 @@ class _Body:
             case ast.Name(id=name):
                 binding = scope.get(name)
                 return dict(binding.fields) if isinstance(binding, Record) else None
+            # The values of a record cannot change in place, so a shallow copy is a complete copy.
             case ast.Call(func=ast.Name(id="dict"), args=[argument], keywords=[]):
                 if self._is_builtin("dict"):
                     return self._fields(argument, scope)
@@ -294,6 +322,7 @@ class _Body:
                 for key, value in zip(keys, values, strict=True):
                     spread = self._fields(value, scope) if key is None else None
                     if spread is not None:
+                        # As in Python, a later value of a key replaces an earlier one.
                         fields |= spread
                     elif isinstance(key, ast.Constant) and isinstance(key.value, str):
                         fields[key.value] = self._text(value, scope)
@@ -319,6 +348,7 @@ class _Body:
             case ast.Call(func=ast.Name(id=name) as called, args=arguments, keywords=[]):
                 if name in _BUILTINS and self._is_builtin(name):
                     return ast.Call(called, [self._expression(a, scope) for a in arguments], [])
+            # No plain value has this operator.
             case ast.BinOp(op=ast.MatMult()):
                 pass
             case (
@@ -345,6 +375,7 @@ class _Body:
                 )
             ):
                 record = scope.get(name)
+                # The record has the key, so the default of ``get`` is not used.
                 if isinstance(record, Record) and key in record.fields:
                     return ast.Name(record.fields[key], ast.Load())
         raise self._not_plain(node)
@@ -355,6 +386,8 @@ class _Body:
 
     def _unparsed(self, node: ast.expr) -> str:
         text = ast.unparse(node)
+        # If ``ast.unparse`` returned a text with another meaning, the loop would have other results
+        # than the function. The text is therefore parsed again.
         if ast.dump(ast.parse(text, mode="eval").body) != ast.dump(node):
             raise self._not_plain(node)
         return text
@@ -363,6 +396,7 @@ class _Body:
         """Return an expression with the truth value of ``node``. A record with keys is true."""
         if isinstance(node, ast.BoolOp):
             return ast.BoolOp(node.op, [self._truth(each, scope) for each in node.values])
+        # An empty dict is false, so only a record with keys is replaced.
         if isinstance(node, ast.Name) and self._fields(node, scope):
             return ast.Constant(value=True)
         return self._expression(node, scope)
@@ -370,6 +404,8 @@ class _Body:
     def _with_operands(self, node: ast.expr, scope: _Scope) -> ast.expr:
         """Return an operator with its operands as expressions."""
         operands: dict[str, Any] = {}
+        # ``and`` and ``or`` return one of their operands, so their operands must be plain values.
+        # ``not`` and the test of a conditional expression only use the truth of theirs.
         is_not = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
         tested = {"test", "operand"} if is_not else {"test"}
         for name, value in ast.iter_fields(node):
@@ -385,6 +421,8 @@ class _Body:
 
     def _comparison(self, node: ast.Compare, scope: _Scope) -> ast.expr:
         """Return a comparison. A record is never None, and identity is compared with None only."""
+        # The identity of numbers and strings depends on what Python caches, and the loop does not
+        # create the same objects as the function.
         if any(isinstance(each, ast.Is | ast.IsNot) for each in node.ops):
             match node:
                 case ast.Compare(ops=[operator], comparators=[ast.Constant(value=None)]):
@@ -392,6 +430,7 @@ class _Body:
                         return ast.Constant(isinstance(operator, ast.IsNot))
                 case _:
                     raise self._not_plain(node)
+        # A list after ``in`` is only searched, so a tuple of the same items has the same result.
         compared = [
             ast.Tuple([self._expression(item, scope) for item in each.elts], ast.Load())
             if isinstance(operator, ast.In | ast.NotIn) and isinstance(each, ast.Tuple | ast.List)
@@ -408,8 +447,10 @@ class _Body:
                 return binding
             raise self._not_plain(node)
         value = looked_up(self._function, name)
+        # A subclass of int or str can have operators of its own and can change in place.
         if type(value) not in CONSTANTS:
             raise self._not_plain(node)
+        # The value is a global of the loop, and ``Bound`` compares it before each batch.
         self._bind(name, value)
         variable = f"g{len(self._inliner.constants)}"
         self._inliner.constants[variable] = value
@@ -421,6 +462,7 @@ class _Body:
 
     def _is_builtin(self, name: str) -> bool:
         value = looked_up(self._function, name)
+        # A module can define a name such as ``max`` itself.
         if name in self._locals or value is not getattr(builtins, name):
             return False
         self._bind(name, value)
@@ -449,6 +491,8 @@ def _if_statement(condition: str, then_lines: list[str], else_lines: list[str]) 
     """Return a conditional statement. A chain of conditions uses ``elif`` instead of nesting."""
     lines = [f"if {condition}:", *_indented(then_lines)]
     outer = [line for line in else_lines if not line.startswith(" ")]
+    # Python rejects source with 100 levels of indentation. In a syntax tree, each ``elif`` is one
+    # level deeper than the previous condition.
     is_one_if = all(line.startswith(("elif ", "else:")) for line in outer[1:])
     if outer and outer[0].startswith("if ") and is_one_if:
         return [*lines, f"el{else_lines[0]}", *else_lines[1:]]

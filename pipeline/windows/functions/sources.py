@@ -11,6 +11,7 @@ from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_VARARGS, 
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
+#: Functions with * or **, and functions whose call does not execute the body.
 _SPECIAL = CO_VARARGS | CO_VARKEYWORDS | CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
 
@@ -54,6 +55,7 @@ def definition_of(function: Callable[..., Any]) -> Definition:
         message = f"{name} is not a function that is written in Python"
         raise NotPlain(message)
     code = function.__code__
+    # A call can omit a parameter with a default, but the inliner needs an argument for each one.
     has_defaults = function.__defaults__ or function.__kwdefaults__ or code.co_kwonlyargcount
     if has_defaults or code.co_flags & _SPECIAL:
         message = f"{name} has default values, * or **, or it is a generator or a coroutine"
@@ -81,6 +83,8 @@ def _parsed(source: str, name: str) -> _File | None:
         warnings.simplefilter("ignore")
         try:
             tree = ast.parse(source, name)
+            # ``dont_inherit`` excludes the ``__future__`` imports of this module. They would change
+            # the code, which must equal the code of the imported function.
             return _File(tree, tuple(_codes(compile(source, name, "exec", dont_inherit=True))))
         except (SyntaxError, ValueError):
             return None
@@ -96,6 +100,8 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 def _node(tree: ast.Module, code: CodeType) -> ast.FunctionDef | ast.Lambda | None:
     """Return the node from which ``code`` is compiled, or None if the node is ambiguous."""
     if code.co_name != "<lambda>":
+        # The first line of a code object is the line of the first decorator, but the line of a node
+        # is the line of ``def``.
         found = [
             node
             for node in ast.walk(tree)
@@ -104,6 +110,8 @@ def _node(tree: ast.Module, code: CodeType) -> ast.FunctionDef | ast.Lambda | No
             == code.co_firstlineno
         ]
         return found[0] if len(found) == 1 else None
+    # Two lambdas can begin in one line, so the columns of the instructions decide. Instructions
+    # without source text have an empty position.
     # The body of a lambda contains all of its instructions. If lambdas are nested, the innermost
     # one is the right one.
     positions = [
@@ -111,6 +119,7 @@ def _node(tree: ast.Module, code: CodeType) -> ast.FunctionDef | ast.Lambda | No
         for line, end_line, column, end_column in code.co_positions()
         if (line, column) != (end_line, end_column)
     ]
+    # Python has no columns if it runs without debug ranges.
     if any(None in place for both in positions for place in both):
         return None
     lambdas = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda)]
@@ -140,6 +149,7 @@ class Bound:
         if isinstance(self.value, float):
             # The text distinguishes 0.0 and -0.0, and NaN equals itself.
             return type(now) is float and repr(now) == repr(self.value)
+        # 1 equals True and 1.0, but expressions with them have results of other types.
         if isinstance(self.value, CONSTANTS):
             return type(now) is type(self.value) and bool(now == self.value)
         return now is self.value
@@ -151,6 +161,8 @@ def looked_up(function: FunctionType, name: str) -> Any:
         cell = (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
         try:
             return cell.cell_contents
+        # The variable of the outer function has no value yet.
         except ValueError:
             return _MISSING
+    # A global hides a builtin of the same name.
     return function.__globals__.get(name, getattr(builtins, name, _MISSING))

@@ -75,11 +75,14 @@ class UserFunctions:
         """
         streams = len(self.aggregators)
         stream = partition % streams
+        # For updates, the source partition is replaced by 0, so all partitions are one group.
         number = stream if stream in self.of_updates else partition
         return number // streams if self.merger is None else number
 
     def aggregation_groups(self, partitions: Ints) -> Ints:
         """Return ``aggregation_group`` of each partition."""
+        # A batch has few different partitions, so Python runs once per partition instead of once
+        # per record.
         distinct, place = np.unique(partitions, return_inverse=True)
         numbers = [self.aggregation_group(partition) for partition in distinct.tolist()]
         return np.array(numbers, dtype=np.int64)[place]
@@ -112,6 +115,8 @@ class UserFunctions:
             if aggregate is None and self.initializer is None:
                 # A reduce stores the first value without a call.
                 return self._typed(value)
+            # The value is not copied. Kafka Streams also passes one object to the aggregator for
+            # all windows of a record.
             return self._typed(self.aggregators[stream](key, value, self._copy(aggregate)))
         except Exception as error:
             raise self._rejected(error) from error
@@ -179,6 +184,8 @@ class UserFunctions:
         """Return aggregates as columns, in which ``values`` replace the chosen ones."""
         if not len(values):
             return aggregates
+        # Arrow columns cannot be changed, so the values follow the aggregates, and one ``take``
+        # puts all rows in place.
         row = np.arange(len(aggregates))
         row[chosen] = len(aggregates) + np.arange(len(values))
         own = pa.table(self.columns(values), schema=aggregates.schema)
@@ -218,6 +225,7 @@ class UserFunctions:
 
     def _copy(self, aggregate: Any) -> Any:
         """Return a copy that a function can change. For flat columns, only the dict is copied."""
+        # For nested columns, the conversion already copies all lists and dicts.
         if aggregate is None or not self._is_flat:
             return self._typed(aggregate)
         return dict(aggregate) if self.has_dicts else aggregate
@@ -300,6 +308,7 @@ def in_partition_order(fold: UserFunctions, key: str, aggregates: Sequence[tuple
     Raises:
         IllegalArgument: Several aggregates must be merged without a merger, or the merger raised.
     """
+    # Only places are compared, because aggregates can be dicts, which have no order.
     in_order = [aggregate for _, aggregate in sorted(aggregates, key=lambda placed: placed[0])]
     result = in_order[0] if in_order else None
     for aggregate in in_order[1:]:
@@ -325,6 +334,7 @@ def merged_in_order(
     rows = ranges.rows()[1]
     values = fold.read(aggregates.take(pa.array(rows)))
     own_places = [places[row] for row in rows.tolist()]
+    # All rows of a range have one key, so the first row has it.
     own_keys = keys.take(pa.array(ranges.low)).to_pylist()
     return [
         in_partition_order(

@@ -58,9 +58,14 @@ class TableChangesEngine(TableUpdatesEngine):
 
     def _results(self, histories: Histories, forwarded: ForwardedUpdates) -> tuple[pa.Table, Flags]:
         """Return the row before each new record and the row after it, if they exist."""
+        # An update can be dropped although both rows exist, for example if the foreign key of the
+        # row does not change.
         is_row = np.stack(
             [forwarded.is_forwarded & forwarded.had, forwarded.is_forwarded & forwarded.has]
         )
+        # All old rows are first here. The index ``is_after`` at the end of the lineage puts the old
+        # row of each record directly before its new row. A group therefore subtracts before it adds
+        # (semantics.md#9).
         is_after, numbers = np.nonzero(is_row)
         of_tables = np.where(is_after, histories.after[:, numbers], histories.before[:, numbers])
         new = histories.new[numbers]

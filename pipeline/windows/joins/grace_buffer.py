@@ -87,6 +87,8 @@ class GraceBufferEngine(OpenRecordsEngine):
     def stays(self, records: pa.Table, stream_times: InputStreamTimes) -> Flags:
         """Return which records are still in the buffer at these stream times."""
         partition = np.asarray(records["partition"])
+        # In a join of streams, a match can be in any partition. Here a record only waits for its
+        # own partition, so an idle partition delays no other.
         stream_time_ms = np.asarray(stream_times, dtype=np.int64)[partition]
         stays: Flags = self._turn_ms(records) + self._grace_ms > stream_time_ms
         return stays
@@ -106,10 +108,13 @@ class GraceBufferEngine(OpenRecordsEngine):
     def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> JoinResult:
         """Return the records that leave, in the order of their turns."""
         batch = self._read(batch)
+        # Every state of open records has the column of matches. Records of a buffer never match.
         unmatched = pa.repeat(pa.scalar(value=False), len(batch))
         records = pa.concat_tables([state, batch.append_column(MATCHED, unmatched)])
         stays = self.stays(records, times.after)
         leaving = records.combine_chunks().filter(pa.array(~stays))
+        # ``apply_order`` sorts by the column of stream times, so the turn replaces it before the
+        # sort.
         leaving = replaced(leaving, {STREAM_TIME.name: self._turn_ms(leaving)})
         leaving = leaving.take(pa.array(apply_order(leaving)))
         if LINEAGE.name not in leaving.column_names:
@@ -119,6 +124,8 @@ class GraceBufferEngine(OpenRecordsEngine):
 
     def _turn_ms(self, records: pa.Table) -> Ints:
         stream_time_ms = np.asarray(records[STREAM_TIME.name])
+        # With a grace of 5, a record at 10 that arrives at stream time 20 has the turn 15. It
+        # leaves at once, because 15 + 5 <= 20, and after all records with earlier turns.
         turn_ms: Ints = np.maximum(
             np.asarray(records["timestamp_ms"]), stream_time_ms - self._grace_ms
         )

@@ -434,6 +434,8 @@ def split_by_key(rows: pa.Table, keys: pa.ChunkedArray) -> tuple[pa.Table, pa.Ta
 
 def greatest(groups: tuple[Ints, ...], by: tuple[Ints, ...]) -> Ints:
     """Return the row with the greatest ``by`` for each group of rows with equal ``groups``."""
+    # The last row of each run of equal groups has the greatest ``by``. The result is sorted by
+    # ``groups``, with the first one as the most significant.
     order = np.lexsort((*by[::-1], *groups[::-1]))
     last = np.ones(len(order), dtype=np.bool_)
     last[:-1] = np.logical_or.reduce([np.diff(group[order]) != 0 for group in groups])

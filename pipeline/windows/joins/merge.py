@@ -50,20 +50,26 @@ class MergeEngine(JoinEngine):
         self._allowed_lateness_ms = allowed_lateness_ms
         lineage = lineage_fields(self._logs.lineages)
         self.record_schema = pa.schema([*INPUT_FIELDS, *lineage, *(carried or ()), *value_columns])
+        # The state is always empty. Keyed state is stored by key, so even an empty schema has the
+        # key.
         self.state_schema = pa.schema([*RECORD_ID_FIELDS[:1], *(carried or ())])
         self.result_schema = pa.schema([*RESULT_FIELDS, *value_columns])
 
     def changing(self, batch: pa.Table) -> pa.ChunkedArray:
+        # No key has a state, so a batch writes none.
         return batch["key"].slice(0, 0)
 
     def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> JoinResult:
         """Return the records of ``batch`` that are not late. Times don't matter."""
         del times
         batch = self._read(batch)
+        # The stream time of a record is from its own partition, so the other streams have no
+        # influence on whether it is late.
         late = are_older(batch, self._allowed_lateness_ms)
         side = np.asarray(batch[SIDE.name])
         accepted = batch.filter(pa.array(~late))
         merged = with_column(accepted, LINEAGE, self._logs.merged_lineages(accepted))
         results = merged.select(self.result_schema.names).cast(self.result_schema)
+        # Each stream has its own count, 0 for a stream without a late record.
         by_stream = np.bincount(side[late], minlength=len(self._logs.lineages))
         return JoinResult(state, [results], late=tuple(by_stream.tolist()))

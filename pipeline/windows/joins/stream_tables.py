@@ -73,6 +73,8 @@ class StreamTableJoinEngine(JoinEngine):
         self._inner = how == "inner"
         self._table_rows = rows[RIGHT]
         self._stream_values, self._table_values = stream.names, table.names
+        # Both inputs can have lineages, but a schema has each column once. Unlike a set, a dict
+        # keeps the order.
         order = dict.fromkeys((*rows[LEFT].lineage.fields, *self._table_rows.order_fields))
         own_fields = (*INPUT_FIELDS, *order, NULL_VALUE)
         self.record_schema = pa.schema([*own_fields, *(carried or ()), *values])
@@ -104,6 +106,7 @@ class StreamTableJoinEngine(JoinEngine):
             stream, row_number = stream.filter(row_number.is_valid()), row_number.drop_null()
         # In a left join, a record without a row has a null index, which selects nulls.
         columns = {
+            # The lineages of the stream, if it has any, replace the nulls.
             LINEAGE.name: pa.nulls(len(stream), LINEAGE.type),
             **{name: stream[name] for name in stream.column_names},
             **{name: rows[name].take(row_number) for name in self._table_values},
@@ -116,6 +119,8 @@ class StreamTableJoinEngine(JoinEngine):
     ) -> tuple[pa.Table, int]:
         """Return the state after the records of the table, and the number of late records."""
         del stream_times
+        # The updates of an aggregation have one order over all partitions. In a topic, each
+        # partition has a candidate for the row of a key.
         if self._table_rows.are_table_updates:
             state, arrived = in_apply_order(state, arrived)
         other_keys, working_set = split_by_key(state, arrived["key"])
@@ -130,6 +135,9 @@ class StreamTableJoinEngine(JoinEngine):
         """Return rows of the table, and the index of the row of each record, null without a row."""
         del stream_times
         table = TableRecords.of(split_by_key(state, stream["key"])[1])
+        # The state has only the newest record of each key and partition, so all of its rows are
+        # candidates.
         newest_of_key = table.counting(np.arange(len(table.rows)))
+        # Tombstones are not among ``rows``, so their keys have a null index, like unknown keys.
         rows = table.take(newest_of_key[0][table.has_row(newest_of_key)[0]])
         return rows, pc.index_in(stream["key"], value_set=rows["key"])

@@ -211,6 +211,7 @@ class StreamJoinEngine(OpenRecordsEngine):
         pairs = self._new_pairs(records)
         matched = np.asarray(records.table[MATCHED.name]).copy()
         for one in pairs:
+            # A match of an earlier batch remains, so flags are only added.
             matched |= one.matched(len(matched))
         # Pairs are first, because a record of this batch can be the only match of a record that
         # expires in this batch.
@@ -218,6 +219,7 @@ class StreamJoinEngine(OpenRecordsEngine):
         alone = expired & ~matched
         unmatched_left = np.flatnonzero(alone & records.left & (LEFT in self._unmatched_inputs))
         unmatched_right = np.flatnonzero(alone & ~records.left & (RIGHT in self._unmatched_inputs))
+        # The arrays have one entry per result, and -1 for the record that does not exist.
         rows_alone = (
             np.concatenate([unmatched_left, np.full_like(unmatched_right, -1)]),
             np.concatenate([np.full_like(unmatched_left, -1), unmatched_right]),
@@ -258,6 +260,7 @@ class StreamJoinEngine(OpenRecordsEngine):
         """
         timeline = Timeline(records.key_code, records.timestamp_ms)
         before_ms, after_ms = self._windows.before_ms, self._windows.after_ms
+        # Without ``~new``, a pair of two new records would be two results.
         old_left = records.left & ~records.new
         # l.t - before <= r.t <= l.t + after is r.t - after <= l.t <= r.t + before.
         return (
@@ -269,6 +272,8 @@ class StreamJoinEngine(OpenRecordsEngine):
         left, right = rows
         no_left, no_right = left < 0, right < 0
         # Both times of an unmatched record are its own time.
+        # The index -1 of a missing record reads the last row. Such values are masked, or replaced
+        # by the values of the other record.
         first, second = np.where(no_left, right, left), np.where(no_right, left, right)
         partition, offset = records.column("partition"), records.column("offset")
         of_left, of_right = records.lineages
@@ -311,6 +316,8 @@ class _Pairs:
         """Return which of ``length`` records are in a pair."""
         matched = np.zeros(length, dtype=np.bool_)
         matched[self.rows[~self.ranges.empty]] = True
+        # Only the bounds of the ranges are counted. The number of pairs can be the square of the
+        # number of records.
         matched[self.others[self.ranges.contained(len(self.others))]] = True
         return matched
 

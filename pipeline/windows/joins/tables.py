@@ -143,11 +143,15 @@ class TableRowsEngine(WindowEngine):
             response = RESPONSES.read(batch)[:, 0]
             working_set, arrived = _as_records(working_set, arrived, response, self._responses)
         if self._updates:
+            # The argsort of a permutation is its inverse. So ``place`` is the position of each
+            # record in the apply order.
             place = np.argsort(np.lexsort(arrival_keys(batch)))
             of_state, of_batch = (
                 np.isin(np.asarray(rows[SIDE.name]), self._updates)
                 for rows in (working_set, arrived)
             )
+            # The last update of a key is its row, whatever its time and partition. So the updates
+            # of a batch are records of one partition that follow the rows of the state.
             working_set = replaced(working_set, {"offset": -1}, of_state)
             arrived = replaced(arrived, {"partition": 0, "offset": place}, of_batch)
         records = TableRecords.of(pa.concat_tables([working_set, arrived]))
@@ -173,6 +177,7 @@ class TableRowsEngine(WindowEngine):
             records.keys.take(pa.array(codes)),
             (np.zeros(len(codes), dtype=np.int64), np.full(len(codes), FOREVER_MS)),
             values,
+            # A tombstone is a current record as well, so its time counts (semantics.md#5-1).
             np.where(after < 0, -1, records.timestamp_ms[after]).max(axis=0),
             deleted=deleted,
         )

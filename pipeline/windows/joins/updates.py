@@ -162,6 +162,8 @@ class TableUpdatesEngine(JoinEngine):
         forwarded = self._forwarded_by(histories, self._join, needs_old_rows=self._needs_old_rows)
         results, is_forwarded = self._results(histories, forwarded)
         state = pa.concat_tables([other_keys, histories.state]).combine_chunks()
+        # Each record is counted once, with the table that it is from. Old rows are not records of
+        # the batch.
         without_update = np.asarray(histories.records["side"])[histories.new[~is_forwarded]]
         filtered = np.bincount(without_update, minlength=len(self._values_of))
         before = self._rows_before(working_set) if self.returns_before else None
@@ -171,9 +173,12 @@ class TableUpdatesEngine(JoinEngine):
         """Return the joined rows of the keys in ``state``, which has one row per key and table."""
         (code,), keys = coded_keys(state["key"])
         of_tables = np.full((len(self._values_of), len(keys)), -1, dtype=np.int64)
+        # The state has one row per key and table, so no assignment is lost.
         of_tables[np.asarray(state["side"]), code] = np.arange(len(state))
         rows = self._rows(of_tables)
         is_row = (rows >= 0).any(axis=0)
+        # The index -1 of a table without a row reads the appended -1, which is less than each time
+        # of a record.
         rows, times_ms = rows[:, is_row], np.append(np.asarray(state["timestamp_ms"]), -1)
         return pa.table({
             "key": keys.filter(pa.array(is_row)),
@@ -190,6 +195,8 @@ class TableUpdatesEngine(JoinEngine):
         records = pa.concat_tables([old_rows, batch]).combine_chunks()
         (key_code,), keys = coded_keys(records["key"])
         if self._by_partition:
+            # One integer per key and partition. Both numbers have at most 31 bits, so it fits into
+            # 63 bits.
             key_code = key_code + len(keys) * np.asarray(records["partition"]).astype(np.int64)
         is_new = np.arange(len(records)) >= len(old_rows)
         # Earlier batches applied the old rows, so ``is_new`` is more significant than stream time.
@@ -200,6 +207,7 @@ class TableUpdatesEngine(JoinEngine):
         new = np.flatnonzero(is_new[order])
         # The row before a record is the newest row at the previous record of its key.
         before = np.where(head[new], -1, newest[:, new - 1])
+        # The last row of a key has seen all of its records, so its newest rows are the state.
         of_last = newest[:, run_ends(head)]
         return Histories(records, new, before, newest[:, new], of_last[of_last >= 0])
 
@@ -212,6 +220,8 @@ class TableUpdatesEngine(JoinEngine):
         left table, and an outer join the old rows of both tables. With old rows, a node forwards
         nothing if no row existed before and no row exists now.
         """
+        # Each node is computed for all records together, so the recursion is as deep as the tree of
+        # joins.
         if isinstance(part, int):
             return self._forwarded_by_table(histories, part, needs_old_rows=needs_old_rows)
         left = self._forwarded_by(
@@ -225,6 +235,7 @@ class TableUpdatesEngine(JoinEngine):
         # The other table does not change, so ``has`` is the row that the record is joined with.
         meets_right = right.has if part.how == "inner" else left.had | left.has | right.has
         meets_left = left.has | right.had | right.has if part.how == "outer" else left.has
+        # A record is from one table, so at most one of the two terms is true.
         is_forwarded = (left.is_forwarded & meets_right) | (right.is_forwarded & meets_left)
         # The update of a deleted row has the time of the row that it was joined with.
         time_ms = np.where(is_forwarded | has, np.maximum(left.time_ms, right.time_ms), -1)
@@ -237,6 +248,8 @@ class TableUpdatesEngine(JoinEngine):
         all_times_ms = np.append(np.asarray(histories.records["timestamp_ms"]), -1)
         side = np.asarray(histories.records["side"])[histories.new]
         had, has = histories.before[table] >= 0, histories.after[table] >= 0
+        # The record itself, also a tombstone, determines the time in its own table. In the other
+        # tables, the current row does.
         own = side == table
         time_ms = all_times_ms[np.where(own, histories.new, histories.after[table])]
         skips_without_row = needs_old_rows and table in self._filtered
@@ -270,6 +283,7 @@ class TableUpdatesEngine(JoinEngine):
         """
         if lineages is None:
             lineages = pa.chunked_array([pa.nulls(len(new), LINEAGE.type)])
+        # Several rows of one record have equal keys of the apply order, so the lineage orders them.
         apply_order_keys = self._logs.apply_order_keys(records.take(pa.array(new)))
         order = np.lexsort((*lineage_keys(lineages), *apply_order_keys))
         new, rows, time_ms = new[order], rows[:, order], time_ms[order]
@@ -301,9 +315,13 @@ def _newest(records: pa.Table, head: Flags, tables: int) -> NDArray[np.int64]:
     first_of_key = number - positions_in_runs(head)
     record_side = np.asarray(records["side"])
     deletes = np.asarray(records[NULL_VALUE.name])
+    # One pass per table, without Python code per record. Without records, index -1 of ``deletes``
+    # does not exist.
     for side in range(tables) if len(records) else ():
         # The last record of the table so far. Before the first record of the key, it is of another
         # key.
         last = np.maximum.accumulate(np.where(record_side == side, number, -1))
+        # ``last`` is -1 before the first record of the table. Then ``deletes`` returns the flag of
+        # another row, but -1 is less than ``first_of_key``, so the result is -1.
         newest[side] = np.where((last < first_of_key) | deletes[last], -1, last)
     return newest

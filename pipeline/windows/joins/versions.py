@@ -88,6 +88,7 @@ class VersionedLookupEngine(StreamTableJoinEngine):
         super().__init__(how, stream, table, carried, rows=rows)
         self.state_schema = self.state_schema.append(_VALID_TO)
         self._history_ms = history_ms
+        # A history of less than 64 ms still needs a bucket of 1 ms.
         self._bucket_ms = max(1, history_ms // _BUCKETS_PER_HISTORY)
 
     def changing(self, batch: pa.Table) -> None:
@@ -100,6 +101,7 @@ class VersionedLookupEngine(StreamTableJoinEngine):
         to read them.
         """
         valid_to_ms = np.asarray(rows[_VALID_TO.name])
+        # Bucket 0 is reserved, because each record needs the newest version of its key.
         bucket: Ints = 1 + valid_to_ms // self._bucket_ms % _BUCKETS
         return np.where(valid_to_ms == FOREVER_MS, 0, bucket)
 
@@ -107,6 +109,9 @@ class VersionedLookupEngine(StreamTableJoinEngine):
         """Return the last stream time at which a record can find each state row."""
         valid_to_ms = np.asarray(rows[_VALID_TO.name])
         is_newest, deletes = valid_to_ms == FOREVER_MS, np.asarray(rows[NULL_VALUE.name])
+        # A version that ends at v is found by records with t < v. An old version is only found
+        # while t >= st - H. With v = 100 and H = 10, a record at 99 finds it until st = 109, so the
+        # sum is v + H - 1.
         until_ms = np.where(is_newest & deletes, np.asarray(rows["timestamp_ms"]), valid_to_ms)
         due_ms: Ints = np.where(is_newest & ~deletes, FOREVER_MS, until_ms + self._history_ms - 1)
         return due_ms
@@ -130,6 +135,7 @@ class VersionedLookupEngine(StreamTableJoinEngine):
         """
         newest = newest.filter(pc.equal(newest[_VALID_TO.name], FOREVER_MS))
         number = pc.index_in(batch["key"], value_set=newest["key"])
+        # Without a version of the key, the range of a record is its own time.
         newest_ms = np.asarray(pc.fill_null(newest["timestamp_ms"].take(number), -1))
         time_ms, of_table = np.asarray(batch["timestamp_ms"]), np.asarray(batch["side"]) == RIGHT
         # A new version is valid until the next one, and the previous one only until its time. Both
@@ -156,7 +162,9 @@ class VersionedLookupEngine(StreamTableJoinEngine):
         """
         newest, chosen = np.flatnonzero(of), np.flatnonzero(spans)
         first = from_ms[chosen] // self._bucket_ms
+        # A range that is longer than all buckets needs each bucket once.
         end = first % _BUCKETS + np.minimum(to_ms[chosen] // self._bucket_ms - first + 1, _BUCKETS)
+        # A range that does not pass the last bucket has an empty second part, [1, 1).
         # After the last bucket, a range continues at the first one.
         low = [np.zeros_like(newest), 1 + first % _BUCKETS, np.ones_like(chosen)]
         high = [
@@ -179,6 +187,8 @@ class VersionedLookupEngine(StreamTableJoinEngine):
         other_keys, working_set = split_by_key(state, arrived["key"])
         records = TableRecords.of(pa.concat_tables([working_set, arrived]))
         group = (records.key_code, records.timestamp_ms)
+        # The result has one row per key and time, sorted by both. The next row of a key is
+        # therefore its next version.
         number = greatest(group, (records.partition, records.offset))
         is_new, key_code = number >= len(working_set), records.key_code[number]
         next_ms = np.append(records.timestamp_ms[number][1:], FOREVER_MS)[: len(number)]
@@ -187,6 +197,8 @@ class VersionedLookupEngine(StreamTableJoinEngine):
         # The working set lacks some older versions. So the end of a version stays unchanged, unless
         # a new version follows it.
         valid_to_ms = np.asarray(records.rows[_VALID_TO.name])[number]
+        # For example, if only the versions at 10 and 30 are read, the version at 10 still ends at
+        # 20, the time of a version that was not read.
         valid_to_ms = np.where(next_is_new, np.minimum(valid_to_ms, next_ms), valid_to_ms)
         valid_to_ms = np.where(is_new, next_ms, valid_to_ms)
         versions = replaced(records.take(number), {_VALID_TO.name: valid_to_ms})
@@ -206,12 +218,16 @@ class VersionedLookupEngine(StreamTableJoinEngine):
         timeline = Timeline(records.key_code[order], records.timestamp_ms[order])
         valid_to_ms = np.asarray(rows[_VALID_TO.name])
         is_newest = valid_to_ms == FOREVER_MS
+        # Without a newest version, no partition determines the stream time of the key, and no
+        # record is older than its history.
         stream_time_ms = np.full(len(records.keys), NEVER_CLOSED_MS, dtype=np.int64)
         newest = order[is_newest]
         of_newest = np.asarray(stream_times)[records.partition[newest]]
         stream_time_ms[records.key_code[newest]] = of_newest
         has_key, time_ms = np.asarray(key_code.is_valid()), np.asarray(stream["timestamp_ms"])
         code = np.asarray(pc.fill_null(key_code, 0)).astype(np.int64)
+        # This is the last version at or before the time of the record. It can be a row of another
+        # key, or -1 for the first key.
         number = timeline.first_after(code, time_ms) - 1
         finds = has_key & (number >= 0) & (records.key_code[order][number] == code)
         finds &= valid_to_ms[number] > time_ms
@@ -283,9 +299,12 @@ class VersionedRecordsEngine(JoinEngine):
             records.timestamp_ms[order], run_starts(*(column[order] for column in group))
         )
         in_order = np.empty(len(rows), dtype=np.bool_)
+        # A record with the time of the newest one replaces it, so it is in order (KIP-914).
         in_order[order] = records.timestamp_ms[order] == newest_ms
         newest = greatest(group, (records.timestamp_ms, records.offset))
         stream_time_ms = np.asarray(stream_times, dtype=np.int64)[records.partition[newest]]
+        # A record that is older than the history is late. Below this limit, the time of a key has
+        # no influence.
         newest = newest[records.timestamp_ms[newest] >= stream_time_ms - self._history_ms]
         state = pa.concat_tables([other_keys, records.take(newest)])
         return state, in_order[len(working_set) :]

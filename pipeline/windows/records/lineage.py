@@ -29,6 +29,8 @@ from oriel.pipeline.windows.definitions import Windows
 #: The lineage of a row. Null for a record of a source. No value column has such a name.
 LINEAGE = pa.field("__lineage", pa.binary())
 
+#: The bytes of an index. An offset of Kafka has up to 63 bits. No index is negative, because the
+#: bytes of a negative number would follow the bytes of all positive numbers.
 _INDEX_BYTES = 8
 _END = 2**31 - 1
 #: The indexes of the right record of a stream join: its partition, and its offset + 1.
@@ -75,6 +77,7 @@ class Lineage:
 
         ``has_left``: each result has a left record, as in inner and left joins.
         """
+        # In an outer join, the source record of a result can be a right record.
         logs = self.logs if has_left else self.logs + right.logs
         return Lineage(self.joined_length_in_log(right) + (logs > 1), logs)
 
@@ -112,6 +115,8 @@ def merged_lineage(inputs: Sequence[Lineage]) -> Lineage:
     """Return the form for rows of several inputs. Rows of one input keep their lineage."""
     if len(inputs) == 1:
         return inputs[0]
+    # Each lineage begins with a log, and the logs of an input follow the logs of the previous
+    # input. So the log of an input is replaced, and does not add an index.
     longest = max(each.length_in_log for each in inputs)
     return Lineage(1 + longest, sum(each.logs for each in inputs))
 
@@ -138,6 +143,7 @@ def joined_lineages(
     partition, offset = right_record
     # An unmatched right record is itself the source record of its result.
     no_record = no_left | no_right
+    # 0 is reserved for a missing right record, and the first offset of a partition is 0.
     record = np.column_stack([partition, offset + 1])
     columns = [
         np.where(no_left[:, np.newaxis], 0, of_left[:, left.has_log :]),
@@ -145,6 +151,8 @@ def joined_lineages(
         np.where(no_right[:, np.newaxis], 0, of_right),
     ]
     if left.joined(right, has_left=has_left).has_log:
+        # The logs of the right input follow the logs of the left input, so each log has an index of
+        # its own.
         log = of_left[:, 0] if left.has_log else 0
         log_of_right = of_right[:, 0] if right.has_log else 0
         columns.insert(0, np.where(no_left, left.logs + log_of_right, log)[:, np.newaxis])
@@ -174,6 +182,7 @@ def right_records(
 def encoded(rows: Ints) -> pa.Array:
     """Return the lineages with these indexes, by [row, index]."""
     length, width = rows.shape
+    # A binary array has offsets of 32 bits, so fewer than 2**26 lineages of 4 indexes fit.
     ends = np.arange(length + 1, dtype=np.int32) * np.int32(width * _INDEX_BYTES)
     data = np.ascontiguousarray(rows).astype(">i8").tobytes()
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(data)]
@@ -189,9 +198,12 @@ def indexes(lineages: pa.Array | pa.ChunkedArray, length: int) -> Ints:
     _, ends, data = lineages.buffers()
     if not len(lineages) or data is None:
         return found
+    # A slice has the buffers of the whole array, so its bytes begin at ``bounds[0]``.
     first = lineages.offset
     bounds = np.frombuffer(ends, np.int32)[first : first + len(lineages) + 1].astype(np.int64)
     values = np.frombuffer(data, np.uint8)[bounds[0] : bounds[-1]].view(">i8")
+    # Each lineage is a multiple of 8 bytes, so the bytes of all lineages are one array of integers,
+    # and no lineage becomes a Python object.
     sizes = np.diff(bounds) // _INDEX_BYTES
     row = np.repeat(np.arange(len(lineages)), sizes)
     index = np.arange(len(values)) - np.repeat((bounds[:-1] - bounds[0]) // _INDEX_BYTES, sizes)
@@ -226,6 +238,7 @@ def are_retractions(changes: pa.Table) -> Flags:
 
     The last index of the lineage is 0 for an old row and 1 for a new row.
     """
+    # The most significant byte is first, so the last byte distinguishes 0 and 1.
     last = pc.binary_slice(changes[LINEAGE.name], -1)
     return np.asarray(pc.equal(last, pa.scalar(b"\0", last.type)))
 

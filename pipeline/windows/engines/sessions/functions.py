@@ -89,6 +89,9 @@ class SessionFunctionEngine(SessionEngine):
         """Add the records of each chain by the compiled loop, or by calls in their order."""
         chained = chained_sessions(old, records, self._gap_ms)
         compiled_chains = self._looped(state, old, batch, records, chained)
+        # The flags first mark the chains with a record. All other chains keep their rows, and no
+        # function runs for them. The rows of compiled chains change, so ``unchanged`` is computed
+        # before these chains are removed from the flags.
         is_called = np.zeros(len(chained.sessions), dtype=np.bool_)
         is_called[chained.of_record] = True
         unchanged = np.flatnonzero(~is_called[chained.of_state_row])
@@ -100,10 +103,15 @@ class SessionFunctionEngine(SessionEngine):
         # The carried columns belong to the key, so every row of a session has them.
         names = [field.name for field in self._carried]
         rows = pa.concat_tables([state.select(names), batch.select(names)])
+        # A session begins with a row of the state or with a record, so one of its two lists is not
+        # empty.
         row_of_called = [
             session.state_rows[0] if session.state_rows else len(state) + session.record_rows[0]
             for session in called.sessions
         ]
+        # The sessions, their columns and their flags have one order: unchanged rows, compiled
+        # chains, called chains. Masks and indexes ascend, so entry i of each result belongs to one
+        # session.
         row_of = np.concatenate(
             [
                 unchanged,
@@ -124,6 +132,8 @@ class SessionFunctionEngine(SessionEngine):
         is_unchanged[unchanged] = True
         is_looped = np.zeros(len(chained.sessions), dtype=np.bool_)
         is_looped[compiled_chains.chains] = True
+        # A session of a called chain has no new record if the records of the chain were late, were
+        # rejected, or joined another session.
         has_new_record = [bool(session.record_rows) for session in called.sessions]
         return MergedBatch(
             sessions=old.keep(is_unchanged)
@@ -141,6 +151,8 @@ class SessionFunctionEngine(SessionEngine):
             late=np.array(called.late, dtype=np.int64),
             shrunk_pairs=np.array(called.shrunk_pairs, dtype=np.int64),
             rejected=rejected_table(batch, called.rejected),
+            # A session that a function removed also counts, because retention counts from the
+            # greatest end that was ever written (semantics.md#7).
             accepted_ms=greatest_ms(records.time_ms[accepted]),
         )  # fmt: skip
 
@@ -159,13 +171,19 @@ class SessionFunctionEngine(SessionEngine):
         if compiled is None:
             return _CompiledChains(none, none, types.empty_table())
         is_single = single_sessions(old, records, chained, self._gap_ms)
+        # Functions receive None for a null value (semantics.md#1-2). The loop has one variable per
+        # column and cannot express that.
         is_single[chained.of_record[np.asarray(batch[NULL_VALUE.name])]] = False
         rows = np.flatnonzero(is_single[chained.of_record])
+        # The last key is the most significant one. Each chain becomes a run, in which the records
+        # are in the order of arrival, as Kafka Streams calls the aggregator.
         arrival = (key[rows] for key in records.arrival_keys)
         rows = rows[lexsort((*arrival, chained.of_record[rows]))]
         chain = chained.of_record[rows]
         runs = Ranges.of_runs(run_starts(chain))
         first, chain = rows[runs.low], chain[runs.low]
+        # A single chain has at most one old session, so no assignment to its entry is lost. -1
+        # starts a new aggregate.
         old_row = np.full(len(chained.sessions), -1, dtype=np.int64)
         old_row[chained.of_state_row] = np.arange(len(old))
         results = compiled.folded(
@@ -175,6 +193,8 @@ class SessionFunctionEngine(SessionEngine):
             state.select(types.names),
             old_row[chain],
         )
+        # The chain of a skipped run remains among the called chains. Its errors and removals are
+        # therefore the same as without the loop.
         done = ~results.skipped
         return _CompiledChains(chain[done], first[done], results.aggregates.filter(pa.array(done)))
 
@@ -195,6 +215,8 @@ class SessionFunctionEngine(SessionEngine):
         rows = np.flatnonzero(is_called[chained.of_record])
         aggregate_of = self._aggregate_of(batch, rows)
         called = _CalledChains()
+        # Records of different chains are more than the gap apart, so they never join the same
+        # session. A chain can therefore be processed without the other chains of its pair.
         for chain, arrivals in records.in_arrival_order_by(chained.of_record, rows):
             result = merge_in_arrival_order(
                 sessions_of.get(chain, []), arrivals, self._gap_ms, aggregate_of
@@ -202,6 +224,8 @@ class SessionFunctionEngine(SessionEngine):
             called.sessions += result.sessions
             called.late += result.late
             called.rejected += result.rejected
+            # A removed session has no row with a new record. Without this mark, its key would not
+            # count as changed, and its old row would not be deleted.
             if result.removed_any:
                 called.shrunk_pairs.append(int(chained.sessions.pair[chain]))
         return called
@@ -222,8 +246,14 @@ class SessionFunctionEngine(SessionEngine):
 
     def _aggregates(self, rows: pa.Table, ranges: Ranges) -> Mapping[str, pa.Array]:
         """Merge the aggregates of each range in the order of end, start and partition."""
+        # If each session has one partition session, no row becomes a Python object, and the merger
+        # is not called. So an aggregation without a merger works as long as each key is in one
+        # partition.
         if (ranges.sizes == 1).all():
             return {name: rows[name] for name in self.aggregate_types}
+        # Sessions of several partitions can have equal ends and starts, but a partition does not
+        # have two sessions with one end. With the partition, the order is total, so it does not
+        # depend on the order of the rows in the state.
         names = ("window_end_ms", "window_start_ms", "partition")
         places = list(zip(*(rows[name].to_pylist() for name in names), strict=True))
         aggregates = rows.select(list(self.aggregate_types))

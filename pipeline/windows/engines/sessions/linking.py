@@ -74,12 +74,18 @@ class StoreSessions:
 
 def linked_sessions(state: StateRows, chosen_keys: Flags) -> StoreSessions:
     """Link the partition sessions of the chosen keys. ``chosen_keys`` has a flag per code."""
+    # All partition sessions of a chosen key are linked, also unchanged ones, because a new session
+    # can link two old ones. For example, a session with the interval [5, 22] links sessions with
+    # [-10, 10] and [20, 40], which have no time in common.
     rows = np.flatnonzero(chosen_keys[state.code])
     chosen, code = state.table.take(pa.array(rows)), state.code[rows]
     start_ms, end_ms, reach_ms = (
         np.asarray(chosen[name]) for name in ("window_start_ms", "window_end_ms", "reach_ms")
     )
     order, components = overlapping(code, reach_ms, end_ms)
+    # The first row of a component has the least reach, but not always the least start. For example,
+    # the gap is 10. A record at 0 with the close time 0 has the reach 0. A record at 5 with the
+    # close time -5 has the reach -5, so its session is first and starts later.
     return StoreSessions(
         code=code[order][components.low],
         start_ms=np.minimum.reduceat(start_ms[order], components.low),
@@ -96,6 +102,8 @@ def differ(sessions: StoreSessions, before: StoreSessions) -> Flags:
     with the same intervals, so they were in one session. If that session had the same bounds and
     the same number of partition sessions, it is unchanged.
     """
+    # The bounds alone do not identify a session. If a function removes a partition session inside
+    # the bounds, the session has the same bounds and another aggregate.
     bounds_and_sizes, known_counted = ((*s.bounds, s.ranges.sizes) for s in (sessions, before))
     return ~are_among(bounds_and_sizes, known_counted)
 
@@ -103,6 +111,8 @@ def differ(sessions: StoreSessions, before: StoreSessions) -> Flags:
 def are_among(rows: Sequence[Ints], others: Sequence[Ints]) -> Flags:
     """Return which rows, given by their columns, are among the others."""
     columns = [np.concatenate(pair) for pair in zip(others, rows, strict=True)]
+    # One sort of all columns costs O(n log n) and needs no Python object per row, unlike a set of
+    # tuples.
     # The sort is stable, and the others are first. A run of equal rows that contains one of the
     # others therefore starts with it.
     order = np.lexsort(columns[::-1])

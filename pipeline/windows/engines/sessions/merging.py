@@ -79,6 +79,8 @@ class SessionBounds:
     def of_sessions(cls, sessions: Sequence[PartitionSession]) -> "SessionBounds":
         """Return the bounds of sessions that were merged in the order of arrival."""
         rows = [(s.pair, s.start_ms, s.end_ms, s.reach_ms) for s in sessions]
+        # Without sessions, the array has no second dimension, so it is reshaped before its columns
+        # are unpacked.
         return cls(*np.array(rows, dtype=np.int64).reshape(-1, 4).T)
 
     def __len__(self) -> int:
@@ -173,6 +175,8 @@ class SessionRecords:
 
         ``group`` has an integer per record. The records of a group have one pair.
         """
+        # The last key is the most significant one, so each group is a run of rows in the order of
+        # arrival.
         rows = rows[np.lexsort((*(key[rows] for key in self.arrival_keys), group[rows]))]
         columns = (self.pair, self.time_ms, self.reach_ms, self.is_open_alone)
         for low, high in Ranges.of_runs(run_starts(group[rows])).pairs():
@@ -231,6 +235,8 @@ def assign_records(old: SessionBounds, records: SessionRecords, gap_ms: int) -> 
     # A crowded chain without a record does not change.
     sessions += [session for unchanged in sessions_of.values() for session in unchanged]
     # Their indices are after the indices of the chained sessions. Late records keep -1.
+    # A kept chain has its index among the kept chains. Each state row of another chain is in one of
+    # ``sessions``, so the loop replaces its index.
     number = np.cumsum(~needs_arrival_order) - 1
     of_record, of_state_row = number[of_record], number[of_state_row]
     of_record[rows] = -1
@@ -264,6 +270,8 @@ def chained_sessions(old: SessionBounds, records: SessionRecords, gap_ms: int) -
     number = np.empty(len(order), dtype=np.int64)
     number[order] = chains.owners
     first = order[chains.low]
+    # The order is by start, so the first row of a chain has the least start. The greatest end and
+    # the least reach can be of any row.
     sessions = SessionBounds(
         pair=old_and_records.pair[first],
         start_ms=old_and_records.start_ms[first],
@@ -291,6 +299,8 @@ def single_sessions(
     low_ms = np.concatenate([old.start_ms, records.time_ms])
     high_ms = np.concatenate([old.end_ms, records.time_ms])
     is_record = np.arange(len(chain)) >= len(old)
+    # Inside a chain, the old session is first, because earlier batches applied its records. The
+    # records follow in the order of arrival.
     none = np.zeros(len(old), dtype=np.int64)
     arrival = (np.concatenate([none, key]) for key in records.arrival_keys)
     order = lexsort((*arrival, is_record.astype(np.int64), chain))
@@ -299,9 +309,14 @@ def single_sessions(
     head = run_starts(chain)
     # The session of the earlier ones goes from their least start to their greatest end.
     end_ms, start_ms = running_max(high_ms, head), -running_max(-low_ms, head)
+    # A chain can be several sessions for a while. With gap 10, the records 0, 20, 10 are one chain,
+    # but the second record does not join the first one. The functions then have to merge two
+    # aggregates, which one run of the loop cannot do.
     is_apart = np.zeros(len(chain), dtype=np.bool_)
     is_apart[1:] = (low_ms[1:] > end_ms[:-1] + gap_ms) | (high_ms[1:] < start_ms[:-1] - gap_ms)
     is_single[chained.of_record] = True
+    # The first row of a chain was compared with the previous chain, so ``~head`` ignores it. An old
+    # session after the first row is a second old session, which can be frozen.
     is_single[chain[~head & (is_apart | ~is_record)]] = False
     is_single[chained.of_record[records.is_older_than_grace]] = False
     return is_single
@@ -345,6 +360,7 @@ def merge_in_arrival_order(
 
     Without ``aggregate_of``, sessions have no aggregate and are not removed.
     """
+    # The result has the same list as ``by_end``, so it has the sessions after the last record.
     by_end = _SessionsByEnd(sessions)
     result = ArrivalResult(by_end.sessions)
     for record in arrivals:
@@ -360,9 +376,12 @@ def merge_in_arrival_order(
                 # The record is a dead letter. It joins nothing, and the sessions do not change.
                 result.rejected.append((record.row, str(error)))
                 continue
+        # The ends of the joined sessions are searched here, so this precedes ``_merged_session``,
+        # which changes the bounds of one session in place.
         by_end.remove(joined)
         if aggregate_of is None or aggregate is not None:
             by_end.add(_merged_session(joined, record, aggregate))
+        # If the record joined nothing, no row existed, so nothing was removed.
         elif joined:
             result.removed_any = True
     return result
@@ -387,8 +406,12 @@ class _SessionsByEnd:
 
     def within_reach(self, record: Arrival, gap_ms: int) -> list[PartitionSession]:
         """Return the sessions that the record joins, by end."""
+        # The reach of a record is max(c, t - gap). One search therefore finds the sessions with b
+        # >= c and b >= t - gap.
         low = bisect_left(self.sessions, record.reach_ms, key=_end_ms)
         latest_start_ms = record.time_ms + gap_ms
+        # With ascending starts, the sessions with a <= t + gap are a range, and the search costs
+        # O(log n). Otherwise, each session from ``low`` on is tested.
         if record.reach_ms > self._nested_end_ms:
             high = bisect_right(self.sessions, latest_start_ms, low, key=_start_ms)
             return self.sessions[low:high]
@@ -403,6 +426,8 @@ class _SessionsByEnd:
         """Insert a session."""
         index = bisect_left(self.sessions, session.end_ms, key=_end_ms)
         self.sessions.insert(index, session)
+        # Starts ascend if each session starts after its predecessor. A new session has two
+        # neighbors, so two pairs are tested.
         self._update_nested_end(index)
         self._update_nested_end(index + 1)
 
@@ -458,5 +483,7 @@ def overlapping(code: Ints, low_ms: Ints, high_ms: Ints) -> tuple[Ints, Ranges]:
         # By ascending low, an interval overlaps an earlier one if and only if it starts at or
         # before the greatest earlier high.
         highest_ms = running_max(high_ms[order], head)
+        # Bounds are inclusive (KIP-94), so intervals with one common ms overlap. With starts moved
+        # by a gap of 10, records at 0 and 10 overlap, and records at 0 and 11 do not.
         head[1:] |= low_ms[order][1:] > highest_ms[:-1]
     return order, Ranges.of_runs(head)

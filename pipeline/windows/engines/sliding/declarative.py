@@ -176,6 +176,8 @@ class SlidingWindowEngine(WindowEngine):
     def buckets_of_batch(self, batch: pa.Table) -> Ranges:
         """Return the time bucket of each record and the adjacent buckets."""
         bucket = self._bucket(np.asarray(batch["timestamp_ms"]))
+        # A bucket has D + 1 ms. The records that matter for a record at t are at most D + 1 ms
+        # away, so they are at most one bucket away.
         return Ranges(bucket - 1, bucket + 2)
 
     def due_ms(self, state: pa.Table) -> Ints:
@@ -186,6 +188,9 @@ class SlidingWindowEngine(WindowEngine):
         """Return the records whose right window or left window becomes final."""
         # No left window ends before D, so the left windows of early records close together.
         left_from_ms = previous_close_ms if previous_close_ms > self._difference_ms else 0
+        # A window with the end e becomes final if previous close time <= e < close time. For a
+        # right window, e is ``due_ms`` of the record. Its members are in [t + 1, t + 1 + D], in the
+        # bucket of t or in the next one.
         right = Expiring(previous_close_ms, close_ms, 0, 1)
         if close_ms <= self._difference_ms:
             return (right,)
@@ -223,6 +228,8 @@ class SlidingWindowEngine(WindowEngine):
         self, records: _Records, previous_close_ms: int, close_ms: int
     ) -> _Windows:
         """Return the windows that records define and that can be emitted, each once."""
+        # Without a new record of its key, a window has no new member and no new definer. It can
+        # only be emitted because it becomes final.
         has_new_records = np.zeros(len(records.keys), dtype=np.bool_)
         has_new_records[records.code[records.new]] = True
         key_has_new_records = has_new_records[records.code]
@@ -293,6 +300,7 @@ class SlidingWindowEngine(WindowEngine):
         # (semantics.md#0-7).
         newest_ms = members.entries.time_ms[members.last_of()]
         none = np.zeros(len(newest_ms), dtype=np.bool_)
+        # No aggregate reads the keys and the close times, and ``take`` would copy them.
         columns = self._columns_of(changed.rows.drop_columns(["key", "close_ms"]), members)
         return Aggregated(columns, newest_ms, none, REJECTED_SCHEMA.empty_table())
 
@@ -300,6 +308,9 @@ class SlidingWindowEngine(WindowEngine):
         self, rows: pa.Table, members: WindowMembers
     ) -> Mapping[str, pa.Array | pa.ChunkedArray]:
         """Return the aggregates of each window by the name of their column."""
+        # Without a hole, the members are one range in the order of time, which every aggregate can
+        # read directly. Only windows with a hole need pieces in a second order
+        # (docs/decisions/0023).
         holed = members.holed
         row, ranges = rows_in_ranges(len(rows), members.in_bounds.keep(~holed))
         of_ranges = Members(rows.take(pa.array(row)), ranges)
@@ -325,6 +336,7 @@ def _sorted_records(state: pa.Table, batch: pa.Table) -> _Records:
     order = window_order(code, table)
     table = table.take(pa.array(order))
     time_ms, close_ms = np.asarray(table["timestamp_ms"]), np.asarray(table["close_ms"])
+    # The rows of the state were first, so an index from ``len(state)`` on is a record of the batch.
     return _Records(table, keys, code[order], time_ms, close_ms, new=order >= len(state))
 
 
@@ -334,6 +346,8 @@ def _distinct(windows: _Windows) -> _Windows:
     windows = _Windows(windows.code[order], windows.start_ms[order], windows.known[order])
     if not len(order):
         return windows
+    # Two records can define one window. With D = 10, [20, 30] is the right window of a record at 19
+    # and the left window of a record at 30.
     head = run_starts(windows.code, windows.start_ms)
     known = np.logical_or.reduceat(windows.known, np.flatnonzero(head))
     return _Windows(windows.code[head], windows.start_ms[head], known)

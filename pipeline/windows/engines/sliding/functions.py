@@ -92,6 +92,9 @@ class SlidingFunctionEngine(SlidingWindowEngine):
         emit: EmitStrategy,
     ) -> None:
         """Aggregate ``values`` by ``functions``. ``carried`` are columns of the record."""
+        # Without named aggregates, the base only decides which windows exist and which ones
+        # changed. All values stay in the state, because a later window calls the functions for them
+        # again.
         super().__init__(windows, {}, values, carried, emit=emit)
         self._fold = functions
         self.compilation = Compilation.of(functions, values)
@@ -102,6 +105,7 @@ class SlidingFunctionEngine(SlidingWindowEngine):
         self.state_schema = self.record_schema
 
     def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> EngineResult:
+        # A rejected record defines no window, so it is removed before windows are computed.
         rejected = self._rejected(batch)
         accepted = np.ones(len(batch), dtype=np.bool_)
         accepted[[row for row, _ in rejected]] = False
@@ -119,6 +123,8 @@ class SlidingFunctionEngine(SlidingWindowEngine):
 
     def _rejected(self, batch: pa.Table) -> list[tuple[int, str]]:
         """Return the rejected records with the reason. Each is tested with a new aggregate."""
+        # Each record is a run of its own, which starts with a new aggregate. A record that the loop
+        # does not skip does not raise, so only the others are passed to the functions.
         each = Ranges.of_each(len(batch))
         skipped = np.flatnonzero(self._compiled_runs(batch, each.low, each).skipped)
         batch = batch.take(pa.array(skipped))
@@ -133,8 +139,11 @@ class SlidingFunctionEngine(SlidingWindowEngine):
 
     def _aggregated(self, changed: ChangedWindows) -> Aggregated:
         """Aggregate the members of each window in the order of arrival."""
+        # Rows outside all changed windows are not converted for the functions.
         in_bounds, _ = rows_in_ranges(len(changed.rows), changed.members.in_bounds)
         rows = changed.rows.take(pa.array(in_bounds))
+        # The rank of a record replaces all of its arrival keys, so the members of the windows are
+        # sorted by two integers. A record can be in many windows.
         arrival = np.empty(len(rows), dtype=np.int64)
         arrival[np.lexsort(arrival_keys(rows))] = np.arange(len(rows))
         members: list[_Member] = []
@@ -142,11 +151,16 @@ class SlidingFunctionEngine(SlidingWindowEngine):
         evaluated_before = changed.known & (not self._emit.is_on_close)
         tables, timestamps, removed, left_out = [], [], [], []
         for pieces in changed.members.listed():
+            # ``in_bounds`` ascends and contains every member, so the search returns the exact
+            # position.
             place = np.searchsorted(in_bounds, pieces.row)
+            # Functions see the order of arrival, never the order of time (semantics.md#9).
             place = place[lexsort((arrival[place], pieces.ranges.owners))]
             results, timestamp_ms = self._compiled_windows(rows, place, pieces.ranges)
             called = []
             for number in np.flatnonzero(results.skipped).tolist():
+                # The loop needs no Python objects, so they are created for the first window that it
+                # skips.
                 members = members or self._members_of(rows, changed.new[in_bounds])
                 low, high = pieces.ranges.low[number], pieces.ranges.high[number]
                 own = [members[row] for row in place[low:high].tolist()]
@@ -163,6 +177,7 @@ class SlidingFunctionEngine(SlidingWindowEngine):
             tables.append(self._fold.replaced(results.aggregates, results.skipped, called))
             timestamps.append(timestamp_ms)
             removed.append(is_removed)
+        # The empty table has the columns for a batch without a changed window.
         aggregates = pa.concat_tables([pa.schema(self._fold.types).empty_table(), *tables])
         return Aggregated(
             dict(zip(aggregates.column_names, aggregates.columns, strict=True)),
@@ -181,16 +196,22 @@ class SlidingFunctionEngine(SlidingWindowEngine):
         """
         if self.compilation.current is None:
             return skipped_runs(self._fold, len(windows.low)), np.zeros_like(windows.low)
+        # The loop skips a window in which a function returns None. In all others, no aggregate
+        # restarts, so the time is the greatest of all members (semantics.md#0-7).
         time_ms = range_extremes(np.asarray(rows["timestamp_ms"])[place], windows, np.maximum)
         owners = windows.owners
         partition = self._fold.aggregation_groups(np.asarray(rows["partition"]))[place]
+        # The sort is stable, so the members of each partition stay in the order of arrival.
         order = lexsort((partition, owners))
         place, owners, partition = place[order], owners[order], partition[order]
         runs = Ranges.of_runs(run_starts(owners, partition))
         results = self._compiled_runs(rows, place, runs)
+        # Each window has a member and therefore a run, so range i of ``own`` is window i.
         own = Ranges.of_runs(run_starts(owners[runs.low]))
         skipped = own.any_of(results.skipped)
         several = (own.sizes > 1) & ~skipped
+        # The partition that orders the merge is the group of ``aggregation_groups``, so streams
+        # that share an aggregate are one run and need no merger.
         merged = merged_in_order(
             self._fold,
             rows["key"].take(pa.array(place[runs.low])),
@@ -211,8 +232,10 @@ class SlidingFunctionEngine(SlidingWindowEngine):
             runs.sizes,
             rows["key"].take(pa.array(place[runs.low])),
             pa.schema(self._fold.types).empty_table(),
+            # The state has records and no aggregates, so each run starts with a new aggregate.
             np.full(count, -1),
         )
+        # Functions receive None for a null value. The loop reads it as null columns.
         is_null = np.asarray(rows[NULL_VALUE.name])[place]
         return RunAggregates(results.aggregates, results.skipped | runs.any_of(is_null))
 
@@ -236,6 +259,9 @@ class SlidingFunctionEngine(SlidingWindowEngine):
             members[0].key,
             [(aggregation_partition, part[0]) for aggregation_partition, part in present.items()],
         )
+        # Without ``present``, each partition with a result removed its aggregate. No partition has
+        # a result if the aggregator raised on each member, although it did not raise on the first
+        # one at its arrival.
         # A removed row has the time that it would have had (semantics.md#9).
         times_ms = [timestamp_ms for _, timestamp_ms in (present or parts).values()]
         return aggregate, max(times_ms, default=members[0].timestamp_ms), raised

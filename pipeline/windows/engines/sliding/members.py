@@ -31,7 +31,7 @@ from oriel.pipeline.windows.arrays import (
 )
 from oriel.pipeline.windows.definitions import WindowRule
 
-#: The number of records to list at a time.
+#: The number of records to list at a time. One array of their indexes has 8 MB.
 LISTED_RECORDS = 2**20
 
 
@@ -84,6 +84,8 @@ class WindowMembers:
     ) -> "WindowMembers":
         """Return windows with their holes, from key codes, ends and rows in bounds."""
         hole = in_bounds.high
+        # Without a partly late record, each entry is the time of its record, and no window has a
+        # hole.
         if (entries.entry_ms > entries.time_ms).any():
             # The hole is the first record of the key that enters after the end of the window. It is
             # not before the bounds. A record is accepted only if t + D >= c (semantics.md#0-3), so
@@ -125,6 +127,7 @@ class WindowMembers:
             order = self.entries.order
             entered = order if chosen is None else np.where(chosen[order], order, -1)
             greatest = np.maximum.accumulate(entered)
+            # If no record has entered, the index is -1 and reads the appended -1.
             last[holed] = np.append(greatest, -1)[self._entered(holed) - 1]
         return np.where(last >= self.in_bounds.low, last, -1)
 
@@ -138,6 +141,8 @@ class WindowMembers:
         begin = 0
         while begin < len(end):
             listed = end[begin - 1] if begin else 0
+            # ``begin + 1`` is for a window that alone exceeds the limit. Otherwise the loop would
+            # not end.
             stop = max(int(np.searchsorted(end, listed + LISTED_RECORDS, side="right")), begin + 1)
             window = np.arange(begin, stop)
             in_bounds = Ranges(self.in_bounds.low[window], self.in_bounds.high[window])
@@ -156,6 +161,8 @@ class WindowMembers:
         rows = len(self.entries.code)
         yield _non_empty(np.arange(len(self.hole)), np.arange(rows), self.front)
         holed = np.flatnonzero(self.holed)
+        # In the order by entry, the members after the hole are a range that can also contain rows
+        # before the hole. These rows are already in ``front``.
         # A record after the hole has the same time or a later one, so its entry is not before the
         # time of the hole.
         hole = self.hole[holed]
@@ -169,6 +176,8 @@ class WindowMembers:
             which, block = after.blocks(level)
             # The rows of each block are in ascending order, so the rows after the hole are at its
             # end.
+            # Block and row are one integer, so one sort orders all blocks. It is less than rows**2,
+            # which fits into 63 bits for 3 * 10**9 rows.
             in_blocks = np.sort((position >> level) * rows + row)
             low = np.searchsorted(in_blocks, block * rows + hole[which])
             yield _non_empty(holed[which], in_blocks % rows, Ranges(low, (block + 1) << level))

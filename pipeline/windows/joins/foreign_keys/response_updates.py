@@ -120,6 +120,8 @@ class ResponseUpdatesEngine(SubscribedTableEngine):
         subscriptions = _Subscriptions.of(working_set, old_code, messages, code[of_left], of_left)
 
         leaves = np.asarray(messages[LEAVES.name]).astype(np.bool_)
+        # An old row only ends a subscription, and the key of the new row responds. So a left record
+        # has at most one response.
         has_response = leaves | ~are_retractions(messages)
         messages = messages.filter(pa.array(has_response))
         position, leaves = of_left[has_response], leaves[has_response]
@@ -128,6 +130,9 @@ class ResponseUpdatesEngine(SubscribedTableEngine):
         to_messages = self._responses(
             messages,
             rights,
+            # A subscriber that leaves receives no row, as in Kafka Streams
+            # (DELETE_KEY_AND_PROPAGATE). Any other message receives the right row of its own
+            # moment.
             np.where(leaves, -1, rights.at(code[position], position)),
             messages[SUBSCRIBER.name],
             update_lineages(with_column(messages, LINEAGE, of_records)),
@@ -160,11 +165,14 @@ class ResponseUpdatesEngine(SubscribedTableEngine):
             The index of the right row, the index of the subscription, and the index of the
             subscriber among the subscribers that receive this row.
         """
+        # The batch that adds a right row sends it, so older rows are not sent again.
         is_sent = rights.since > _BEFORE
         if self._is_filtered:
             is_sent &= rights.had | rights.has
         rows = np.flatnonzero(is_sent)
         timeline = Timeline(rights.code[rows], rights.since[rows])
+        # A message at ``begin`` already received the row of its moment, and positions are distinct.
+        # So a subscription receives the right records strictly between its bounds.
         ranges = timeline.within(subscriptions.code, subscriptions.begin + 1, subscriptions.end - 1)
         _, listed = ranges.rows()
         subscription = ranges.owners
@@ -182,6 +190,7 @@ class ResponseUpdatesEngine(SubscribedTableEngine):
         lineages: pa.ChunkedArray,
     ) -> pa.Table:
         """Return responses with right rows (-1: none), each with the record id of its cause."""
+        # The index -1 reads the appended values, so it is a response without a row.
         has_row = np.append(rights.has, False)[row]
         values = rights.rows.take(pa.array(row, mask=~has_row))
         time_ms = np.append(np.asarray(rights.rows["timestamp_ms"]), 0)[row]
@@ -211,6 +220,8 @@ class _RightRows:
     """
 
     def __init__(self, rows: pa.Table, code: Ints, since: Ints) -> None:
+        # The versions of a key are adjacent and in apply order, so the version before another one
+        # is the row that it replaces.
         order = np.lexsort((since, code))
         self.rows, self.code, self.since = rows.take(pa.array(order)), code[order], since[order]
         self.has: Flags = ~np.asarray(self.rows[NULL_VALUE.name]).astype(np.bool_)
@@ -235,6 +246,7 @@ class _RightRows:
 
     def at(self, code: Ints, position: Ints) -> Ints:
         """Return the index of the last version of each key before a position, -1 without one."""
+        # For a key without an earlier version, the result is a row of another key, or -1.
         last = self._timeline.first_at_or_after(code, position) - 1
         is_own = last >= 0
         is_own[is_own] = self.code[last[is_own]] == code[is_own]
@@ -271,11 +283,15 @@ class _Subscriptions:
         begins = np.concatenate([np.ones(len(old), dtype=np.bool_), ~are_retractions(messages)])
         since = np.concatenate([np.full(len(old), _BEFORE), position])
         key_code = np.concatenate([old_code[old], code])
+        # Codes are in the order of bytes. Kafka Streams scans the subscribers of a key in this
+        # order.
         (subscriber,), _ = coded_keys(rows[SUBSCRIBER.name])
         order = np.lexsort((since, subscriber, key_code))
         # A subscriber leaves a key before it subscribes to it again, so the next one ends it.
         is_last = run_ends(run_starts(key_code[order], subscriber[order]))
+        # ``roll`` wraps the first row to the last place, where ``is_last`` is always true.
         end = np.where(is_last, _NEVER, np.roll(since[order], -1))
+        # A row that unsubscribes only ends the row before it.
         is_begun = begins[order]
         chosen = order[is_begun]
         return cls(rows.take(pa.array(chosen)), key_code[chosen], since[chosen], end[is_begun])

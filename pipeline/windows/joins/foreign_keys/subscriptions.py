@@ -80,6 +80,7 @@ class SubscriptionsEngine(JoinEngine):
         other_keys, working_set = split_by_key(state, arrived["key"])
         records = TableRecords.of(pa.concat_tables([working_set, arrived]))
         newest = records.newest()
+        # The rows of the state are first, so the same indexes are valid before and after the batch.
         before, after = (
             records.counting(rows, 1)[0] for rows in (np.arange(len(working_set)), newest)
         )
@@ -101,6 +102,7 @@ class SubscriptionsEngine(JoinEngine):
         kind: int,
     ) -> pa.Table:
         """Return one message for each left key that ``changed`` and has the foreign key."""
+        # A null foreign key references no row (KIP-213), so no right key receives a message.
         codes = np.flatnonzero(changed & np.asarray(foreign_key.is_valid()))
         rows = counting[codes]
         columns = [
@@ -198,6 +200,8 @@ class ResponsesEngine(SubscribedTableEngine):
         is_new = pa.array(RESPONSES.read(messages)[:, 0] == _SUBSCRIBES)
         new = messages.filter(is_new).select(self.state_schema.names)
         unsubscribed = messages.filter(pc.invert(is_new))[SUBSCRIBER.name]
+        # A message removes the row of its subscriber, and a subscription adds one. So a key has one
+        # row per subscriber.
         stayed = _without(subscribers, messages)
         receivers = stayed.filter(pc.is_in(stayed["key"], value_set=changed))
         responses = [
@@ -250,6 +254,8 @@ def _foreign_keys(records: TableRecords, counting: Ints) -> pa.ChunkedArray:
 
 def differ(old: pa.ChunkedArray, new: pa.ChunkedArray) -> Flags:
     """Return where two columns of strings differ. Null is a value of its own."""
+    # In Arrow, a comparison with null is null. Two nulls are the same here: both rows reference
+    # nothing.
     same = pc.fill_null(pc.equal(old, new), pc.and_(old.is_null(), new.is_null()))
     differ: Flags = ~np.asarray(same)
     return differ
@@ -267,6 +273,8 @@ def _without(subscribers: pa.Table, messages: pa.Table) -> pa.Table:
     is_named = pc.is_in(subscribers[SUBSCRIBER.name], value_set=messages[SUBSCRIBER.name])
     rows = np.flatnonzero(np.asarray(is_named))
     named = subscribers.take(pa.array(rows))
+    # One integer per key and subscriber lets one search compare both columns. Each code has at most
+    # 31 bits, so the product fits into 63 bits.
     (key, of_message), _ = coded_keys(named["key"], messages["key"])
     (left, left_of_message), left_keys = coded_keys(
         named[SUBSCRIBER.name], messages[SUBSCRIBER.name]

@@ -81,6 +81,8 @@ class SubscriptionUpdatesEngine(TableChangesEngine):
             named.take(pa.array(rows, mask=rows < 0))
             for rows in (histories.before[LEFT], histories.after[LEFT])
         )
+        # Kafka Streams also sends a message if the foreign key is unchanged, because its last
+        # processor does not keep right rows. Here it keeps them, so it needs no response.
         forwarded = replace(forwarded, is_forwarded=forwarded.is_forwarded & differ(old, new))
         changes, is_forwarded = super()._results(histories, forwarded)
         changes = changes.filter(changes[FOREIGN_KEY.name].is_valid())
@@ -159,10 +161,14 @@ class ForeignUpdatesEngine(TableUpdatesEngine):
         )
         is_response = self._are_responses(histories.records)[histories.new]
         # A response is directly before its left record, which has the same keys.
+        # The first key, ``is_left``, is the only one in which a response differs from its left
+        # record.
         _, *place = self._logs.apply_order_keys(histories.records)
         (key_code,), _ = coded_keys(histories.records["key"])
         of_place = [column[histories.new] for column in (key_code, *place)]
         met = np.flatnonzero(is_response & ~run_ends(run_starts(*of_place)))
+        # Both are one change. The response has already replaced the right row of the old foreign
+        # key, which belongs to the row before the left record.
         before[:, met + 1] = before[:, met]
         return replace(histories, before=before, after=after)
 
@@ -171,6 +177,7 @@ class ForeignUpdatesEngine(TableUpdatesEngine):
         left, right = of_tables
         named = records[FOREIGN_KEY.name].take(pa.array(left, mask=left < 0))
         subscribed = records[SUBSCRIBED.name].take(pa.array(right, mask=right < 0))
+        # A null foreign key equals no key.
         is_named = np.asarray(pc.fill_null(pc.equal(named, subscribed), fill_value=False))
         return np.stack([left, np.where(is_named, right, -1)])
 
@@ -194,6 +201,8 @@ class ForeignUpdatesEngine(TableUpdatesEngine):
         )
         had_key, has_key = np.asarray(old_key.is_valid()), np.asarray(new_key.is_valid())
         met = histories.after[RIGHT]
+        # This is the rule of a left join. The rule of an inner join does not read the old right
+        # row, because this processor of Kafka Streams only knows left rows.
         is_forwarded = had[LEFT] | has[LEFT]
         if self._how == "inner":
             is_forwarded = np.where(
@@ -205,6 +214,8 @@ class ForeignUpdatesEngine(TableUpdatesEngine):
         return ForwardedUpdates(
             had=has_joined_row(self._how, had[LEFT], had[RIGHT]),
             has=has_joined_row(self._how, has[LEFT], has[RIGHT]),
+            # A response to a left record has no update, because the left record directly after it
+            # has one. A response to a right record has one if its left row exists.
             is_forwarded=np.where(
                 of_right, ~self._are_responses(records)[new] & has[LEFT], is_forwarded
             ),
@@ -224,6 +235,9 @@ class _ForeignLogs(InputLogs):
 
     def log_of(self, rows: pa.Table) -> Ints:
         log, of_left = super().log_of(rows), self.lineages[LEFT].logs
+        # Responses to left records have the logs of the table with the foreign key, which are also
+        # the first logs of the left input. Such a log has one index, so that a response is next to
+        # its left record in the apply order.
         is_response = (log >= of_left) & (log < of_left + self.naming_logs)
         log = np.where(is_response, log - of_left, log)
         return np.where(log >= of_left, log - self.naming_logs, log)
