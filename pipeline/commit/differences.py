@@ -63,11 +63,14 @@ def store_definition(
             StoreKind(windows.kind),
             windows.length_ms,
             windows.grace_ms,
+            # The advance of tumbling windows is their size, so only hopping windows record it.
             cast("TimeWindows", windows).advance_ms if windows.kind == "hopping" else None,
         ),
         aggregates=tuple(
             AggregateSpec(
                 name,
+                # A function, or a row of joined tables, computes several columns together. Each
+                # column then has the text of the whole aggregation.
                 calls.get(name, other),
                 delta_type(column_type),
             )
@@ -94,6 +97,7 @@ def settled(recorded: StoreDefinition, defined: StoreDefinition) -> StoreDefinit
         ForeignCheckpoint: the table belongs to another application.
         IncompatibleStore: the definitions differ. The message has each difference.
     """
+    # A table of another application can have the same definition, so its owner is compared first.
     refuse_foreign(recorded, defined)
     if found := differences(recorded, defined):
         refuse_changes({defined.name: found})
@@ -118,6 +122,8 @@ def refuse_changes(
         f"{name if is_sink_name(name) else f'store {name!r}'}: {', and '.join(found)}"
         for name, found in changes.items()
     ]
+    # The keys of a dictionary are ordered and distinct. A store that changes itself, and whose
+    # topic changes also, is named once.
     names = dict.fromkeys(changes)
     for topic, stores in (readers or {}).items():
         names |= dict.fromkeys(stores)

@@ -32,8 +32,12 @@ def check_store_owners(layout: DataLayout, name: str, stores: Iterable[str]) -> 
     Raises:
         ForeignCheckpoint: a store belongs to another pipeline, or its checkpoint is missing.
     """
+    # The application of an existing checkpoint is compared with each table when the table is opened
+    # (``settled``).
     if _has_checkpoint(layout, name):
         return
+    # To open a checkpoint creates its id. Without this check, a mistyped name would leave a
+    # checkpoint of a pipeline that has no tables.
     names = pipelines(layout)
     for store in stores:
         directory = layout.table(store)

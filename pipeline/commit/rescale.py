@@ -45,6 +45,8 @@ def rescale(layout: DataLayout, store: str, key_groups: int, *, sync: bool) -> S
         message = f"store {store!r} does not exist in {layout.tables}"
         raise UnknownStore(message)
     definition = DeltaLog(directory).snapshot().definition
+    # A checkpoint has an epoch. So if the pipeline runs on another machine, where the lock has no
+    # effect, its next effect raises ``Fenced``.
     with Checkpoint(_checkpoint_of(layout, definition), sync=sync) as checkpoint:
         return _rescaled(layout, checkpoint, key_groups, store, sync=sync)
 
@@ -55,12 +57,15 @@ def _rescaled(
     # Read again, because a process that just ended can have changed the definition.
     snapshot = DeltaLog(layout.table(store)).snapshot()
     definition = snapshot.definition
+    # The next generation has its own directory, so the old state stays complete until the table
+    # names the new one.
     rescaled = replace(definition, key_groups=key_groups, generation=definition.generation + 1)
     old = checkpoint.versions(definition.state_name)
     # Delete files of a process that was killed before the switch.
     current_files().delete_directory(checkpoint.versions(rescaled.state_name).directory)
     new = checkpoint.versions(rescaled.state_name)
-    # If the table is newer than the state, the newest state is lost.
+    # If the table is newer than the state, the newest state is lost. Then the version before it is
+    # enough, because the next start computes the batch again.
     newest = max(old.newest(), snapshot.batch)
     batches = [] if newest < 0 else [newest, newest - 1]
     # Spark can offer the newest batch again, which then starts from the version before it.
@@ -74,15 +79,22 @@ def _rescaled(
         raise CheckpointError(message)
     names = {
         name: write_regrouped(old.directory, new.directory, name, key_groups, sync=sync)
+        # Both versions can name one segment, which is written once.
         for name in {name for version in found.values() for name in version.state_files}
     }
+    # A crash between these writes leaves a directory that no table names. The next attempt deletes
+    # it.
     for batch, version in found.items():
         # The directory of the generation is new, so its own name must also be on disk.
         new.prepare(
             batch, _without_task_assignment(version, key_groups, names), [new.directory.parent]
         )
+    # The table exists, so its schema is not used.
     schema = store_schema({}, windowed=rescaled.window.is_windowed)
     table = open_table(layout.table(store), schema, {}, sync=sync)
+    # This commit is the switch. Before it, a start reads the old state with the old number of key
+    # groups. After it, a start reads the new state with the new number. A crash after it leaves the
+    # old state, which the next start deletes. Rows of the table have no key group, so they stay.
     table.set_property(STORE_PROPERTY, rescaled.to_json())
     remove_old_generations(layout, checkpoint, rescaled)
     return rescaled
@@ -98,6 +110,8 @@ def _without_task_assignment(
     """
 
     def reassigned(segments: Segments) -> Segments:
+        # A run has at most one task per key group. So no run has this number of tasks, and
+        # ``own_files`` returns None for each task.
         tasks = max(len(segments), key_groups + 1) if segments else 0
         return {task: [names[name] for name in segments.get(task, [])] for task in range(tasks)}
 

@@ -99,10 +99,13 @@ class SinkDefinition:
             for found, _, number in (state.partition("@") for state in files.names(states))
             if found == name
         ]
+        # The greatest generation with a definition is valid. To write ``sink.json`` is the switch
+        # of a sink, as the commit of the table is for a store.
         for generation in sorted(generations, reverse=True):
             path = states / (f"{name}@{generation}" if generation else name) / SINK_FILE
             try:
                 fields = orjson.loads(without_digest(files.read(path)))
+                # JSON has only lists. They would never be equal to the tuples of the topology.
                 strings = {each: tuple(fields[each]) for each in ("sources", "steps")}
                 return cls(**{**fields, **strings})
             except FileNotFoundError:
@@ -147,12 +150,16 @@ class SinkTopic(DeadLetterTable):
         versions = checkpoint.versions(self.definition.state_name)
         #: The directory of the files that are published.
         self.table_directory = versions.directory
+        # The definition precedes the first version. So a directory with versions and without a
+        # definition is from a rebuild that was killed.
         if recorded is None:
             defined.write(versions.directory, sync=sync)
         noted = _published_batches(versions.directory)
         # A batch is prepared only after the previous batch is published (see the module's
         # docstring).
         self._recorded = max(versions.newest() - 1, *noted, -1)
+        # A crash in ``commit``, after the new note and before the deletion of the old one, leaves
+        # two notes.
         for batch in noted[:-1]:
             self._forget(batch)
 
@@ -177,8 +184,11 @@ class SinkTopic(DeadLetterTable):
 
     def commit(self, prepared: PreparedBatch, batch: int) -> None:
         """Publish the records of the batch, and note that they are published."""
+        # A batch without records needs no transaction. The note alone moves the position.
         if prepared.changed:
             self._publish(self.table_directory, prepared)
+        # A crash before this line leaves published records without a note. The next start publishes
+        # the batch again, and skips the messages that the marker in Kafka counts.
         mark_published(self.table_directory, prepared, sync=self._sync)
         self._forget(self._recorded)
         self._recorded = batch

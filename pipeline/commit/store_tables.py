@@ -33,12 +33,15 @@ class DeadLetterTable:
         """Open the dead-letter table for store or sink ``name``. Create a missing table."""
         self.dead_letters_directory = layout.dead_letters
         self._dead_letters = open_dead_letters(self.dead_letters_directory, sync=sync)
+        # All stores of all pipelines share the table. So the id of its transactions also has the
+        # store.
         self._dead_letter_id = f"{application}/{name}"
 
     def commit_dead_letters(self, files: Sequence[AddedFile], batch: int) -> None:
         """Commit the dead letters of a batch if it has any and they are not committed yet."""
         if not files:
             return
+        # After a crash between the commits, the entry can exist. Its ``txn`` action shows it.
         if self.dead_letters_batch() < batch:
             self._dead_letters.commit(files, self._dead_letter_id, batch, {})
 
@@ -86,6 +89,8 @@ class StoreTables(DeadLetterTable):
 
     def commit(self, prepared: PreparedBatch, batch: int) -> None:
         """Commit the batch to the store's table."""
+        # The position is in the log entry of the rows. So each version of the table has one
+        # position (promise 4).
         info = {COMMIT_INFO_KEY: prepared.record.to_json()}
         self._table.commit(prepared.files, self.definition.application, batch, info)
 
@@ -100,6 +105,8 @@ def open_dead_letters(directory: Path, *, sync: bool) -> Table:
 def _reconciled(table: Table, defined: StoreDefinition) -> StoreDefinition:
     """Return the definition to run with, and write it to the table if it differs."""
     definition = settled(recorded_definition(table, defined.name), defined)
+    # Only a retention can differ here, or a field that an older format of the definition lacks.
+    # Without a difference, a start adds no version to the table.
     if definition.to_json() != table.properties[STORE_PROPERTY]:
         table.set_property(STORE_PROPERTY, definition.to_json())
     return definition

@@ -80,6 +80,7 @@ class Replacement:
     def add_state(self, directory: Path, prepared: PreparedBatch) -> None:
         """Copy the state files of ``prepared`` from ``directory``, and write its state version."""
         for name in prepared.state_files:
+            # On a local disk, the copy is a second name of the same file, so it costs no space.
             current_files().copy(directory / name, self.versions.directory / name, sync=self._sync)
         # The directory of the generation is new, so its name must also be on disk.
         directories = [self.versions.directory.parent, self.table_directory]
@@ -92,6 +93,7 @@ class Replacement:
 
     def switch_to(self, files: Sequence[AddedFile], prepared: PreparedBatch) -> int:
         """Replace the rows and the generation of the table in one commit. Return its version."""
+        # The entry of the table refers to these files, so their names must be on disk before.
         if self._sync:
             sync_directories([self.table_directory])
         return replace_rows(
@@ -108,12 +110,15 @@ def add_dead_letters(
     layout: DataLayout, application: str, store: str, directory: Path, batch: int, *, sync: bool
 ) -> None:
     """Commit the dead letters of the table in ``directory`` that the table of the layout lacks."""
+    # Most rebuilds have no dead letters. Then only one row is read.
     if not len(open_with_files(directory).to_pyarrow_dataset().head(1, columns=_DEAD_LETTER_ID)):
         return
     open_dead_letters(directory, sync=sync)
     found = open_with_files(directory).to_pyarrow_table()
     target_directory = layout.dead_letters
     table = open_dead_letters(target_directory, sync=sync)
+    # Most dead letters existed before the rebuild, and a record must not have two. The comparison
+    # also keeps a second attempt harmless, after a crash between this commit and the switch.
     known = open_with_files(target_directory).to_pyarrow_dataset().to_table(columns=_DEAD_LETTER_ID)
     known_ids = _dead_letter_ids(known).group_by(_DEAD_LETTER_ID).aggregate([])
     # A join does not keep the order of rows.
@@ -132,6 +137,8 @@ def add_dead_letters(
     file = write_file(target_directory, dead_letters, f"dead-{store[:128]}-{batch:012d}", sync=sync)
     if sync:
         sync_directories([target_directory])
+    # With the id of the store, ``txn`` would already have this batch, so the table would reject the
+    # commit. A rebuild has its own id, which counts its commits.
     application = f"{application}/{store}/rebuild"
     recorded = table.recorded_batch(application)
     table.commit([file], application, 0 if recorded is None else recorded + 1, {})
@@ -140,6 +147,8 @@ def add_dead_letters(
 def as_committed_batch(computed: PreparedBatch, batch: int) -> PreparedBatch:
     """Return the last batch of a rebuild as batch ``batch``, without files to commit."""
     record = replace(computed.record, batch=batch)
+    # The commit of the switch adds the rows, and ``add_dead_letters`` adds the dead letters. So a
+    # start must not find anything else to commit for this batch.
     return replace(computed, record=record, files=[], dead_letters=[])
 
 
@@ -169,6 +178,7 @@ def _dead_letter_ids(dead_letters: pa.Table) -> pa.Table:
 
     A dead letter of all stores has a null store.
     """
+    # A join does not match null with null. So each rebuild would add these dead letters again.
     known_ids = dead_letters.select(_DEAD_LETTER_ID)
     number = known_ids.schema.get_field_index("store")
     return known_ids.set_column(number, "store", known_ids["store"].fill_null(""))

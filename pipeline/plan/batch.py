@@ -142,6 +142,8 @@ class JoinPlan:
     @property
     def stored(self) -> StoredOperator[JoinResult]:
         """The operator with the files of its state."""
+        # The states of all operators of a store are in one directory, so the names of their files
+        # have the index of the join.
         return StoredOperator(self.stage.operator, self.segments, f"-join-{self.number}")
 
     @property
@@ -159,11 +161,17 @@ class JoinPlan:
         by_partition = self.stage.operator.by_partition
         if by_partition is not None:
             times_ms = [stream_times[one.name] for one in self.stream_time_plans[by_partition]]
+            # The result is indexed by partition. A partition without a stream time, between two
+            # others, has -1, so it expires nothing.
             partitions = range(1 + max(chain(*times_ms), default=-1))
             if len(times_ms) == 1:
                 return tuple(times_ms[0].get(p, NO_STREAM_TIME_MS) for p in partitions)
+            # A result of a join can have records of several partitions. Only the least stream time
+            # is a bound for all of its partitions.
             least_ms = min(chain(*(of.values() for of in times_ms)), default=NO_STREAM_TIME_MS)
             return tuple(least_ms for _ in partitions)
+        # The slowest partition decides, because it can still deliver a record that matches. Without
+        # a partition, the stream time is -1, so no record of the other input expires.
         left, *others = (
             min(min(stream_times[one.name].values(), default=NO_STREAM_TIME_MS) for one in of_input)
             for of_input in self.stream_time_plans
@@ -295,6 +303,7 @@ class BatchPlan:
             name: sorted(own.difference(partitions_with_records.get(name, ())))
             for name, own in idle_partitions.items()
         }
+        # A stream time without idle partitions is left out, which keeps versions short.
         return {name: partitions for name, partitions in idle.items() if partitions}
 
     def close_times(
@@ -313,6 +322,9 @@ class BatchPlan:
         for stream_time in self.stream_time_plans:
             if stream_time.delay_ms is None:
                 continue
+            # The close time of the partition is its stream time less grace, for sessions also less
+            # the gap (rule 2). The delay of the stream is added, because results of an upstream
+            # join can be that much older than their stream time.
             delay_ms = self.windows.close_delay_ms + stream_time.delay_ms
             idle_partitions = set(idle.get(stream_time.name, ()))
             for partition, time_ms in stream_times[stream_time.name].items():
@@ -321,6 +333,8 @@ class BatchPlan:
                         {partition: time_ms}, delay_ms
                     )
             if not stream_times[stream_time.name]:
+                # The first partition of this stream can deliver records of any time. So no window
+                # of the store can be final yet.
                 times_ms[stream_time.name, NO_PARTITION] = NEVER_CLOSED_MS
         return times_ms
 
@@ -333,6 +347,8 @@ class BatchPlan:
         decreases, so final windows stay final if an idle partition resumes. It does not change
         while a stream has no partition, or if all partitions are idle.
         """
+        # The slowest partition decides. Example: with the close times 100 and 70, a window that
+        # ends at 80 stays open, because the second partition can still deliver a record for it.
         times_ms = self.close_times(stream_times, partitions_with_records).values()
         return max(self.close_ms, min(times_ms, default=self.close_ms))
 
@@ -371,6 +387,8 @@ class PreparedBatch:
         ``read`` has blocks of all topics of the pipeline. The batch keeps only the topics of its
         store.
         """
+        # A batch can have no records of a topic. Its last block stays, because the next start
+        # compares all blocks with the log.
         before = previous.blocks if previous else {}
         blocks = {
             topic: before.get(topic, {}) | read.get(topic, {})
@@ -381,6 +399,7 @@ class PreparedBatch:
 
     def to_json(self) -> bytes:
         """Return the content of ``<n>.json``."""
+        # Tasks are integers, which JSON has as strings. ``_by_task`` converts them back.
         return orjson.dumps(self, option=orjson.OPT_NON_STR_KEYS)
 
     @classmethod
@@ -409,6 +428,7 @@ class PreparedBatch:
     @property
     def state_files(self) -> set[str]:
         """The names of all state files that this version needs."""
+        # A file that no version names is deleted, so all operators of the store must be included.
         states = [self.segments, *self.join_segments.values()]
         return {name for by_task in states for names in by_task.values() for name in names}
 

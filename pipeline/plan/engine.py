@@ -81,6 +81,7 @@ def plan_engine(store: Store, values: Sequence[pa.Schema]) -> PlannedEngine:
     kind = _KINDS[type(store.aggregation)]
     try:
         assembly = kind.build(store, values)
+    # It is also an ``IllegalArgument``, but its message already names the step.
     except InvalidTopology:
         raise
     except IllegalArgument as error:
@@ -91,8 +92,12 @@ def plan_engine(store: Store, values: Sequence[pa.Schema]) -> PlannedEngine:
         # A topic accepts any name, and any type that JSON has.
         check_columns(store, assembly.types)
     if any(each.lineage.length for each in store.inputs):
+        # Several rows have the partition and the offset of one record. Without the lineage, the
+        # order of arrival would not be total.
         assembly.engine.order_by_lineage()
     if any(map(kind.has_apply_order, store.inputs)):
+        # The last update of a key is not always the update with the greatest offset. For example,
+        # records leave a buffer in another order than their offsets.
         assembly.engine.use_apply_order()
     return replace(assembly, of_elements=tuple(each.has_flattened for each in store.inputs))
 
@@ -121,6 +126,7 @@ def aggregate_calls(store: Store) -> dict[str, str]:
     """Return the call that computes each column of the store, as text, if the topology has one."""
     calls = _calls_of_aggregates(store)
     for step in store.row_steps:
+        # Names of columns ignore case, as in Spark.
         of_name = {name.lower(): call for name, call in calls.items()}
         names = (name for name in step.kept_of(list(calls)) if name.lower() in of_name)
         kept = {name: of_name[name.lower()] for name in names}
@@ -149,9 +155,15 @@ def _with_columns(store: Any, values: Sequence[pa.Schema]) -> PlannedEngine:
     )
     engine = engine_for(
         store.windows, aggregates, read.schema,
+        # The state keeps the key group of each row, so the rows can be divided when the number of
+        # tasks changes.
         carried=pa.schema([KEY_GROUP]), emit=store.emit,
     )  # fmt: skip
+    # Rule 1.2: time and session windows aggregate a null value. Sliding windows, and aggregations
+    # without windows, drop it in Kafka Streams. Here, the record becomes a dead letter.
     null_values = store.windows.rule.takes_null_values
+    # A named aggregate never raises, so the record cannot become a dead letter in the engine. Its
+    # bytes are not shuffled.
     return PlannedEngine(
         engine, read.columns, read.markers, keeps_raw=False, takes_null_values=null_values
     )
@@ -168,6 +180,7 @@ def _with_functions(store: Any, values: Sequence[pa.Schema]) -> PlannedEngine:
         store.windows, fold, read.schema, carried=pa.schema(carried), emit=store.emit
     )
     null_values = store.windows.rule.takes_null_values
+    # A function can raise on any record. Its dead letter needs the bytes of the record.
     return PlannedEngine(
         engine, read.columns, read.markers, keeps_raw=True, takes_null_values=null_values
     )
@@ -175,6 +188,8 @@ def _with_functions(store: Any, values: Sequence[pa.Schema]) -> PlannedEngine:
 
 def _with_rows(store: Any, values: Sequence[pa.Schema]) -> PlannedEngine:
     rows = store.aggregation
+    # A store has integers as BIGINT and floating-point numbers as DOUBLE. So an INT column of a
+    # source becomes 64 bits wide here.
     wide = [pa.schema([(f.name, widened(f.type)) for f in schema]) for schema in values]
     responses = tuple(
         number
@@ -182,8 +197,12 @@ def _with_rows(store: Any, values: Sequence[pa.Schema]) -> PlannedEngine:
         if origin.join is not None and origin.join.is_between_tables
     )
     updates = tuple(number for number, origin in enumerate(store.inputs) if origin.emits_rows)
+    # For a table of a topic, the record with the greatest offset is the row. For updates, it is the
+    # last one in apply order, in whichever partition. So the engine must know which inputs have
+    # updates or responses of a foreign-key join.
     engine = TableRowsEngine(rows.join, wide, pa.schema([KEY_GROUP]), responses, updates)
     names = tuple({name: name for name in schema.names} for schema in values)
+    # A null value is a tombstone, which deletes the row of its key.
     return PlannedEngine(
         engine, names, (None,) * len(values), keeps_raw=False, takes_null_values=True
     )
@@ -194,6 +213,7 @@ def _with_records(store: Store, values: Sequence[pa.Schema]) -> PlannedEngine:
     names = {name: name for name in of_stream.names}
     inputs = len(store.inputs)
     engine = RecordsEngine(of_stream, inputs, share_flattened_records=share_flattened(store.inputs))
+    # A topic can have any record. In Kafka Streams, `to` also writes null keys and null values.
     return PlannedEngine(
         engine, (names,) * inputs, (None,) * inputs, keeps_raw=False,
         takes_null_values=True, takes_any_key=True,

@@ -37,15 +37,21 @@ def final_records(
     fields = final_row_fields(aggregates)
     schema = pa.schema([("key", pa.string()), ("timestamp_ms", pa.int64()), *fields])
     tables = [
+        # A final row that is deleted has no value to forward. For example, its function has
+        # returned null.
         table.filter(pc.and_not(table["final"], table["deleted"])).select(schema.names).cast(schema)
         for table in changes
     ]
     rows = pa.concat_tables([schema.empty_table(), *tables])
+    # A key has at most one row with these bounds, so the order is total. Each run therefore assigns
+    # the same offset to a row, whatever the order of tasks and files is.
     order = ("window_end_ms", "window_start_ms", "key")
     rows = rows.sort_by([(name, "ascending") for name in order])
     columns = [rows[field.name].combine_chunks() for field in fields]
     value = pa.StructArray.from_arrays(columns, fields=fields)
     key, timestamp_ms = rows["key"].combine_chunks(), rows["timestamp_ms"].combine_chunks()
+    # A dead letter reads key and time from the message. The empty bytes of the record do not
+    # contain them.
     message_fields = {"key": key.cast(pa.binary()), "timestamp_ms": timestamp_ms}
     message = pa.StructArray.from_arrays(
         [
@@ -55,7 +61,10 @@ def final_records(
         fields=list(stage_columns.MESSAGE.type),
     )
     computed = {
+        # One partition, because only one partition has an order over all keys (decision 0066).
         "partition": pa.array(np.zeros(len(rows), np.int32)),
+        # Offsets count final rows since the store began. So the offsets of a later batch continue
+        # after the offsets of this batch.
         "offset": pa.array(np.arange(first_offset, first_offset + len(rows))),
         "raw": pa.repeat(pa.scalar(b"", pa.binary()), len(rows)),
         stage_columns.MESSAGE.name: message,

@@ -65,6 +65,8 @@ class InputPlan:
             return (self.stream.stream_time,)
         if self.join.own_stream_time is not None:
             return (self.join.own_stream_time,)
+        # The table does not delay a record that is joined with it, because the record finds the row
+        # that exists at that moment (rule 5).
         sides = self.join.sides[:1] if self.join.stage.operator.keeps_records else self.join.sides
         return tuple(each for side in sides for each in side.stream_time_plans)
 
@@ -119,6 +121,8 @@ class JoinInput:
     @property
     def returns_stream(self) -> bool:
         """Whether the results are one stream, whose stream time continues after the join."""
+        # If an input mixes partitions, the results have no order in which a stream time could
+        # continue.
         return self.stage.operator.keeps_order and self.sides[0].is_stream
 
     @property

@@ -108,6 +108,9 @@ class JoinStage:
             )
             for side, ms in zip(join.inputs, max_age_ms, strict=True)
         ]
+        # If old rows are known, Kafka Streams emits nothing for a key that had no row before and
+        # has no row afterwards. Only a filter or a downstream table needs them, so it also decides
+        # which tombstones are emitted (decision 0068).
         join_needs_old_rows = join.needs_old_rows(needs_old=needs_old_rows)
         try:
             planned = _OPERATORS[type(join)](
@@ -122,6 +125,8 @@ class JoinStage:
         #: The operator, and the columns that it reads of each input.
         self.operator, self.read = planned
         operator = self.operator
+        # Windows after the join stay open for this time longer. For example, if an outer join emits
+        # an unmatched record up to 5 s late, they stay open for 5 s more.
         self.held_back_ms = operator.held_back_ms(max_age_ms)
         self.result_schema = operator.result_schema
         self._row_steps: UpdateSteps | None = None
@@ -144,6 +149,8 @@ class JoinStage:
         updates, *rejected = result.pieces
         before = self._rows_read.empty_table() if result.before is None else result.before
         emitted = self._row_steps.applied(updates, before, self.result_schema)
+        # A filter emits a removal instead of a row that it drops, or nothing if it also dropped the
+        # row before. So only updates that are not emitted end here.
         not_emitted = len(updates) - len(emitted)
         # If a record changes several rows, each emitted row is one flattened record. Otherwise, a
         # record without an emitted row is filtered.
@@ -169,11 +176,15 @@ class JoinStage:
         self._rows_read = pa.schema([field for field in self.result_schema if field.name in read])
         other_columns = [field for field in self.result_schema if field.name not in types]
         try:
+            # A step can create a column with a name that each result already has, for example
+            # ``timestamp_ms``.
             new_columns = value_fields(tuple(other_columns), None, [pa.schema(steps.types.items())])
         except IllegalArgument as error:
             message = f"store {store!r}, {rows}: {error}"
             raise InvalidTopology(message) from error
         self._row_steps, self.result_schema = steps, pa.schema([*other_columns, *new_columns])
+        # Only a filter depends on the row before the update. Without one, the operator does not
+        # compute it.
         self.operator.returns_before = steps.filters
 
 
@@ -197,6 +208,8 @@ class _Inputs:
 
     def planned(self, operator: JoinEngine) -> "Planned":
         """Return an operator that reads the columns of all inputs under their own names."""
+        # Inputs of a join have no column name in common (``value_fields``). So the columns need no
+        # prefix.
         names = tuple({name: name for name in side.names} for side in self.sides)
         schema = pa.schema([field for side in self.sides for field in side])
         return operator, ReadColumns(schema, names, (None,) * len(self.sides))
@@ -226,6 +239,8 @@ def _stream_join(inputs: _Inputs) -> Planned:
 def _table_lookup(inputs: _Inputs) -> Planned:
     join: StreamTableJoin = inputs.join
     left, right = inputs.sides
+    # Without a history, a record finds the row that exists at that moment (rule 5). With a history,
+    # it finds the row as of its own time (KIP-914).
     if join.history_ms is None:
         engine = StreamTableJoinEngine(join.how, left, right, inputs.carried, rows=inputs.both)
     else:
@@ -256,6 +271,8 @@ def _versioned_records(inputs: _Inputs) -> Planned:
 
 
 def _subscriptions(inputs: _Inputs) -> Planned:
+    # Updates of the joined rows need a message for each record. A store of the joined rows only
+    # needs the state after the batch, which is fewer messages.
     if inputs.join.each:
         return inputs.planned(SubscriptionUpdatesEngine(inputs.carried, inputs.rows[LEFT]))
     return inputs.planned(SubscriptionsEngine(inputs.carried))
@@ -289,6 +306,8 @@ def _table_updates(inputs: _Inputs) -> Planned:
     tables = inputs.sides[LEFT], inputs.sides[RIGHT]
     responses = join.inputs[RIGHT].join
     assert responses is not None, "a foreign-key join has responses"
+    # The subscriptions have the logs of the left table. They separate its updates from the updates
+    # of the right table.
     logs = responses.left.lineage.logs
     return inputs.planned(
         ForeignUpdatesEngine(join.rows.how, tables, inputs.carried, inputs.both, logs)
@@ -313,6 +332,8 @@ def _aggregate_updates(inputs: _Inputs) -> Planned:
     aggregation, windows, streams = updates.aggregation, updates.windows, updates.streams
     of_streams = stream_schemas(inputs.store, streams, inputs.sides)
     if not aggregation.by_functions:
+        # With several streams, each lineage begins with the log. So rows have a lineage even if the
+        # records of each stream do not.
         merged = merged_lineage([each.lineage for each in updates.inputs])
         aggregates, read = read_aggregates(
             cast("Columns", aggregation),
@@ -337,6 +358,7 @@ def _aggregate_updates(inputs: _Inputs) -> Planned:
 
 def _merged_streams(inputs: _Inputs) -> Planned:
     join: MergedStreams = inputs.join
+    # Merged inputs are one stream, so they have the same columns under the same names.
     streams = (0,) * len(inputs.rows)
     (of_stream,) = stream_schemas(inputs.store, streams, inputs.sides)
     engine = MergeEngine(

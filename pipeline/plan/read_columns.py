@@ -57,10 +57,13 @@ def stream_schemas(
     """
     schemas: list[pa.Schema] = []
     for stream, schema in zip(streams, values, strict=True):
+        # The inputs are in the order of their streams. So an index that is not known yet is the
+        # next one.
         if stream == len(schemas):
             schemas.append(schema)
             continue
         first = schemas[stream]
+        # The order of columns can differ, because columns are read by name.
         if {field.name: field.type for field in schema} != {f.name: f.type for f in first}:
             message = (
                 f"store {store!r}, merge: the streams' values must have the same columns, not "
@@ -76,6 +79,7 @@ def _columns_text(schema: pa.Schema) -> str:
 
 def engine_names(values: Sequence[pa.Schema]) -> tuple[dict[str, str], ...]:
     """Return for each stream: own name of a column -> the engine's name."""
+    # A single stream has no conflicts, so the state has the names of the user.
     if len(values) == 1:
         return ({name: name for name in values[0].names},)
     return tuple(
@@ -127,6 +131,8 @@ def read_aggregates(
     for number, (of_stream, own) in enumerate(zip(columns.of_stream, names, strict=True)):
         for name, aggregate in of_stream.items():
             if aggregate.column is None:
+                # `count()` reads no column. In a cogroup, a window has rows of all streams, so the
+                # count needs the rows on which the marker of its stream is not null.
                 column = f"_{number}_" if has_streams else None
             else:
                 # If the column is unknown, this error has the stream's own names.
@@ -145,8 +151,12 @@ def _with_record_parts(
     aggregate: Aggregate, streams: Sequence[Input], *, has_lineage: bool
 ) -> Aggregate:
     """Return an aggregate with the partial aggregates for the records of ``streams``."""
+    # An old row of a table is subtracted and the new row added (rule 9). So the partial aggregates
+    # must support subtraction.
     if any(stream.join is not None and stream.join.are_changes for stream in streams):
         return aggregate.of_changes()
+    # For example, `first` and `last` compare the partition and the offset of a record. Flattened
+    # records share both, so the lineage is also compared.
     return aggregate.with_lineage() if has_lineage else aggregate
 
 
@@ -178,6 +188,8 @@ def read_functions(
     ]
     if functions.schema is None:
         _reject_window_bounds(f"store {store!r}, {functions.step}", values[0])
+    # Without a schema, the aggregate has the columns of the value. In `reduce`, the result has the
+    # type of its input (rule 9).
     schema = values[0] if functions.schema is None else arrow_schema(functions.schema)
     hidden = sorted(_STATE_COLUMNS.intersection(schema.names))
     if hidden:
@@ -188,8 +200,11 @@ def read_functions(
         raise InvalidTopology(message)
     aggregate_functions = UserFunctions(
         initializer=functions.initializer,
+        # Merged inputs are one stream, so they share its aggregator.
         aggregators=tuple(aggregators[stream] for stream in streams),
         merger=functions.merger,
+        # A store has integers as BIGINT and floating-point numbers as DOUBLE, so the state also has
+        # them.
         types={field.name: widened(field.type) for field in schema},
         step=f"store {store!r}, {functions.step}",
         unwraps_single_column=functions.schema is not None,
@@ -223,6 +238,7 @@ def _for_stream(aggregator: Aggregator, own: Mapping[str, str]) -> Aggregator:
     """Return an aggregator of one of several streams, which receives its columns by own names."""
 
     def of_stream(key: str, value: Any, aggregate: Any) -> Any:
+        # In time and session windows, the aggregator receives a null value as None (rule 1.2).
         seen = None if value is None else {name: value[column] for name, column in own.items()}
         return aggregator(key, seen, aggregate)
 

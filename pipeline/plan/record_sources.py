@@ -49,6 +49,7 @@ class InputSource:
         """Return the source of each of the input's ``rows``."""
         partition, offset = (np.asarray(rows[name], np.int64) for name in ("partition", "offset"))
         lineages = self.lineage.read(rows)
+        # If the records are from several logs, the first index of a lineage is the log.
         log = lineages[:, 0] if self.lineage.has_log else np.zeros(len(rows), dtype=np.int64)
         return self._texts(partition, offset, log, lineages[:, self.lineage.has_log :])
 
@@ -61,6 +62,9 @@ class InputSource:
             return self._join_strings(partition, offset, log, in_log)
         texts, first = pa.nulls(len(partition), pa.string()), 0
         for side in self.sides:
+            # The logs of the inputs follow each other. With 2 logs on the left and 1 on the right,
+            # log 2 is the right one. All rows are computed for each input, and only the rows of the
+            # input are used.
             of_side = (log >= first) & (log < first + side.lineage.logs)
             texts_of_side = side._texts(partition, offset, log - first, in_log)  # noqa: SLF001
             length = side.lineage.length_in_log
@@ -73,6 +77,8 @@ class InputSource:
         left, right = self.sides
         forms = left.lineage, right.lineage
         (right_partition, right_offset), right_log, of_right = right_records(forms, in_log)
+        # An unmatched right record is itself the source record of the result, so the log of the
+        # result is one of the logs on the right. An unmatched left record has the right offset -1.
         has_left = log < left.lineage.logs
         has_right = ~has_left | (right_offset >= 0)
         left_texts = left._texts(partition, offset, log, in_log)  # noqa: SLF001
@@ -96,6 +102,7 @@ def input_sources(plans: StorePlans) -> tuple[InputSource, ...]:
 
 def _source_of(definition: Input, plan: InputPlan) -> InputSource:
     created = plan.join
+    # An operator that keeps the records of its left input does not change their source.
     while created is not None and created.stage.operator.keeps_records:
         created = created.sides[0].join
     lineage, join = definition.lineage, definition.creating_join
@@ -130,6 +137,8 @@ def record_sources(rows: pa.Table, inputs: Sequence[InputSource]) -> pa.Array:
         each.texts(rows.take(pa.array(of_input)))
         for each, of_input in zip(inputs, by_input, strict=True)
     ]
+    # ``by_input`` is a permutation of the rows. Its argsort is the inverse permutation, which
+    # restores their order.
     return pa.concat_arrays(texts).take(pa.array(np.argsort(np.concatenate(by_input))))
 
 

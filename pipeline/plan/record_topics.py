@@ -34,4 +34,5 @@ def _topics_of(stream: Input) -> tuple[str, ...]:
     """Return the topics of the source records, in the order of ``Lineage.log_of``."""
     join = stream.creating_join
     sides = join.log_inputs if join else ()
+    # An input without a creating join is one log, the topic of its source.
     return tuple(t for side in sides for t in _topics_of(side)) or (stream.source.topic,)

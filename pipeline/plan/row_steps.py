@@ -36,6 +36,8 @@ def with_row_steps(store: Store, assembly: PlannedEngine, steps_of: RowStepsOf) 
         return assembly
     types = assembly.engine.aggregate_types
     steps = _arrow_steps(store.name, store.aggregated_rows, types, steps_of)
+    # With emit on close, no earlier row of the window was written. So a dropped row needs no
+    # removal (decision 0064).
     final_only = store.emit == EmitStrategy.on_window_close()
     row_steps = AggregatedSteps.of(steps, final_only=final_only)
     check_columns(store, row_steps.types)
@@ -62,6 +64,7 @@ def update_steps(
 def _arrow_steps(
     store: str, rows: AggregatedRows, types: Mapping[str, pa.DataType], steps_of: RowStepsOf
 ) -> ArrowSteps:
+    # The columns of the scope are the key, and the bounds of windows in ms.
     scope_columns = [
         pa.field(name, pa.string() if name == "key" else pa.int64()) for name in rows.scope
     ]
@@ -70,6 +73,8 @@ def _arrow_steps(
     # The steps of the test driver that only Spark can run have no other form.
     if isinstance(steps, ArrowSteps):
         return steps
+    # Planned again with one step more each time, so the message names the first step that Arrow
+    # cannot run.
     chains = (replace(rows, steps=rows.steps[:end]) for end in range(1, len(rows.steps) + 1))
     first = next(
         chain.steps[-1]

@@ -87,11 +87,14 @@ class StorePlans:
         """
         self.store = store
         self._steps_of = steps_of
+        # A copy, because each entry is removed when it is used.
         self._source_reasons = dict(source_reasons)
         self._upstream_stores = upstream_stores or {}
         self.stream_time_plans: list[StreamTimePlan] = []
         #: The number of joins whose results another join reads.
         self._nested_joins = 0
+        # The engine needs the columns after the steps, and the streams need the columns that the
+        # engine reads. So the streams are completed after the engine is planned.
         inputs = [self._planned(*numbered) for numbered in enumerate(store.inputs)]
         assembly = plan_engine(store, [plan.steps.values for plan in inputs])
         self.assembly: PlannedEngine = with_row_steps(store, assembly, steps_of)
@@ -127,6 +130,8 @@ class StorePlans:
         ]
         own = (s.topic for s in self.store.sources if not s.store_name)
         return tuple(
+            # Distinct, in a fixed order. A topic can be read directly and also by an upstream
+            # store.
             dict.fromkeys((*own, *(topic for topics in upstream_topics for topic in topics)))
         )
 
@@ -146,6 +151,8 @@ class StorePlans:
             plan.steps.select(output)
             for side in plan.sides:
                 # Steps after the join can read all columns of its inputs.
+                # An operator before the store can also use records that the store cannot use, for
+                # example tombstones.
                 names = side.steps.values.names
                 side.steps.select(
                     stage_columns.StepsOutput(names, null_values=side.takes_null_values)
@@ -189,7 +196,11 @@ class StorePlans:
             assembly=self.assembly,
             stream_time_plans=tuple(self.stream_time_plans),
             stream_times=stream_times,
+            # The close time continues from version n-1. So final windows stay final after a
+            # restart, although Kafka Streams starts again at -1 (rule 1.1).
             close_ms=previous.record.close_ms if previous else NEVER_CLOSED_MS,
+            # The files of version n-1, never of an attempt of this batch. So an attempt that runs
+            # again starts from the same state.
             segments=previous.segments if previous else {},
             files=files,
             wall_clock=wall_clock,
@@ -202,6 +213,8 @@ class StorePlans:
                 of_elements=join.of_elements,
                 stage=join.stage,
                 stream_time_plans=tuple(side.stream_time_plans for side in join.sides),
+                # The index of a join is in the version and in file names. It depends only on the
+                # topology, so each run finds the same state.
                 segments=previous.join_segments.get(join.number, {}) if previous else {},
                 counts=join.counts,
             )
@@ -217,6 +230,8 @@ class StorePlans:
             stream = self._stream_plan(definition, 0, {})
             return InputPlan(definition.source, steps, stream, None)
         staged = self._staged(definition.join)
+        # Windows wait as long as the last join can hold back results. Its value includes all
+        # upstream joins.
         join = self._joined(staged, number, staged.stage.held_back_ms)
         steps = self._steps_of(definition, stage_columns.joined_schema(staged.stage.result_schema))
         # A record that is joined with a table continues with its stream time. Any other result
@@ -260,6 +275,7 @@ class StorePlans:
         )
         for each in steps:
             reject_internal_names(self.store.name, each.values.names)
+        # A source delivers each record with its stream time, so it holds nothing back.
         held_ms = [checked.stage.held_back_ms if checked else 0 for checked in upstream_joins]
         values = [each.values for each in steps]
         stage = JoinStage(
@@ -286,6 +302,7 @@ class StorePlans:
             zip(join.inputs, staged.steps, staged.upstream_joins, strict=True)
         ):
             takes_null_values = operator.reads_table(place) or operator.takes_null_values
+            # All inputs are in one table, so each record has the index of its input.
             constants = {"side": pa.scalar(place, pa.int8())}
             columns, marker = stage.read.columns[place], stage.read.markers[place]
             if marker is not None:
@@ -299,6 +316,8 @@ class StorePlans:
                 upstream_join = None
             else:
                 self._nested_joins += 1
+                # The first indexes belong to the joins of the inputs. So an upstream join never has
+                # the index of an input.
                 upstream_index = len(self.store.inputs) + self._nested_joins - 1
                 upstream_join = self._joined(checked, upstream_index, waits_ms, counts=counts)
                 stream = StreamPlan(
@@ -315,6 +334,8 @@ class StorePlans:
             stream = replace(stream, advances_stream_time=is_stream and not continues_later)
             sides.append(InputPlan(side.source, steps, stream, upstream_join, takes_null_values))
         own_stream_time = None
+        # If an operator drops late records or delays records, its output has other records at a
+        # time than its input. So the output has a stream time of its own.
         if operator.owns_stream_time and sides[0].stream.advances_stream_time:
             own_stream_time = self._new_stream_time(sides[0].stream.stream_time.topic, delay_ms)
         of_elements = tuple(each.has_flattened for each in join.inputs)
@@ -331,6 +352,8 @@ class StorePlans:
 
     def _new_stream_time(self, topic: str, delay_ms: int | None) -> StreamTimePlan:
         """Return one more stream time of a topic."""
+        # Versions contain stream times by name. The order in which a topology reads a topic is
+        # fixed, so each run uses the same names.
         number = sum(each.topic == topic for each in self.stream_time_plans) + 1
         planned = StreamTimePlan(topic if number == 1 else f"{topic}#{number}", topic, delay_ms)
         self.stream_time_plans.append(planned)
@@ -338,6 +361,7 @@ class StorePlans:
 
     def _for_engine(self, input_number: int, stream: StreamPlan) -> StreamPlan:
         """Return the stream with the columns that the store reads."""
+        # A dead letter of the engine needs the input, to find the topic of its record.
         constants: dict[str, Any] = {"input": pa.scalar(input_number, pa.int8())}
         marker = self.assembly.markers[input_number]
         if marker is not None:
@@ -357,6 +381,8 @@ class StorePlans:
 def reasons_by_store(topology: Topology) -> dict[str, dict[Source, SourceReasons]]:
     """Return which records of each source a store reports that are invalid for all stores."""
     sources = list(dict.fromkeys(each for unit in topology.units for each in unit.sources))
+    # An invalid record has one dead letter for all stores, so one store reports it. If a topic is
+    # read with several schemas, a record can be invalid for one schema only.
     unreported = set(sources)
     by_store: dict[str, dict[Source, SourceReasons]] = {}
     for store in topology.units:

@@ -54,6 +54,8 @@ class WallClock:
 
     def as_prepared(self, notes: "StreamTimeNotes") -> "WallClock":
         """Return this wall clock with the time and the bound of a prepared batch."""
+        # With another bound, a record could be a dead letter in one store and applied in another
+        # store, in the same batch.
         settings = replace(self.settings, max_ahead_ms=notes.max_ahead_ms)
         return replace(self, now_ms=notes.now_ms, settings=settings)
 
@@ -75,6 +77,8 @@ class WallClock:
         idle_after_ms = self.settings.idle_after_ms
         if idle_after_ms is None:
             return {}
+        # At a start, each partition has ``idle_after_ms`` to deliver a record. Otherwise, a
+        # pipeline that did not run for an hour would find all partitions idle.
         least_ms = self.now_ms - idle_after_ms
         return {
             name: frozenset(p for p, ms in times_ms.items() if max(ms, self.since_ms) < least_ms)
@@ -136,6 +140,8 @@ def last_records_ms(
     ``before`` has the times up to the previous batch, and ``stream_times`` all known partitions.
     """
     return {
+        # A partition without an entry is new. Its idle time starts with this batch, because 0 as
+        # the time would mean that it is idle at once.
         name: {p: before.heard_ms.get(name, {}).get(str(p), now_ms) for p in partitions}
         for name, partitions in stream_times.items()
     }

@@ -104,6 +104,8 @@ class KeyedState:
         self._rows, self._runs = 0, Runs([])
         if names:
             segments, metadata = zip(*map(self._opened, names), strict=True)
+            # Each batch writes its segment last. So only the last file has the number of rows and
+            # the runs of this version. Earlier files can have those of earlier batches.
             self._rows = int(metadata[-1][_ROWS_KEY])
             self._runs = Runs.of_version(segments, metadata[-1][_RUNS_KEY])
         #: The rows of this task, instead of segments, after a change of the number of tasks.
@@ -175,9 +177,13 @@ class KeyedState:
         none = np.zeros(len(keys), dtype=np.int64)
         buckets = buckets or Ranges(none, none + 1)
         of_batch = nearby_hashes(time_bucket_hashes(keys, none), buckets)
+        # All rows are in the working set, whatever the keys of the batch. So the next version has
+        # all rows, and names no file of the old number of tasks.
         if self._rows_after_rescale is not None:
             return KeyedWorkingSet(of_batch, self.all_rows(closing_ms[0]), closing_ms)
         hashes = self._with_expiring(of_batch, closing_ms)
+        # A row that is due in [previous close time, close time) is needed, because its window
+        # becomes final in this batch. So only rows that had expired before the batch are left out.
         rows = self._layout.without_expired(state_rows(self._rows_of(hashes)), closing_ms[0])
         # Rows without a record in the batch can only expire. If the layout has ``leave_ms``,
         # expired rows are not written.
@@ -245,11 +251,14 @@ class KeyedState:
             for segment in run:
                 if not len(segment.hashes):
                     continue
+                # Below ``from_hash``, the output of a running merge has the rows of its inputs. So
+                # an input is searched from ``from_hash`` on.
                 begin = np.searchsorted(hashes, max(from_hash, int(segment.hashes[0])), "left")
                 end = max(np.searchsorted(hashes, segment.hashes[-1], "right"), begin)
                 rows, found = _rows_with_hashes(segment.hashes, hashes[begin:end])
                 tables.append(segment.rows_by_hash.take(pa.array(rows)))
                 is_found[begin:end] = found
+            # Rows that never change shadow nothing, so every run can have rows of a hash.
             if not self._layout.append_only:
                 hashes = hashes[~is_found]
         return pa.concat_tables(tables)
@@ -288,7 +297,10 @@ class KeyedState:
             none = np.zeros(len(changed_keys), dtype=np.int64)
             hashes = np.unique(time_bucket_hashes(changed_keys, none))
             old, rows = self._of_hashes(old, hashes), self._of_hashes(rows, hashes)
+        # If rows leave when they are due, a row that expires in this batch is in ``old`` and not in
+        # ``rows``. So the number stays exact, although nothing is written for the row.
         count = self._rows + len(rows) - len(old)
+        # Without a visible row, no older row needs a tombstone, so the next version has no files.
         if not count:
             return Version([], 0)
         close_ms = needed.closing_ms[1]
@@ -296,10 +308,16 @@ class KeyedState:
             assert added_rows is not None
             new = self._rows_by_hash(added_rows)
         else:
+            # ``hashes`` has no time bucket whose rows only expire. They need no new rows and no
+            # tombstones.
             if self._layout.leave_ms is not None:
                 old, rows = self._of_hashes(old, hashes), self._of_hashes(rows, hashes)
+            # A row that expires with this batch needs no tombstone, because each reader drops it by
+            # its time.
             new = self._rows_by_hash(rows, self._layout.without_expired(old, close_ms))
         runs = self._runs.without_expired(close_ms)
+        # Nothing has changed, so the next version names the files of this one. If only ``count``
+        # has changed, a segment without rows is written for the new number.
         if not len(new) and count == self._rows and runs.names == self._runs.names:
             return Version(runs.names, count)
         runs, new = self._merged_runs(runs, new, count, close_ms, name, sync=sync)
@@ -311,6 +329,8 @@ class KeyedState:
         """Run the merges of this batch. Return the runs, and ``new`` with merged rows."""
         kept, slices = runs.kept(len(new), count)
         added_rows = len(new)
+        # A small merge and the rows of the batch become one file. A separate file for them would be
+        # one more file to sync, and one more run to search.
         if slices == 1:
             tables = [segment.rows_by_hash for run in runs.runs[kept:] for segment in run]
             new = self._still_needed_rows([*tables, new], close_ms, oldest=not kept)
@@ -326,6 +346,8 @@ class KeyedState:
             for run in runs.runs[merge.first : merge.end]
             for segment in run
         ]
+        # The inputs stay until the last slice. So if the batch runs again, it finds the same rows,
+        # and its slice has another file name.
         merged_rows = self._still_needed_rows(tables, close_ms, oldest=not merge.first)
         slice_ = (
             [self._segment(merged_rows, f"{name}-merged", {}, sync=sync)]
@@ -345,6 +367,8 @@ class KeyedState:
         if oldest:
             # A tombstone only shadows rows of older segments, and no older segment exists.
             merged = without_tombstones(merged)
+        # No older row becomes visible, because all older rows of the time bucket are due earlier or
+        # at the same time (``Layout.leave_ms``).
         return merged.filter(pa.array(self._deletable_at_ms(merged) >= close_ms))
 
     def _newest(self, tables: Sequence[pa.Table]) -> pa.Table:
@@ -353,6 +377,7 @@ class KeyedState:
 
     def _of_hashes(self, rows: pa.Table, hashes: Ints) -> pa.Table:
         """Return the rows whose hash is one of ``hashes``."""
+        # This hashes the keys of the rows of the working set only, not of the state.
         of_rows = self._layout.hashes(rows)
         return rows.filter(pa.array(np.isin(of_rows, hashes)))
 

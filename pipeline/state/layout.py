@@ -57,6 +57,9 @@ class Layout:
     @classmethod
     def of(cls, operator: Operator[Any]) -> "Layout":
         """Return the layout of the state of an operator."""
+        # A row that can change shadows older rows of its time bucket, which can be due later than
+        # the row itself. If it was deleted first, such an older row would be visible again. Rows
+        # that never change shadow nothing.
         leave_ms = operator.due_ms if operator.rows_never_change else operator.bucket_due_ms
         return cls(
             operator.state_schema,
@@ -70,6 +73,8 @@ class Layout:
 
     def hashes(self, rows: pa.Table) -> Ints:
         """Return the hash of each row. Rows with one hash are read and written together."""
+        # A key has either time buckets or sub-keys. A batch reads all sub-keys of a key as one
+        # range of hashes, which time buckets of a key do not have.
         if self.sub_key is not None:
             return sub_key_hashes(rows["key"], rows[self.sub_key])
         return time_bucket_hashes(rows["key"], self.buckets(rows))
@@ -78,4 +83,7 @@ class Layout:
         """Return the rows that have not expired at this close time."""
         if self.leave_ms is None:
             return rows
+        # ``due_ms`` is the last ms of a window, and a window is open while its last ms >= close
+        # time (rule 2). So a row that is due at 99 stays at the close time 99 and has expired at
+        # 100.
         return rows.filter(pa.array(self.due_ms(rows) >= close_ms))

@@ -79,6 +79,9 @@ class OpenRecords:
             return cls._opened(directory, own, schema, marks=marks)
         states = [cls._opened(directory, names, schema, marks=marks) for names in segments.values()]
         records = pa.concat_tables([state.records for state in states])
+        # This reads the state of all tasks, once after a change of their number. The next version
+        # has all open records of the task in one new segment, because ``files`` and ``sizes`` are
+        # empty.
         of_task = is_in_share(records, share)
         matched = np.concatenate([state.matched for state in states])[of_task]
         return cls(directory, [], [], records.filter(pa.array(of_task)), matched, marks)
@@ -92,6 +95,8 @@ class OpenRecords:
         ]
         records = pa.concat_tables([schema.empty_table(), *segments])
         matched = np.zeros(len(records), dtype=np.bool_)
+        # The last file has one bit per record of all segments, also of expired records, in the same
+        # order.
         if marks and files:
             matched = np.asarray(read_segment(directory, files[-1], _MATCHES_SCHEMA)[MATCHED.name])
         sizes = [len(segment) for segment in segments]
@@ -116,15 +121,21 @@ class OpenRecords:
             sync: True if files are synced.
         """
         added = state.slice(len(rows))
+        # The array can be the mapped file of the old version, which must not change, because the
+        # batch can run again.
         matched = self.matched.copy()
         matched[rows], matched_of_added = np.split(np.asarray(state[MATCHED.name]), [len(rows)])
         # Expired records stay in their segments until they are the majority.
         count = int(is_open.sum()) + len(added)
         if not count:
             return Version([], 0)
+        # ``kept`` is at most the number of segments. So ``files[:kept]`` never has the old file of
+        # the bits, which is the last one.
         kept = unmerged_segments([*self.sizes, len(added)], count)
         rewritten_from = sum(self.sizes[:kept])
         rewrites = rewritten_from < len(matched)
+        # Nothing has changed except time, so the next version names the same files. ``stays`` of
+        # the operator finds the expired records at each read.
         if not len(added) and not rewrites and np.array_equal(matched, self.matched):
             return Version(self.files, count)
         # Rewritten segments have only the records that have not expired. The bits are filtered in

@@ -53,6 +53,8 @@ class OperatorState(ABC):
         """Return what is stored for each task, from the result of all ``shares``."""
         if len(shares) == 1:
             return [result]
+        # Keys are independent, and each row has the key group of its key. So the rows of a common
+        # result can be divided between the tasks (decision 0095).
         states = self.divide(result.state, shares)
         has_added = result.added is not None
         added = self.divide(result.added, shares) if has_added else [None] * len(shares)
@@ -100,6 +102,8 @@ class KeyedOperatorState(OperatorState):
         self, needed: Any, batch: pa.Table, times: Times, result: Any, name: str, *, sync: bool
     ) -> Version:
         del times
+        # For example, records of a stream that look up a table change no row. Their rows are in the
+        # working set, but they are not written again.
         changing = self.operator.changing(batch)
         return self.state.replaced(
             needed, result.state, name, sync=sync, changed_keys=changing, added_rows=result.added
@@ -136,6 +140,8 @@ class OpenOperatorState(OperatorState):
         self, needed: Any, batch: pa.Table, times: Times, result: Any, name: str, *, sync: bool
     ) -> Version:
         del batch
+        # Times are read for all records, because records outside the working set can also have
+        # expired. The operator returns which rows of the working set stay.
         stays = self.operator.stays(self.state.records, times.after)
         numbers = needed.numbers[result.stayed]
         return self.state.replaced(numbers, result.state, stays, name, sync=sync)
@@ -171,9 +177,12 @@ class OutputState(OperatorState):
         del needed, batch, times
         if not len(result.state):
             return Version([], 0)
+        # The number of rows is 0, because no batch reads these records again. The file stays with
+        # its version, as long as a start can publish the batch again.
         return Version([write_segment(self.directory, result.state, name, sync=sync)], 0)
 
 
+#: A new layout needs a class and an entry here.
 _LAYOUTS: Mapping[StateLayout, type[OperatorState]] = {
     "keyed": KeyedOperatorState,
     "open records": OpenOperatorState,

@@ -32,6 +32,8 @@ SLICE_BATCHES = 4
 #: The greatest number of slices of a merge. Each slice is one more file to open.
 MAX_SLICES = 32
 
+#: Hashes are int64. The bounds of slices are integers of Python, because the bound after the last
+#: slice, 2**63, does not fit into int64.
 _LEAST_HASH, _LAST_HASH = -(2**63), 2**63 - 1
 _HASHES = 2**64
 
@@ -100,6 +102,9 @@ class Merge:
     @property
     def is_due(self) -> bool:
         """Whether enough rows were added to pay for the slices so far (amortized merge)."""
+        # ``rows * done / slices`` rows are merged so far, and each added row pays for
+        # ``SLICE_BATCHES`` rows. The multiplied form has no rounding. With ``done`` 0, the first
+        # slice is due at once.
         return self.done * self.rows <= self.added * SLICE_BATCHES * self.slices
 
     @property
@@ -110,6 +115,7 @@ class Merge:
     @property
     def from_hash(self) -> int:
         """The least hash for which the inputs are visible."""
+        # Hashes are mixed, so equal shares of the hashes have about equally many rows.
         return _LEAST_HASH + self.done * _HASHES // self.slices
 
     @property
@@ -135,6 +141,8 @@ class Runs:
     @classmethod
     def of_version(cls, segments: Sequence[Segment], text: bytes) -> "Runs":
         """Decode the result of ``to_bytes``, which is in the metadata of the last segment."""
+        # The list of runs can have other digests than the files. A rescale writes each segment
+        # again, and keeps its id and the lists in the metadata of other segments.
         by_id = {segment_id(segment.name): segment for segment in segments}
         fields = json.loads(text)
 
@@ -168,6 +176,8 @@ class Runs:
         return [
             *((run, _LEAST_HASH) for run in self.runs[: merge.first]),
             *((run, merge.from_hash) for run in self.runs[merge.first : merge.end]),
+            # The output is newer than its inputs and older than all runs after them. It has no rows
+            # from ``from_hash`` on, so the inputs are visible there.
             (self.output or [], _LEAST_HASH),
             *((run, _LEAST_HASH) for run in self.runs[merge.end :]),
         ]
@@ -197,6 +207,8 @@ class Runs:
         begin = 0 if self.merge is None else self.merge.end
         sizes = [sum(len(segment.hashes) for segment in run) for run in self.runs[begin:]]
         sizes.append(added)
+        # While a merge runs, the number of visible rows in the runs after it is not known. With the
+        # sum of all rows, only the rule about the number of segments applies.
         kept = unmerged_segments(sizes, count if self.merge is None else sum(sizes))
         slice_rows = max(SLICE_ROWS, SLICE_BATCHES * added)
         if self.merge is not None:

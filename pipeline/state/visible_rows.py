@@ -38,6 +38,7 @@ def sorted_by_hash(tables: Sequence[pa.Table]) -> pa.Table:
 def without_tombstones(rows_by_hash: pa.Table) -> pa.Table:
     """Return the rows that are not tombstones."""
     valid = rows_by_hash["key"].is_valid()
+    # Most segments have no tombstones. Then nothing is copied.
     return rows_by_hash if pc.all(valid).as_py() else rows_by_hash.filter(valid)
 
 

@@ -32,9 +32,13 @@ def join_task(plan: BatchPlan, join: JoinPlan) -> TaskFunction:
         # (decision 0012).
         after = received.reports.stream_times_after(plan.stream_times)
         times = Times(join.stream_times_ms(plan.stream_times), join.stream_times_ms(after))
+        # A join has one call per task. Only stores compute several tasks in one call (decision
+        # 0095).
         (task,) = received.tasks
         joined, (version,) = plan.files.run_operator(plan, join.stored, [task], records, times)
         joined = join.stage.stepped(joined)
+        # The pieces are computed one after the other. For a key with many records in both streams,
+        # all results together can exceed the memory.
         for piece in joined.pieces:
             if len(piece):
                 yield _result_rows(plan, join, piece)
@@ -65,6 +69,7 @@ def _joined_counters(join: JoinPlan, records: pa.Table, joined: JoinResult) -> C
     """
     operator, counters = join.stage.operator, Counters()
     arrived = np.bincount(np.asarray(records["side"]), minlength=len(join.of_records)).tolist()
+    # An operator that has no late or filtered records returns fewer counts than it has inputs.
     inputs = zip_longest(
         join.of_records, join.of_elements, arrived, joined.late, joined.filtered, fillvalue=0
     )
@@ -72,6 +77,8 @@ def _joined_counters(join: JoinPlan, records: pa.Table, joined: JoinResult) -> C
         if not of_records:
             counters += Counters(late_results=late)
             continue
+        # A record that continues after the join is counted where it ends, so it is not counted
+        # here.
         applied = came - late - filtered if operator.ends_records(side) else 0
         ends = {"late": late, "filtered": filtered, "applied": applied}
         for end, rows in ends.items():
@@ -93,6 +100,8 @@ def store_task(plan: BatchPlan) -> TaskFunction:
 
     def run_store(batches: Batches, received: Received) -> Generator[pa.RecordBatch, None, Reports]:
         records = pa.Table.from_batches(batches, plan.input_schema)
+        # A store has no rows for a next stage. Without a ``yield``, the function would not be a
+        # generator, as a ``TaskFunction`` must be.
         yield from ()
         # All tasks have the reports of all streams, so all close the same windows.
         upstream, tasks = received.reports, received.tasks
@@ -104,6 +113,8 @@ def store_task(plan: BatchPlan) -> TaskFunction:
         result, versions = plan.files.run_operator(plan, plan.stored, tasks, read, times)
         table_rows = plan.assembly.written(result.changes)
         dead_letters = plan.dead_letters.of_raised(result, records, plan.topics, plan.origins)
+        # The call has one table file and one set of counters for all of its tasks. They are in the
+        # first report only, because the reports of a batch are added up.
         first, *others = (
             StoreReport(task, version.names, version.rows, close_ms)
             for task, version in zip(tasks, versions, strict=True)
@@ -128,11 +139,15 @@ def _applied_counters(plan: BatchPlan, records: pa.Table, result: EngineResult) 
     arrived = numbers.count_by_input(np.asarray(records["partition"]))
     late = numbers.count_by_input(result.late_partitions)
     rejected = np.bincount(np.asarray(result.rejected["input"]), minlength=inputs)
+    # A join result is not a record. It has counters of its own, which are not in the sum ``input =
+    # applied + late + dead_lettered + filtered``.
     is_result = np.array([origin is not None for origin in plan.origins])
     is_element = np.array(plan.assembly.of_elements)
     counters = Counters(
         late_results=int(late[is_result].sum()), rejected_results=int(rejected[is_result].sum())
     )
+    # A record is also applied if it changes no visible row, for example because an aggregator
+    # returns null.
     ends = {"applied": arrived - late - rejected, "late": late, "dead_lettered": rejected}
     for end, numbers_of in ends.items():
         rows, elements = int(numbers_of[~is_result].sum()), int(numbers_of[is_element].sum())

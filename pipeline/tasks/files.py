@@ -50,14 +50,20 @@ class DirectoryFiles:
         self._check_shared(self.state)
         operator, shares = stored.operator, [(task, plan.tasks) for task in tasks]
         states = [open_state(self.state, stored.segments, share, operator) for share in shares]
+        # All states belong to one operator, so the class of the first one divides the rows for all
+        # tasks.
         batches = states[0].divide(batch, shares)
         # Only the rows near the records of the batch, and the rows that expire (decision 0022).
         needed = [
             state.needed(task_records, times)
             for state, task_records in zip(states, batches, strict=True)
         ]
+        # No key is in two tasks, so the operator can apply all records in one call. For few
+        # records, a call costs the same as for many (decision 0095).
         rows = pa.concat_tables([of_state.rows for of_state in needed])
         result = operator.apply(rows, batch, times)
+        # Each state writes new files and leaves the files of version n-1. A crash here leaves files
+        # that no version names. After a start, the first batch that is committed deletes them.
         versions = [
             state.replaced(
                 of_state, task_records, times, of_result, f"{_name(plan, task)}{stored.suffix}",
@@ -71,6 +77,7 @@ class DirectoryFiles:
         return result, versions
 
     def write_changes(self, plan: BatchPlan, task: int, changes: pa.Table) -> list[AddedFile]:
+        # Without a changed window, the commit has no file. It only moves the position.
         if not len(changes):
             return []
         types = plan.assembly.types
@@ -85,6 +92,8 @@ class DirectoryFiles:
         if not dead_letters:
             return []
         # The name of a topic can be longer than a file name can be.
+        # The cleanup of the dead-letter table reads the store and the batch in the name. It deletes
+        # a file without a commit after the store has committed a later batch.
         name = f"dead-{plan.store[:128]}-{plan.batch:012d}"
         return [self._added(self.dead_letters, pa.concat_tables(dead_letters), name)]
 
@@ -133,4 +142,6 @@ class SinkFiles(DirectoryFiles):
 
 
 def _name(plan: BatchPlan, task: int) -> str:
+    # The names of state files and of data files have the batch. So the cleanup of old files sees
+    # which batch could still refer to a file.
     return f"{plan.batch:012d}-{task:04d}"

@@ -36,6 +36,8 @@ class FinishedRecords:
         """Count the records of a source. Several flattened records of one record count once."""
         further = 0
         if FIRST_ELEMENT.name in rows.column_names:
+            # The flag is null for a record without elements, which is one row. The sum skips nulls,
+            # so only the second and later elements of a record are subtracted.
             further = pc.sum(pc.invert(rows[FIRST_ELEMENT.name]), min_count=0).as_py()
         self.counters += Counters(input=len(rows) - further)
 
@@ -59,22 +61,32 @@ class FinishedRecords:
             return rows
         is_first = rows[FIRST_ELEMENT.name].combine_chunks()
         is_further = ~np.asarray(pc.fill_null(is_first, fill_value=True))
+        # The elements of a record can be in two Arrow batches. Further elements before the first
+        # record of this batch continue at ``_next_element``. For example, with the flags (further,
+        # further, first, further) and ``_next_element`` 3, the indexes are 3, 4, 0, 1.
         row = np.arange(len(rows))
         number = row - np.maximum.accumulate(np.where(is_further, -self._next_element, row))
         self._next_element = int(number[-1]) + 1
+        # If the rows are flattened records of an earlier step, their record is counted there. Only
+        # the additional rows are new elements.
         if self._stream.origin is None and lineage_before.length:
             self.counters += Counters(elements=int(is_further.sum()))
         elif self._stream.origin is None:
+            # A record with elements ends here as applied. A record without elements continues as
+            # one row, and is counted as filtered or as dead-lettered.
             applied = pc.sum(is_first, min_count=0).as_py()
             self.counters += Counters(applied=applied, elements=len(rows) - is_first.null_count)
         if lineage_before.length:
             return with_column(rows, LINEAGE, extended_by(rows[LINEAGE.name], number))
+        # A record without elements gets no lineage, so it is counted as a record and not as a
+        # flattened record.
         lineages = pc.if_else(is_first.is_valid(), extended_by(None, number), None)
         return with_column(rows, LINEAGE, lineages)
 
     def usable(self, rows: pa.Table) -> pa.Table:
         """Return the rows that are neither invalid nor filtered out."""
         is_invalid = pc.is_valid(rows["reason"])
+        # The reason decides first. A row with a reason is a dead letter, whatever ``keep`` is.
         invalid, usable = (
             rows.filter(is_invalid),
             rows.filter(pc.and_(pc.invert(is_invalid), rows["keep"])),
@@ -98,11 +110,14 @@ class FinishedRecords:
         if len(invalid):
             topic, source_reasons = self._stream.stream_time.topic, self._stream.source_reasons
             if invalid_flattened:
+                # All elements are counted, but the dead-letter table has one row per record, as its
+                # source has one message.
                 invalid = self._first_of_record(invalid)
             dead_letters = self._plan.dead_letters.of_records(topic, invalid, source_reasons)
             self.dead_letters.append(dead_letters)
 
     def _finish_results(self, invalid: pa.Table, origin: RecordTopics) -> None:
+        # An old row is the new row of an earlier update, which had its dead letter then.
         if origin.has_old_rows:
             invalid = invalid.filter(pa.array(~are_retractions(invalid)))
         if len(invalid):
@@ -118,6 +133,7 @@ class FinishedRecords:
         """
         record_ids = np.stack([np.asarray(invalid[name]) for name in ("partition", "offset")])
         is_first = np.append(True, np.any(np.diff(record_ids) != 0, axis=0))
+        # The last row of the previous Arrow batch can be of the same record.
         is_first[0] = tuple(record_ids[:, 0].tolist()) != self._last_invalid
         partition, offset = record_ids[:, -1].tolist()
         self._last_invalid = partition, offset

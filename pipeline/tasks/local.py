@@ -42,9 +42,11 @@ class LocalRunner:
         )
 
     def step(self, rows: Sequence[Share], steps: Steps) -> Sequence[Share]:
+        # Without rows, the next task reads nothing, so the columns of the steps are not needed.
         if not any(len(share.rows) for share in rows):
             return rows
         arrow_steps = steps.arrow
+        # Steps that only Spark can run never reach this runner.
         assert arrow_steps is not None
         return [replace(share, rows=arrow_steps.rows(share.rows)) for share in rows]
 
@@ -55,7 +57,10 @@ class LocalRunner:
         for share in rows:
             batches = share.rows.combine_chunks().to_batches()
             output = Output(function(iter(batches), share.received))
+            # The reports exist after the last row, so all rows are read before.
             made = pa.Table.from_batches(output, schema)
+            # A share keeps the reports of its earlier functions, because one exchange sends all
+            # reports.
             reports = Reports.of([share.reports, output.reports])
             mapped.append(replace(share, rows=made, reports=reports))
         return mapped
@@ -66,13 +71,19 @@ class LocalRunner:
     def by_task(
         self, rows: Sequence[Share], tasks: int, *, together: bool = False
     ) -> Sequence[Share]:
+        # No source has records of this store in the batch. Without a task, the state and the close
+        # time stay.
         if not rows:
             return []
         all_rows = pa.concat_tables([share.rows for share in rows])
         reports = Reports.of([share.reports for share in rows])
+        # One call for all tasks costs less than one call per task. The result is the same, because
+        # keys are independent (decision 0095).
         if tasks == 1 or together:
             received = Received(tuple(range(tasks)), reports)
             return [Share(all_rows, received, received.forwarded)]
+        # Each task receives all reports, also a task without rows. It still closes windows, because
+        # stream times can have advanced.
         task_of_row = np.asarray(all_rows[TASK.name])
         shares = []
         for task in range(tasks):

@@ -87,6 +87,8 @@ class Counters:
             with_results: True for a store with joins, which has numbers of results.
         """
         numbers = dict(vars(self))
+        # Each commit and each version contains the numbers, so numbers that the store never uses
+        # are left out.
         if not with_results:
             del numbers["late_results"], numbers["rejected_results"]
         if not self.table_records:
@@ -105,6 +107,8 @@ def count_batch(store: str, batch: int, by_task: Iterable[Counters]) -> Counters
     """
     total = sum(by_task, Counters())
     numbers = vars(total)
+    # Two equations, because a flattened record is one record with one end, and many elements with
+    # their own ends.
     for rows, read, prefix in (
         ("records", total.input, ""),
         ("flattened records", total.elements, "elements_"),
@@ -113,6 +117,8 @@ def count_batch(store: str, batch: int, by_task: Iterable[Counters]) -> Counters
             numbers[prefix + end] for end in ("applied", "late", "dead_lettered", "filtered")
         )
         ends = applied + late + dead_lettered + filtered
+        # If the numbers differ, either the rows or the counters are wrong. So the batch must not be
+        # prepared.
         if ends != read:
             message = (
                 f"store {store!r}, batch {batch}: {read} {rows} were read, but {ends} are "
@@ -220,8 +226,12 @@ class Reports:
 
     def stream_times_after(self, stream_times: StreamTimesByName) -> StreamTimesByName:
         """Return the stream times after the batch, from the stream times before it."""
+        # The plan of a batch is shared by all tasks in this process, so its stream times are copied
+        # and not changed.
         after = {name: dict(partitions) for name, partitions in stream_times.items()}
         for stream in self.streams:
+            # Each partition of a stream time has one task. So no two reports have the same
+            # partition, and their order does not matter.
             after[stream.stream_time_name].update(stream.stream_time_ms)
         return after
 
@@ -232,20 +242,26 @@ class Reports:
         """
         partitions: dict[str, set[int]] = {}
         for stream in self.streams:
+            # A report has the stream time of each partition with a usable record, even if the
+            # record is older. So its partitions are the active ones.
             partitions.setdefault(stream.stream_time_name, set()).update(stream.stream_time_ms)
         return partitions
 
     def to_json(self) -> str:
         """Return the reports as JSON."""
+        # Partitions are integers here, and strings in JSON. ``from_json`` converts them back.
         return orjson.dumps(self, option=orjson.OPT_NON_STR_KEYS).decode()
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the reports that ``to_json`` encoded."""
         fields = orjson.loads(text)
+        # Streams, joins and stores have counters. Only streams and stores have files.
         for report in chain(*fields.values()):
             report["counters"] = Counters(**report["counters"])
             for name in ("files", "dead_letters"):
+                # The files are in the report, and not only their names. The driver commits their
+                # sizes, statistics and digests without reading them.
                 if name in report:
                     report[name] = [AddedFile(**file) for file in report[name]]
         for stream in fields["streams"]:

@@ -44,6 +44,8 @@ class Router:
         logs, origin = self._stream.apply_order_logs, self._stream.origin
         if not logs:
             return pa.nulls(len(rows), APPLY_ORDER.type)
+        # One integer with the order (stream time, log), because a log is less than ``logs``. For
+        # example, with two logs, (5, 1) is 11 and (6, 0) is 12.
         apply_order = np.asarray(rows["stream_time_ms"]) * logs
         if logs > 1 and origin is not None:
             apply_order = apply_order + origin.topic_indexes(rows)
@@ -56,6 +58,8 @@ def for_tasks(rows: pa.Table, schema: pa.Schema, tasks: int) -> pa.RecordBatch:
     A key has one key group, and a key group has one task. So for any number of tasks, one task has
     all records of a key.
     """
+    # The same rule as ``is_in_share``. With another rule, a task would read a state that lacks the
+    # keys of its records.
     task = pa.array(np.asarray(rows[KEY_GROUP.name]) % tasks, TASK.type)
     columns = [
         task if field.name == TASK.name
@@ -79,6 +83,7 @@ def _key_groups(rows: pa.Table, key_groups: int) -> Ints:
     accept rows without a key. All these rows of a partition have one key group, because a sink
     writes them in the order of their partition.
     """
+    # Keys repeat, so each distinct key is hashed once per batch of rows.
     coded = rows["key"].combine_chunks().dictionary_encode()
     groups: Ints = key_hashes(coded.dictionary) % key_groups
     group_of_row: Ints

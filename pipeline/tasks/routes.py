@@ -100,11 +100,14 @@ class Route:
                 rows = _stepped(operation, rows)
 
         def reports() -> Reports:
+            # Each output has its report after its last row. So this function is called after all
+            # rows are sent.
             return Reports.of([*forwarded, *(output.reports for output in outputs)])
 
         if self.tasks is not None:
             yield from sent(rows, reports, self.to, self.tasks)
         else:
+            # These rows are not for a task, so they are in one envelope for task 0.
             collected = [batch for batch in rows if batch.num_rows]
             value = encoded(pa.Table.from_batches(collected)) if collected else None
             yield envelopes(self.to, [0], [value], reports())
@@ -158,10 +161,14 @@ class RouteRunner(ABC):
     def by_task(self, rows: Chains, tasks: int, *, together: bool = False) -> Chains:
         del together  # Each task is a process.
         channel = self.add_channel(rows, tasks)
+        # A task needs the reports of all tasks upstream. So its stage runs after the slowest of its
+        # inputs.
         self._levels[channel] = 1 + max(self.level(chain.base) for chain in rows)
         return (Chain(channel, (), rows[0].schema),)
 
     def reports(self, rows_of: Mapping[str, Chains]) -> dict[str, Reports]:
+        # No route starts at these channels, so their envelopes are in the result of the job, which
+        # the driver reads.
         sinks = {store: self.add_channel(rows, None) for store, rows in rows_of.items()}
         sent_to_sinks = self.envelopes()
         channel = np.asarray(sent_to_sinks[CHANNEL.name])
@@ -212,6 +219,8 @@ def source_task(
         for topic, blocks in groupby(open_rows(batches), key=itemgetter(0)):
             of_topic = [(source, r) for source, r in routes_of.items() if source.topic == topic]
             raw: Iterable[pa.RecordBatch] = (block for _, block in blocks)
+            # With one route, blocks are read one after the other, so the memory has one block of
+            # raw rows. Only several routes need all blocks at once.
             if sum(len(of_source) for _, of_source in of_topic) > 1:
                 # Each route reads all records of the partition.
                 raw = list(raw)
@@ -219,6 +228,8 @@ def source_task(
                 records: Iterable[pa.RecordBatch] = _decoded(
                     decoders[source], raw, max_timestamp_ms
                 )
+                # Records are decoded once for all routes, which needs the memory of all decoded
+                # records.
                 if len(of_source) > 1:
                     records = list(records)
                 for route in of_source:
@@ -256,8 +267,14 @@ def level_task(routes: Sequence[Route]) -> PartitionFunction:
                 if channel in own:
                     arrived[channel].append(of_channel)
                 else:
+                    # An envelope of a later level passes through unchanged. Its task is a task of
+                    # the later stage, which shuffles it again.
                     yield of_channel
+        # All envelopes have arrived here. A route needs the reports of all tasks upstream before
+        # its first row, because the close time depends on the slowest partition.
         for route in routes:
+            # Without an envelope, no source of this store has a task in the batch, so its state
+            # stays.
             if arrived[route.base]:
                 yield from _received(route, pa.Table.from_batches(arrived[route.base]))
 
@@ -266,6 +283,8 @@ def level_task(routes: Sequence[Route]) -> PartitionFunction:
 
 def _received(route: Route, arrived: pa.Table) -> Iterator[pa.RecordBatch]:
     """Run a route over the envelopes of its channel."""
+    # A Spark partition has the envelopes of one task, because the shuffle uses the task as the
+    # partition id.
     received = Received((arrived[TASK.name][0].as_py(),), decoded_reports(arrived[REPORTS.name]))
     values = arrived[ROWS.name].drop_null()
     rows = decoded_rows(values).combine_chunks().to_batches() if len(values) else []

@@ -70,6 +70,8 @@ def _stages(runner: Runner[Rows], work: StoreWork) -> Rows:
     """Add the stages of one store, up to its store tasks."""
     plan, join_of = work.plan, {join.number: join for join in work.joins}
     inputs = [_input_rows(runner, each, plan, join_of) for each in work.plans.inputs]
+    # All inputs are one exchange, because a record of any input can be of the same key, and all
+    # stream times of the store decide which windows are final.
     rows = runner.by_task(reduce(runner.union, inputs), plan.tasks, together=True)
     return runner.map(rows, store_task(plan), _NO_COLUMNS)
 
@@ -95,10 +97,13 @@ def _input_rows(
     to_join = None if downstream is None else downstream.input_schema
     if input_plan.join is None:
         rows = runner.read(input_plan.source, input_plan.steps)
+        # Only rows of a source are counted as input. Results continue records that are counted
+        # already.
         task = stream_task(plan, input_plan.stream, to_join, is_source=True)
     else:
         join = join_of[input_plan.join.number]
         inputs = [_input_rows(runner, side, plan, join_of, join) for side in input_plan.join.sides]
+        # A join runs once per task, because its task returns rows for the next stage.
         rows = runner.by_task(reduce(runner.union, inputs), plan.tasks)
         rows = runner.map(rows, join_task(plan, join), join.joined_schema)
         if input_plan.stream.advances_stream_time:

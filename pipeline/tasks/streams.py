@@ -58,13 +58,19 @@ def stream_task(
             rows = pa.table(batch)
             if is_source:
                 records.count_input(rows)
+            # Invalid and filtered records end before the stream time advances. A record that the
+            # operator does not use must not close windows (rule 1.1).
             rows = records.usable(records.numbered(rows))
             if advances:
                 partition = np.asarray(rows["partition"])
                 seen.update(np.unique(partition).tolist())
                 stream_time_ms = stream_times.advance(partition, np.asarray(rows["timestamp_ms"]))
             else:
+                # A result is late by the stream time of its own records, in whatever order the
+                # results arrive.
                 stream_time_ms = np.asarray(rows[STREAM_TIME.name])
+            # Only a store drops late records here. A join has its own grace for each input, and
+            # counts its late records itself.
             if to_join is None:
                 accepted = late.accepted(rows, stream_time_ms)
                 records.count_late(rows, accepted)
@@ -74,6 +80,8 @@ def stream_task(
             yield router.to_tasks(rows)
         # Without ``advances_stream_time`` or ``counts``, another operator of the store advances
         # this stream time, or counts these records.
+        # Only partitions with a usable record in this batch. All others keep the stream time of
+        # version n-1.
         advanced = {partition: stream_times.stream_time_ms[partition] for partition in seen}
         report = StreamReport(
             stream.stream_time.name, advanced if stream.advances_stream_time else {}

@@ -53,6 +53,8 @@ from oriel.storage import (
 LOCK_WAIT_SECONDS = 5.0
 _LOCK_POLL_SECONDS = 0.1
 
+#: Only for object stores. Spark's local directory can be lost with the machine before a batch is
+#: prepared, and no version has the first offsets until then.
 _FIRST_OFFSETS = "first-offsets"
 
 
@@ -86,6 +88,8 @@ class Checkpoint:
         self._sync = sync
         is_local = not is_object(directory)
         self._scratch = scratch
+        # The lock precedes the epoch. A second start on this machine must fail here, because its
+        # epoch would fence the running process.
         self._lock: AbstractContextManager[Any] = (
             _locked(directory / "lock", lock_wait_s) if is_local else nullcontext()
         )
@@ -95,6 +99,7 @@ class Checkpoint:
             self.application = self._application_id()
             self._epoch = Epoch(directory / "epochs", sync=sync)
         except BaseException:
+            # Otherwise the lock would be held until the garbage collector closes its file.
             self.close()
             raise
 
@@ -142,10 +147,15 @@ class Checkpoint:
         )
         # A power loss can have deleted the file of an epoch but not its directory.
         files.delete_directory(self.spark)
+        # A crash in this call leaves a part of the directory. No start continues it, because the
+        # next start has another epoch and writes another directory.
         write_spark_log(self.spark, self.application, topics, recovery_point)
         if recovery_point is None and is_object(self.directory):
             copy_first_offsets(self.spark, self.directory / _FIRST_OFFSETS)
         elif recovery_point is None and earlier:
+            # Names of epochs are digits, which precede the names of other files. So if an Oriel
+            # version without epochs has run here, ``last`` is not a number, and Spark's files are
+            # directly in ``_spark``.
             last = earlier[-1]
             copy_first_offsets(self.spark, self._spark / last if last.isdecimal() else self._spark)
         self._topics_to_save = (
@@ -198,6 +208,8 @@ class Checkpoint:
     def _application_id(self) -> str:
         path, files = self.directory / "application.json", current_files()
         if not files.exists(path):
+            # Without this check, the pipeline would get a new id, and its tables would belong to
+            # another application.
             if files.is_directory(self.directory / "spark"):
                 message = (
                     f"{self.directory} has Spark's checkpoint but no application.json: it is not a "
@@ -229,6 +241,8 @@ def check_not_running(directory: Path) -> None:
     path = directory / "lock"
     # Objects do not have locks, and a checkpoint that does not exist is not in use.
     if not is_object(directory) and path.exists():
+        # To close the file releases the lock. The process acquires it again when it opens the
+        # checkpoint.
         _locked(path, LOCK_WAIT_SECONDS).close()
 
 
@@ -238,10 +252,14 @@ def _locked(path: Path, wait_s: float) -> IO[str]:
     The lock is for a fast and clear message if one machine starts a pipeline twice. On file systems
     without locks, only the epoch protects the pipeline.
     """
+    # The mode ``a+`` creates a missing file and keeps the content of an existing one, which names
+    # the process that holds the lock.
     file = path.open("a+")
     until = time.monotonic() + wait_s
     while True:
         try:
+            # The kernel releases the lock when the process ends, even if it is killed. So a lock is
+            # never left over from an earlier process.
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
         except BlockingIOError as error:
@@ -295,6 +313,7 @@ def newest_prepared(checkpoint: Path, stores: Iterable[str]) -> NewestPrepared |
     if not known:
         return None
     ends: Offsets = {}
+    # In ascending order, so the end of a topic is from the last batch of a store that reads it.
     known.sort(key=lambda version: version.record.batch)
     for prepared in known:
         ends |= prepared.record.offsets

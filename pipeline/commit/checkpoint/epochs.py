@@ -62,6 +62,8 @@ class Epoch:
             Fenced: another process has taken over. The message names the process and the time.
         """
         files = current_files()
+        # Epochs are created one by one, so a later epoch implies the next one. Its file can be
+        # deleted after ten more starts, but then the file of this process is deleted also.
         if files.exists(self._path(self.number)) and not files.exists(self._path(self.number + 1)):
             return
         newest = max(self._taken(), default=0)

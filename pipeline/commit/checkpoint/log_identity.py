@@ -31,11 +31,14 @@ def check_log(checkpoint: Path, identity: Mapping[str, str], *, sync: bool) -> N
     try:
         recorded: dict[str, str] = orjson.loads(without_digest(current_files().read(path)))
     except FileNotFoundError:
+        # The checkpoint is new, or an earlier version has written it.
         recorded = {}
     except ValueError as error:
         message = f"{path} is damaged ({error}). Remove the file if the log is still the same log"
         raise CheckpointError(message) from error
+    # Before a batch is prepared, no offset refers to a record, so the log can be replaced.
     if _has_prepared(checkpoint / "state"):
+        # An earlier version did not record all parts, so only common parts are compared.
         for part in sorted(recorded.keys() & identity.keys()):
             if recorded[part] != identity[part]:
                 message = (
@@ -44,8 +47,11 @@ def check_log(checkpoint: Path, identity: Mapping[str, str], *, sync: bool) -> N
                     "the log of this pipeline, or start again with an empty data directory"
                 )
                 raise CheckpointError(message)
+    # After the check, so a rejected log never replaces the recorded one. An equal identity is not
+    # written again, which saves a sync per start.
     if recorded != identity:
         content = orjson.dumps(identity, option=orjson.OPT_SORT_KEYS)
+        # A digest needs an object with at least one field.
         replace_file(path, with_digest(content) if identity else content, sync=sync)
 
 
@@ -53,6 +59,8 @@ def _has_prepared(state: Path) -> bool:
     """Return True if any store has prepared a batch."""
     files = current_files()
     return any(
+        # The name of a version begins with its batch. The files ``clock-<n>.json``, ``sink.json``
+        # and ``published-<n>.json`` are not versions.
         fnmatch(name, "[0-9]*.json")
         for store in files.names(state)
         for name in files.names(state / store)

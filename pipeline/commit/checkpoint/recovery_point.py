@@ -24,6 +24,7 @@ from oriel.storage import Offsets, create_file, current_files, is_object, uri
 from oriel.storage.files import digest
 
 _OFFSETS, _COMMITS, _SOURCES = "offsets", "commits", "sources"
+#: The first line of each entry of Spark's logs.
 _VERSION = "v1"
 
 
@@ -52,7 +53,9 @@ def write_spark_log(
     directory: Path, application: str, topics: Sequence[str], recovery_point: RecoveryPoint | None
 ) -> None:
     """Create the directory from which Spark resumes. Its sources are ``topics`` in this order."""
+    # Nothing here is synced. After a power loss, the next start writes another directory.
     directory.mkdir(parents=True)
+    # Without this file, Spark would choose a random id. Oriel finds the running query by this id.
     (directory / "metadata").write_text(json.dumps({"id": application}))
     if recovery_point is None:
         return
@@ -64,6 +67,8 @@ def write_spark_log(
         # Spark also reads the entry before its newest one, to know where the newest batch starts.
         (offsets / str(batch - 1)).write_text(_entry(topics, recovery_point.starts, 0))
     (offsets / str(batch)).write_text(_entry(topics, recovery_point.ends, recovery_point.time_ms))
+    # Spark offers a batch again if it has an entry in ``offsets`` and no entry in ``commits``.
+    # Oriel has its own stream times (rule 1.1), so Spark's watermark is always 0.
     if recovery_point.is_done:
         (commits / str(batch)).write_text(f'{_VERSION}\n{{"nextBatchWatermarkMs":0}}')
 
@@ -113,6 +118,7 @@ def _first_offsets(directory: Path) -> list[tuple[str, bytes]]:
                 if not is_object(path):
                     # Spark was killed while it wrote the file.
                     continue
+                # An object appears as a whole, so a kill cannot cut it. It is damaged.
                 message = (
                     f"{uri(path)} is damaged ({error}). No batch is prepared yet. Delete the "
                     "file, and start again: the topic is then read as on a first start"
@@ -165,5 +171,7 @@ def end_offsets(directory: Path, batch: int) -> Offsets:
 def _entry(topics: Sequence[str], offsets: Offsets, time_ms: int) -> str:
     # The format of the event log's source, because Spark compares offsets as strings.
     sources = [json.dumps({t: offsets[t]}) if t in offsets else "-" for t in topics]
+    # Spark uses this time for ``current_timestamp()`` when it offers the batch again. So the batch
+    # has the wall-clock time with which it was prepared (decision 0032).
     metadata = f'{{"batchWatermarkMs":0,"batchTimestampMs":{time_ms},"conf":{{}}}}'
     return "\n".join([_VERSION, metadata, *sources])

@@ -34,6 +34,8 @@ class StreamTimeOverride:
 
     def applied(self, prepared: PreparedBatch) -> PreparedBatch:
         """Return the version with these values."""
+        # Offsets and counters stay, so the next batch reads the same records as without the
+        # override.
         record = replace(
             prepared.record,
             stream_time_ms=self.stream_time_ms,
@@ -46,6 +48,8 @@ class StreamTimeOverride:
 
     def write(self, directory: Path, batch: int) -> None:
         """Write the values next to version ``batch`` in ``directory``, and sync the file."""
+        # Always synced, also with `--no-sync`. No later step would repeat a change that the
+        # operator has requested.
         replace_file(_path(directory, batch), with_digest(orjson.dumps(asdict(self))), sync=True)
 
 
@@ -60,6 +64,7 @@ def with_override(directory: Path, batch: int, prepared: PreparedBatch) -> Prepa
         content = without_digest(current_files().read(path))
         return StreamTimeOverride(**orjson.loads(content)).applied(prepared)
     except FileNotFoundError:
+        # Most versions have no override. Then its cost is one look-up of a file name per read.
         return prepared
     except (TypeError, ValueError) as error:
         message = (
@@ -76,16 +81,21 @@ def _waits_for(prepared: PreparedBatch, stream_times_ms: Offsets) -> tuple[str, 
     of another stream was set back, the result is therefore None until the next batch.
     """
     notes, before = prepared.clock_notes, prepared.record.stream_time_ms
+    # Windows do not wait for an idle partition, so it cannot keep them open at any stream time.
     set_back = [
         (name, int(partition))
         for name, partitions in stream_times_ms.items()
         for partition, time_ms in partitions.items()
         if time_ms < before[name][partition] and int(partition) not in notes.idle.get(name, ())
     ]
+    # If a stream has no partition, all windows wait for it, whatever the stream times of the others
+    # are. If no window waits for a partition, a stream time that is set back does not change that.
     if notes.held_by is None or notes.held_by[1] == NO_PARTITION:
         return notes.held_by
     if [name for name, _ in set_back if name != notes.held_by[0]]:
         return None
+    # All entries are now of one stream, which has one delay. So their stream times have the order
+    # of their close times.
     return min([notes.held_by, *set_back], key=lambda one: stream_times_ms[one[0]][str(one[1])])
 
 

@@ -108,16 +108,25 @@ class StateVersions:
             Fenced: another process has taken over.
         """
         self.check_epoch()
+        # A version is the only file that names its segments. If a power loss kept the version and
+        # lost the name of a segment, the state of batch n would be lost. So these syncs precede its
+        # creation.
         if self.sync:
             sync_directories([self.directory, *directories])
         while True:
             existing, _, attempt = self._read(batch)
             if existing is not None:
+                # If a successor has prepared the batch, this process ends here. Otherwise, the file
+                # is the last effect of a process that this one has replaced (decision 0031).
                 self.check_epoch()
                 return existing
             try:
+                # The file appears with its whole content, and never replaces another one. So a
+                # crash in this call leaves either version n-1 or a complete version n.
                 create_file(self.path(batch, attempt), self._content(prepared), sync=self.sync)
             except FileExistsError:
+                # Another process has created the file after it was read. If it is intact, it
+                # counts. If it is damaged, the next attempt has another name.
                 continue
             return prepared
 
@@ -143,8 +152,13 @@ class StateVersions:
         referenced |= {self.path(version.record.batch).name for version in versions}
         files = self._left
         if files is None:
+            # Only a listing finds segments of attempts that were killed before their version
+            # existed.
             files = set(current_files().names(self.directory))
         needed = {name for name in files if _may_be_needed(name, batch, last)}
+        # The order of the deletions does not matter. A crash between two deletions can leave an old
+        # version without its segments, but a start only opens the segments of the last two
+        # versions.
         for name in files - referenced - needed:
             current_files().delete(self.directory / name)
         self._left = referenced | needed
@@ -163,9 +177,13 @@ class StateVersions:
                 content = without_digest(current_files().read(path))
                 prepared = PreparedBatch.from_json(content)
                 self._check_owner(orjson.loads(content).get("owner"), prepared.record.batch, batch)
+                # The digest and the owner are those of the version itself, so they are compared
+                # before its stream times are overridden.
                 return with_override(self.directory, batch, prepared), damage, attempt
             except FileNotFoundError:
                 return None, damage, attempt
+            # JSON that is not a version fails at any place of the parser, so each of its errors
+            # means damage.
             except (AttributeError, KeyError, TypeError, ValueError) as error:
                 message = (
                     f"state version {path} is damaged ({error}). Restore the checkpoint from a "
@@ -194,6 +212,8 @@ class StateVersions:
         if owner is None:
             return
         store, application = owner["store"], owner["application"]
+        # Without an application, versions of any application are accepted. A version that was
+        # written outside a checkpoint has a null application, which fits any other.
         own = self._application or application, self.directory.name
         if (application or own[0], store) != own:
             message = f"it belongs to store {store!r} of application {application}"
