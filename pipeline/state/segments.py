@@ -15,6 +15,7 @@ So a version, or a segment of the same state, that names a file also has its dig
 
 import re
 import shlex
+import threading
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,9 +41,10 @@ _OWNER_KEY = b"oriel.owner"
 _DIGEST_END = re.compile(r"-(?P<algorithm>\w+)_(?P<hexadecimal>[0-9a-f]+)\.arrow$")
 #: The number of files for which this process remembers that it compared the digest.
 _COMPARED_MAX = 1 << 14
-#: The number of mappings that this process keeps, and the greatest size of each. A mapping keeps
-#: the space of a deleted file in use, so each batch maps large files itself.
-_CACHED_MAPPINGS_MAX, _CACHED_BYTES_MAX = 256, 1 << 22
+#: The number of segments that this process keeps. The greatest size of a mapping among them: it
+#: keeps the space of a deleted file in use, so each batch maps large files itself. The greatest
+#: size of a segment that was just written: it stays in memory.
+_KEPT_MAX, _MAPPED_BYTES_MAX, _WRITTEN_BYTES_MAX = 256, 1 << 22, 1 << 18
 
 _KEY_GROUP = "key_group"
 
@@ -137,10 +139,41 @@ def _without_suborder(column_type: pa.DataType) -> pa.DataType:
 
 @dataclass
 class MappedSegment:
-    """A segment that is mapped into memory. ``parsed`` caches the result of its reader."""
+    """A segment in memory. ``parsed`` caches the result of its reader."""
 
     table: pa.Table
     parsed: Any = None
+
+
+class _KeptSegments:
+    """Small segments that the batches of this process share, the most recently used last.
+
+    Each batch opens all segments of a state. That was an eighth of the time of a small batch. The
+    segment that the last batch wrote is kept as it was in memory. It is compared with its digest
+    when another process opens it.
+    """
+
+    def __init__(self) -> None:
+        self._segments: dict[tuple[Path, FileIdentity], MappedSegment] = {}
+        self._lock = threading.Lock()
+
+    def get(self, path: Path, file_identity: FileIdentity) -> MappedSegment | None:
+        """Return the segment of a file, unless the file has changed or its segment is not kept."""
+        with self._lock:
+            found = self._segments.pop((path, file_identity), None)
+            if found is not None:
+                self._segments[path, file_identity] = found
+            return found
+
+    def keep(self, path: Path, file_identity: FileIdentity, segment: MappedSegment) -> None:
+        """Keep a segment, instead of the segment that was not used for the longest time."""
+        with self._lock:
+            self._segments[path, file_identity] = segment
+            if len(self._segments) > _KEPT_MAX:
+                del self._segments[next(iter(self._segments))]
+
+
+_kept = _KeptSegments()
 
 
 def open_segment(directory: Path, name: str) -> pa.Table:
@@ -153,7 +186,7 @@ def open_segment(directory: Path, name: str) -> pa.Table:
 
 
 def map_segment(directory: Path, name: str) -> MappedSegment:
-    """Map a segment into memory. Batches share the mapping of a small segment.
+    """Map a segment into memory. Batches share a small segment (``_KeptSegments``).
 
     The first time, the whole file is read to compare its digest. Later, a batch only reads the rows
     that it needs.
@@ -166,9 +199,10 @@ def map_segment(directory: Path, name: str) -> MappedSegment:
     try:
         # An object is never changed, and to read its status would be a request.
         file_identity = None if is_object(path) else current_files().identity(path)
+        if file_identity is not None and (kept := _kept.get(path, file_identity)) is not None:
+            return kept
         _compare_digest(path, file_identity)
-        is_small = file_identity is not None and file_identity[2] <= _CACHED_BYTES_MAX
-        mapped = _cached_mapping(path, file_identity) if is_small else _mapped(path)
+        mapped = _mapped(path)
     except ObjectStoreFailed:
         raise
     except (OSError, pa.ArrowInvalid) as error:
@@ -185,21 +219,14 @@ def map_segment(directory: Path, name: str) -> MappedSegment:
             f"{_rebuild(directory)}, or run the version that wrote it"
         )
         raise CheckpointError(message)
+    if file_identity is not None and file_identity[2] <= _MAPPED_BYTES_MAX:
+        _kept.keep(path, file_identity, mapped)
     return mapped
 
 
 def _mapped(path: Path) -> MappedSegment:
     with current_files().map(path) as source:
         return MappedSegment(pa.ipc.open_file(source).read_all())
-
-
-@lru_cache(maxsize=_CACHED_MAPPINGS_MAX)
-def _cached_mapping(path: Path, _file_identity: FileIdentity | None) -> MappedSegment:
-    """Return a mapping that the next batches share while the file is the same.
-
-    Each batch opens all segments of a state. That was an eighth of the time of a small batch.
-    """
-    return _mapped(path)
 
 
 @lru_cache(maxsize=_COMPARED_MAX)
@@ -268,7 +295,14 @@ def write_segment(
     owner = f"the segment {name} of the state {directory.name}".encode()
     own = {_FORMAT_KEY: FORMAT, _OWNER_KEY: owner}
     table = records.replace_schema_metadata({**(metadata or {}), **own})
-    return _write(directory, table, f"{name}-{uuid.uuid4()}", sync=sync)
+    written = _write(directory, table, f"{name}-{uuid.uuid4()}", sync=sync)
+    path = directory / written
+    # The size of a slice counts the whole buffers, which the slice keeps in memory.
+    if not is_object(path) and table.get_total_buffer_size() <= _WRITTEN_BYTES_MAX:
+        file_identity = current_files().identity(path)
+        if file_identity is not None:
+            _kept.keep(path, file_identity, MappedSegment(table))
+    return written
 
 
 def _write(directory: Path, table: pa.Table, name: str, *, sync: bool) -> str:

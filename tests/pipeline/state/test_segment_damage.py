@@ -1,5 +1,6 @@
 """A damaged or foreign state file is an error that names the file and the solution."""
 
+import os
 import shutil
 from pathlib import Path
 from random import Random
@@ -12,6 +13,12 @@ from oriel.pipeline.state import open_segment, segments, write_regrouped, write_
 from tests.campaigns import cases
 
 ROWS = pa.table({"key": [f"key {n}" for n in range(200)], "total": list(range(200))})
+
+
+@pytest.fixture(autouse=True)
+def _opens_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep no written segment in memory, as in a new process."""
+    monkeypatch.setattr(segments, "_WRITTEN_BYTES_MAX", -1)
 
 
 def _store(directory: Path, name: str, rows: pa.Table = ROWS) -> tuple[Path, str]:
@@ -86,6 +93,39 @@ def test_a_mapping_is_kept_while_the_file_is_the_same(
     (store / name).write_bytes(content[:-1] + b"\0")
     with pytest.raises(CheckpointError, match="its digest differs"):
         open_segment(store, name)
-    monkeypatch.setattr(segments, "_CACHED_BYTES_MAX", len(content) - 1)
+    monkeypatch.setattr(segments, "_MAPPED_BYTES_MAX", len(content) - 1)
     store, name = _store(tmp_path, "large")
     assert open_segment(store, name) is not open_segment(store, name)
+
+
+def test_a_written_segment_is_kept_while_the_file_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next batch does not read what this process wrote, unless the file is different."""
+    monkeypatch.setattr(segments, "_WRITTEN_BYTES_MAX", ROWS.get_total_buffer_size())
+    store, name = _store(tmp_path, "orders")
+    kept = open_segment(store, name)
+    assert open_segment(store, name) is kept
+    assert kept.replace_schema_metadata(None) == ROWS
+    content = (store / name).read_bytes()
+    (store / name).write_bytes(content[:-1] + b"\0")
+    os.utime(store / name, (0, 0))
+    with pytest.raises(CheckpointError, match="its digest differs"):
+        open_segment(store, name)
+    # A slice keeps its whole buffers in memory, so it counts with their size.
+    large = pa.concat_tables([ROWS] * 2).combine_chunks()
+    sliced, name = _store(tmp_path, "sliced", large.slice(0, 1))
+    kept = open_segment(sliced, name)
+    assert kept.get_total_buffer_size() < ROWS.get_total_buffer_size()
+
+
+def test_few_segments_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The segment that was not used for the longest time is dropped first."""
+    monkeypatch.setattr(segments, "_KEPT_MAX", 2)
+    monkeypatch.setattr(segments, "_kept", segments._KeptSegments())
+    files = [_store(tmp_path, name) for name in "abc"]
+    first, second = (open_segment(*file) for file in files[:2])
+    assert open_segment(*files[0]) is first
+    open_segment(*files[2])
+    assert open_segment(*files[0]) is first
+    assert open_segment(*files[1]) is not second

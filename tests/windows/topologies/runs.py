@@ -22,7 +22,7 @@ from oriel.pipeline.plan import (
     input_sources,
     record_sources,
 )
-from oriel.pipeline.state import open_segment
+from oriel.pipeline.state import open_segment, segments
 from oriel.pipeline.tasks import DirectoryFiles, LocalRunner, SinkFiles, StoreWork, run_stages
 from oriel.pipeline.testing.records import decoded
 from oriel.pipeline.testing.rows import FIXED_COLUMNS, StoreRows
@@ -202,7 +202,7 @@ class _SinkFiles(SinkFiles):
 
 
 class StagesRun:
-    """A topology's stores or its topic, batch by batch, each as if the process began anew."""
+    """A topology's stores or its topic, batch by batch."""
 
     def __init__(
         self, topology: Topology, directory: Path, plans: dict[str, StorePlans] | None = None
@@ -211,6 +211,7 @@ class StagesRun:
 
         A sink's folder has its number, as its name is none of a folder.
         """
+        self._batches = 0
         self._stores: list[_StoreRun] = []
         self.plans: dict[str, StorePlans] = plans or {}
         for number, store in enumerate(topology.units):
@@ -222,7 +223,14 @@ class StagesRun:
         self._offsets: dict[str, dict[int, int]] = {topic: {0: 0} for topic in topology.topics}
 
     def take(self, batch: Mapping[str, Mapping[int, Sequence[Record]]], tasks: int = TASKS) -> None:
-        """Let one batch take effect: records by topic and partition."""
+        """Let one batch take effect: records by topic and partition.
+
+        Every second batch opens its state from the files, as in a new process. The other batches
+        have small segments in memory.
+        """
+        self._batches += 1
+        if self._batches % 2:
+            segments._kept._segments.clear()
         read: dict[Source, list[pa.Table]] = {}
         for store in self._stores:
             for source in store.store.sources:
