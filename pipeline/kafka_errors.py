@@ -3,7 +3,7 @@
 from confluent_kafka import KafkaError
 
 #: The errors that Java's client retries (``RetriableException``), for example after a broker has
-#: started again. librdkafka retries some of them a few times only. Two are missing: the pipeline
+#: started again. librdkafka retries them less often. Two of Java's errors are missing: the pipeline
 #: has its own message for an unknown topic, and a broker can reject a record as corrupt each time.
 RETRIABLE = frozenset(
     {

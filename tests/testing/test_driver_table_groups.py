@@ -1,6 +1,7 @@
 """Grouped tables in the test driver: Kafka's examples, times, dead letters, and errors."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -277,6 +278,74 @@ def test_a_function_that_raises_leaves_the_group_as_it_was() -> None:
     (letter,) = driver.dead_letters("s")
     assert (letter["offset"], letter["reason"]) == (1, "function-raised")
     assert letter["detail"] == "store 's', aggregate: ValueError: unlucky"
+
+
+@pytest.mark.parametrize("emits_updates", [False, True])
+@pytest.mark.parametrize("raises_in", ["adder", "subtractor"])
+def test_a_function_that_raises_undoes_the_whole_update_of_a_group(
+    raises_in: str, emits_updates: bool
+) -> None:
+    """An update within a group is one change, so it has both calls or none.
+
+    ``KTableAggregate`` of Kafka Streams calls both before it writes the group.
+    """
+
+    def raising(name: str, function: Callable[..., str]) -> Callable[..., str]:
+        def called(key: str, value: dict[str, Any], text: str) -> str:
+            if name == raises_in and value["n"] == 13:
+                message = "unlucky"
+                raise ValueError(message)
+            return function(key, value, text)
+
+        return called
+
+    def define(builder: StreamsBuilder) -> None:
+        functions = raising("adder", with_row), raising("subtractor", without_row)
+        table = grouped(builder).aggregate(started, *functions, None, "t STRING")
+        (table.to_stream().to_table() if emits_updates else table).materialize("s")
+
+    driver = driver_of(define)
+    driver.pipe_input("t", [put("A", "x", 5, 1), put("B", "x", 7, 2)])
+    assert held(driver) == {"x": ("0+5+7", 2)}
+    driver.pipe_input("t", [put("B", "x", 8, 3), put("A", "x", 13, 4), put("B", "x", 9, 5)])
+    updated = "0+5+7-7+8"
+    if raises_in == "adder":
+        assert held(driver) == {"x": (f"{updated}-8+9", 5)}
+        offsets = [3]
+        # The row is subtracted although its adder raised.
+        driver.pipe_input("t", put("A", "x", 1, 6))
+        assert held(driver) == {"x": (f"{updated}-8+9-13+1", 6)}
+    else:
+        assert held(driver) == {"x": (f"{updated}-5+13-8+9", 5)}
+        offsets = [5]
+        driver.pipe_input("t", [put("A", "x", 1, 6), put("B", "x", 2, 7)])
+        assert held(driver) == {"x": (f"{updated}-5+13-8+9-9+2", 7)}
+    assert [(one["offset"], one["detail"]) for one in driver.dead_letters("s")] == [
+        (offset, "store 's', aggregate: ValueError: unlucky") for offset in offsets
+    ]
+    assert driver.counters("s").dropped_results == 1
+
+
+def test_a_group_that_an_update_would_have_created_does_not_exist() -> None:
+    """If the subtractor deletes the row of a group and the adder raises, the row stays."""
+
+    def gone(_key: str, _value: Any, _text: str) -> None:
+        return None
+
+    def unlucky(key: str, value: dict[str, Any], text: str) -> str:
+        if value["n"] == 13:
+            message = "unlucky"
+            raise ValueError(message)
+        return with_row(key, value, text)
+
+    def define(builder: StreamsBuilder) -> None:
+        grouped(builder).aggregate(started, unlucky, gone, None, "t STRING").materialize("s")
+
+    driver = driver_of(define)
+    driver.pipe_input("t", [put("A", "x", 1, 1), put("A", "x", 13, 2), put("C", "y", 13, 3)])
+    assert held(driver) == {"x": ("0+1", 1)}
+    driver.pipe_input("t", put("A", "x", 2, 5))
+    assert held(driver) == {"x": ("0+2", 5)}
 
 
 def test_groups_of_several_partitions_need_a_merger() -> None:

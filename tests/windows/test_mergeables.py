@@ -123,6 +123,22 @@ def test_an_error_names_the_column_that_the_user_wrote() -> None:
         driver.pipe_input("a", Record("k", {"v": 1.0}, 1))
 
 
+def test_a_lifted_number_that_does_not_fit_is_an_error() -> None:
+    """A state has whole numbers of 64 bits with a sign. A larger number would become negative."""
+    large = mergeable(
+        "m", "v", lift=lambda v: v.astype(np.uint64) << np.uint64(62), merge=np.maximum,
+        result=lambda states: states.astype(np.float64),
+    )  # fmt: skip
+    builder = StreamsBuilder()
+    builder.stream("t", "v BIGINT").group_by_key().aggregate(m=large).materialize("s")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("t", Record("k", {"v": 1}, 1))
+    (row,) = driver.key_value_store("s").all()
+    assert row.value == {"m": 2.0**62}
+    with pytest.raises(IllegalArgument, match=rf"^m\(v\): lift returned {2**63}, and a whole"):
+        driver.pipe_input("t", Record("k", {"v": 2}, 2))
+
+
 def driver_giving(result: Any, returns: str, windows: Any = None) -> TopologyTestDriver:
     """A driver whose aggregate of a value v is ``result`` of v."""
     aggregate = mergeable(

@@ -1,6 +1,7 @@
 """The updates of tumbling and hopping windows, and without windows, by functions of a user."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -72,31 +73,41 @@ class FunctionUpdatesEngine(GridUpdatesEngine):
         # An update of a table can delete the row of a group and then add a value to the group. The
         # new row then starts without an aggregate, but with the time of the deleted row.
         deleted_now = not_deleted = None, -1
+        applied = [partial(self._fold.applied, n) for n in range(len(self._fold.aggregators))]
+        subtracted = self._fold.subtracted
+        before_update: dict[tuple[str, int], dict[int, tuple[Any, int]]] = {}
         for index, (key, record_partition, time_ms, value, (low, high)) in enumerate(records):
             # With several streams, the partition is partition * streams + stream, as in a store.
-            stream = record_partition % len(self._fold.aggregators)
+            stream = record_partition % len(applied)
             partition = self._fold.aggregation_group(record_partition)
             # The aggregates in ``parts`` are replaced only after all calls for this record have
             # returned. If the aggregator raises for the second of two hopping windows, the first
             # window also does not change.
             changed: dict[int, tuple[Any, int]] = {}
             deleted_before, deleted_now = deleted_now, not_deleted
+            # ``KTableAggregate`` of Kafka Streams writes a group after both calls of an update. So
+            # if the subtractor raises, the adder is not called. If the adder raises, the
+            # subtraction is undone.
+            if not index or not is_completed[index - 1]:
+                before_update = {}
+            elif index - 1 in rejected:
+                continue
             try:
                 for entry in range(low, high):
                     own = parts.get((key, starts[entry]), {})
                     aggregate, newest_ms = own.get(partition, deleted_before)
-                    if is_deletion[index]:
-                        after = self._fold.subtracted(key, value, aggregate)
-                    else:
-                        after = self._fold.applied(stream, key, value, aggregate)
+                    call = subtracted if is_deletion[index] else applied[stream]
                     # The time of a row is the greatest time of its records (semantics.md#0-7). The
                     # time -1 of a missing row is less than every record time.
-                    changed[entry] = after, max(newest_ms, time_ms)
+                    changed[entry] = call(key, value, aggregate), max(newest_ms, time_ms)
             except Rejected as error:
                 rejected[index] = self._reason(str(error))
+                parts |= before_update
                 continue
             for entry, part in changed.items():
                 own = parts.setdefault((key, starts[entry]), {})
+                if is_completed[index]:
+                    before_update[key, starts[entry]] = dict(own)
                 own[partition] = part
                 if part[0] is None:
                     # The next record starts a new aggregate with its own time (semantics.md#9).

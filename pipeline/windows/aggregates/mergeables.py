@@ -187,7 +187,19 @@ class _Functions:
         )
 
     def _lifted(self, values: Array) -> Array:
+        """Call the user's ``lift``, and return doubles or whole numbers of 64 bits.
+
+        Raises:
+            IllegalArgument: The function raised, did not return one state per value, or returned a
+                number that the state cannot contain.
+        """
         states = self._called("lift", self.lift, len(values), values)
+        if states.dtype == np.uint64 and len(large := states[states >= 2**63]):
+            message = (
+                f"{self.call}: lift returned {large[0]}, and a whole number of a state is at most "
+                f"{2**63 - 1}. Return doubles or smaller numbers"
+            )
+            raise IllegalArgument(message)
         # A state is stored as a list of int64 or of doubles, so booleans and shorter integers are
         # widened.
         return states.astype(np.float64 if states.dtype.kind == "f" else np.int64)

@@ -50,7 +50,8 @@ class UserFunctions:
         merger: ``(key, left, right) -> aggregate``.
         types: The columns of the aggregate.
         step: The step in the topology, for messages.
-        bare: True if the functions receive the value of a single column instead of a dict.
+        unwraps_single_column: True if the functions receive and return the value of a single column
+            instead of a dict.
         subtractor: ``(key, value, aggregate) -> aggregate``, if the records are changes of a table.
         of_updates: The inputs whose records are updates of joined tables.
     """

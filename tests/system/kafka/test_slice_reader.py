@@ -265,8 +265,8 @@ def test_a_broker_that_ends_before_deleted_records_are_skipped_is_unavailable(
 ) -> None:
     """The run checks the brokers after this error, and continues when they respond."""
     monkeypatch.setattr(reading, "_RESPONSE_TIMEOUT_SECONDS", 0.2)
-    silent = client_settings(f"127.0.0.1:{reserved_port()}", {})
-    reader = SliceReader(silent, skips_lost=True)
+    settings = client_settings(f"127.0.0.1:{reserved_port()}", {})
+    reader = SliceReader(settings, skips_lost=True)
     out_of_range = KafkaError(KafkaError.OFFSET_OUT_OF_RANGE)
     lost = Message(topic="t", partition=0, offset=0, error=out_of_range)
     vars(reader)["_consumer"] = _Noting(reader._consumer, first=lost)

@@ -293,11 +293,21 @@ class TimeFunctionsEngine(GridEngine):
         # (decision 0011).
         order = lexsort(arrival_keys(batch))
         is_retraction, completes_update = self._changes_in(batch, order)
+        before_update: dict[_Window, _PartitionAggregate | None] = {}
+        is_rejected = False
         for row in order.tolist():
+            # ``KTableAggregate`` of Kafka Streams writes a group after both calls of an update. So
+            # if the subtractor raises, the adder is not called. If the adder raises, the
+            # subtraction is undone.
+            if completes_update[row] and is_rejected:
+                continue
+            if not completes_update[row]:
+                before_update = {}
             timestamp_ms, partition = times[row], partitions[row]
             # ``windows`` changes only after all calls for this record. If a function raises for the
             # second of two windows, the first one also stays unchanged.
-            new_parts: dict[_Window, _PartitionAggregate] = {}
+            new_parts: dict[_Window, _PartitionAggregate | None] = {}
+            is_rejected = False
             try:
                 # A partly late record has only its last windows here. Without windows, the only
                 # start is 0.
@@ -318,9 +328,13 @@ class TimeFunctionsEngine(GridEngine):
                     new_parts[window] = _PartitionAggregate(result, newest_ms)
             except Rejected as error:
                 rejected.append((row, str(error)))
-                continue
+                is_rejected = True
+                new_parts, before_update = before_update, {}
             for window, part in new_parts.items():
-                windows.setdefault(window, {})[partition] = part
+                own = windows.setdefault(window, {})
+                before_update[window] = own.pop(partition, None)
+                if part is not None:
+                    own[partition] = part
                 changed.add((*window, partition))
         return changed, rejected
 
