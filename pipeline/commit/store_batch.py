@@ -121,6 +121,7 @@ def prepared_batch(
         ),
     )
     stream_dead_letters = [file for report in reports.streams for file in report.dead_letters]
+    own_rows, join_rows = _open_records(joins, reports, previous)
     return PreparedBatch(
         record=record,
         # Without a task, the version names the files of version n-1, so both have the same state.
@@ -132,9 +133,9 @@ def prepared_batch(
             *(file for r in reports.stores for file in r.dead_letters),
         ],
         changed=sum(report.changed for report in reports.stores),
-        open_records=sum(report.open_records for report in reports.stores)
-        + sum(report.open_records for report in reports.joins),
+        open_records=own_rows + sum(join_rows.values()),
         clock_notes=_time_notes(plan, reports, previous),
+        join_open_records=join_rows,
     )
 
 
@@ -173,6 +174,24 @@ def _time_notes(
         held_by=min(times_ms, key=times_ms.__getitem__, default=None),
         mended=before.mended,
     )
+
+
+def _open_records(
+    joins: Sequence[JoinPlan], reports: Reports, previous: PreparedBatch | None
+) -> tuple[int, dict[int, int]]:
+    """Return the rows in the state of the store, and in the state of each join by its index.
+
+    If no task ran, the state and its rows are those of the previous batch.
+    """
+    join_rows = dict(previous.join_open_records) if previous else {}
+    own_rows = previous.open_records - sum(join_rows.values()) if previous else 0
+    if reports.stores:
+        own_rows = sum(report.open_records for report in reports.stores)
+    for join in joins:
+        of_join = [each.open_records for each in reports.joins if each.number == join.number]
+        if of_join:
+            join_rows[join.number] = sum(of_join)
+    return own_rows, join_rows
 
 
 def _segments(join: JoinPlan, reports: Reports) -> Segments:

@@ -364,9 +364,10 @@ class PreparedBatch:
         files: The files that the commit adds to the table.
         dead_letters: The files that the commit adds to the dead-letter table.
         changed: The number of changed windows.
-        open_records: The number of rows in the state.
+        open_records: The number of rows in the state, including the states of joins.
         clock_notes: The notes about stream times.
         blocks: The last block of each partition of the log that the store has read.
+        join_open_records: The number of rows in the state of each join, by its index.
     """
 
     record: CommitRecord
@@ -378,6 +379,7 @@ class PreparedBatch:
     open_records: int
     clock_notes: StreamTimeNotes = NO_STREAM_TIME_NOTES
     blocks: stage_columns.ReadBlocks = field(default_factory=dict)
+    join_open_records: dict[int, int] = field(default_factory=dict)
 
     def with_blocks(
         self, previous: "PreparedBatch | None", read: stage_columns.ReadBlocks
@@ -422,6 +424,9 @@ class PreparedBatch:
             blocks={
                 topic: {partition: (end, read) for partition, (end, read) in of_topic.items()}
                 for topic, of_topic in fields.get("blocks", {}).items()
+            },
+            join_open_records={
+                int(number): rows for number, rows in fields.get("join_open_records", {}).items()
             },
         )
 

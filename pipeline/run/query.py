@@ -166,6 +166,7 @@ def _maintenance(pipeline: OpenPipeline, stores: RecoveredStores) -> Maintenance
     return Maintenance(
         {name: TableMaintenance(layout.table(name), settings) for name in tables},
         TableMaintenance(layout.dead_letters, settings),
-        {name: each.recorded_batch() for name, each in tables.items()},
+        # Sinks have no table of their own, but their dead letters are in the common table.
+        {name: each.recorded_batch() for name, each in stores.batches.items()},
         pipeline.checkpoint.check_epoch,
     )

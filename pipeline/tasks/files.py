@@ -17,7 +17,7 @@ from oriel.pipeline.plan import BatchPlan, StoredOperator
 from oriel.pipeline.state import Version, open_state
 from oriel.pipeline.windows import Result, Times
 from oriel.storage import is_object, sync_directory
-from oriel.storage.delta import AddedFile, table_rows, write_file
+from oriel.storage.delta import AddedFile, dead_letters_name, table_rows, write_file
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,9 @@ class DirectoryFiles:
         dead_letters = [table for table in dead_letters if len(table)]
         if not dead_letters:
             return []
-        # The name of a topic can be longer than a file name can be.
         # The cleanup of the dead-letter table reads the store and the batch in the name. It deletes
         # a file without a commit after the store has committed a later batch.
-        name = f"dead-{plan.store[:128]}-{plan.batch:012d}"
+        name = dead_letters_name(plan.store, plan.batch)
         return [self._added(self.dead_letters, pa.concat_tables(dead_letters), name)]
 
     def _added(self, directory: Path, rows: pa.Table, name: str) -> AddedFile:

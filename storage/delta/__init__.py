@@ -43,6 +43,7 @@ from oriel.storage.delta.maintenance import (
     MaintenanceSettings,
     TableMaintenance,
     TableSize,
+    dead_letters_name,
 )
 from oriel.storage.delta.opening import (
     LOG_DIRECTORY,
@@ -82,6 +83,7 @@ __all__ = [
     "TableSnapshot",
     "add_checkpoint",
     "arrow_type",
+    "dead_letters_name",
     "delta_type",
     "entry_name",
     "file_in_table",

@@ -15,6 +15,7 @@ from oriel.storage.delta import (
     Limits,
     MaintenanceSettings,
     TableMaintenance,
+    dead_letters_name,
     open_table,
     write_file,
 )
@@ -229,11 +230,13 @@ def test_dead_letters_are_merged_as_they_are(tmp_path: Path) -> None:
         file = write_file(tmp_path, rows, f"dead-s-{batch:012d}", sync=False)
         table.commit([file], "app/s", batch, {})
     rows = pa.table([["t"], [0], [99], [b"y"]], schema=schema)
-    mine, other = (
-        write_file(tmp_path, rows, f"dead-{store}-{3:012d}", sync=False).path
-        for store in ("s", "other")
+    # A file name has only the first part of a long name, which other names can share.
+    sinks = [f"to({'x' * 200}-{number})" for number in range(2)]
+    mine, of_sink, shared, other = (
+        write_file(tmp_path, rows, dead_letters_name(store, batch), sync=False).path
+        for store, batch in (("s", 3), (sinks[0], 3), (sinks[1], 7), ("other", 3))
     )
-    for path in (mine, other):
+    for path in (mine, of_sink, shared, other):
         os.utime(tmp_path / path, (1, 1))
     limits = Limits(small_files=4, piece_rows=10)
     maintenance = TableMaintenance(
@@ -243,9 +246,12 @@ def test_dead_letters_are_merged_as_they_are(tmp_path: Path) -> None:
         ),
     )
     for _ in range(2):
-        while maintenance.step({"s": 12}):
+        while maintenance.step({"s": 12, sinks[0]: 12, sinks[1]: 5}):
             pass
     assert not (tmp_path / mine).exists()
+    assert not (tmp_path / of_sink).exists()
+    # One of the two sinks can still commit it.
+    assert (tmp_path / shared).exists()
     assert (tmp_path / other).exists()
     assert maintenance.figures().files < 12
     # Entries of dead letters have no position, so all old entries are deleted.

@@ -6,6 +6,7 @@ checkpoint, or deletes files and log entries that no reader needs, while other t
 write. The output of a complete compaction is a ``Compacted``.
 """
 
+from oriel.storage.delta.maintenance.cleanup import dead_letters_name
 from oriel.storage.delta.maintenance.compaction import Compacted, Limits
 from oriel.storage.delta.maintenance.table_maintenance import (
     MaintenanceSettings,
@@ -19,4 +20,5 @@ __all__ = [
     "MaintenanceSettings",
     "TableMaintenance",
     "TableSize",
+    "dead_letters_name",
 ]

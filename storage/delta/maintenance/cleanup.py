@@ -49,6 +49,9 @@ _LISTING_MS = 3_600_000
 
 #: The name of a file of a batch: a file of a task, or dead letters of a store.
 _BATCH_FILE = re.compile(r"(?:part|dead-(?P<store>.+))-(?P<batch>\d{12})-.*\.parquet")
+#: The greatest length of the store or sink in a file name. The name of a topic can be longer than a
+#: file name can be.
+_STORE_CHARACTERS = 128
 
 #: Store ("" for the rows of the table itself) -> its last committed batch.
 Committed = Mapping[str, int]
@@ -224,4 +227,12 @@ def _cannot_be_committed(path: str, committed: Committed) -> bool:
     match = _BATCH_FILE.fullmatch(path)
     if match is None:
         return False
-    return int(match["batch"]) < committed.get(match["store"] or "", -1)
+    store = match["store"] or ""
+    batches = (each for name, each in committed.items() if name[:_STORE_CHARACTERS] == store)
+    # Several names can begin in the same way, so any of these stores can still commit the file.
+    return int(match["batch"]) < min(batches, default=-1)
+
+
+def dead_letters_name(store: str, batch: int) -> str:
+    """Return the beginning of the names of files with the dead letters of a batch."""
+    return f"dead-{store[:_STORE_CHARACTERS]}-{batch:012d}"

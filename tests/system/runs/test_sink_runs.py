@@ -1,5 +1,6 @@
 """Batches of a sink in a real run, published to a list: restarts and backups."""
 
+import os
 from pathlib import Path
 
 import orjson
@@ -15,6 +16,8 @@ from oriel.pipeline.run import PipelineRun, RunSettings
 from oriel.pipeline.run.publishing import Publisher
 from oriel.pipeline.sources import EventLog
 from oriel.pipeline.state import open_segment
+from oriel.storage import DataLayout
+from oriel.storage.delta import dead_letters_name
 
 pytestmark = pytest.mark.slow
 
@@ -150,3 +153,22 @@ def test_a_rebuild_publishes_all_and_goes_on(site: Site) -> None:
     assert values == [[0, 1, 2, 3, 4, 5], [2, 3, 4, 5], [2, 3, 4, 5], [6, 7]]
     states = site.data / "checkpoints" / "app" / "state"
     assert [path.name for path in states.iterdir()] == ["to(out)@1"]
+
+
+def test_unused_dead_letters_of_a_sink_are_deleted(site: Site) -> None:
+    """A killed task leaves a file of dead letters. The sink has no table that shows its batch."""
+    for value in range(2):
+        site.append(value, value + 1)
+        site.run()
+    dead_letters = DataLayout(site.data).dead_letters
+    unused, next_batch = (
+        dead_letters / f"{dead_letters_name('to(out)', batch)}-0-{batch}.parquet"
+        for batch in (0, 9)
+    )
+    for path in (unused, next_batch):
+        path.write_bytes(b"")
+        os.utime(path, (1, 1))
+    # The run lists the directory once, at its start.
+    site.run()
+    assert not unused.exists()
+    assert next_batch.exists()
