@@ -51,6 +51,9 @@ GROUP = "oriel"
 _FIRST_BATCH_RECORDS = 10_000
 #: Timeout of one request.
 _REQUEST_SECONDS = 15.0
+#: The partitions of topics are requested again after this time. New ones are read after it at the
+#: latest.
+_PARTITIONS_SECONDS = 1.0
 #: A fetch request waits at most this long at the broker for new messages. The client has one such
 #: request at a time. If it begins before all partitions are assigned, the others wait for its end.
 _FETCH_WAIT_MS = 25
@@ -205,7 +208,7 @@ class KafkaPlanner(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             if self._records is not None and self._topic in self._records.latest:
                 return self._records.latest[self._topic]
-            return latest_offsets(self._admin, [self._topic])[self._topic]
+            return self._topic_ends.latest()[self._topic]
         except KafkaException as error:
             topic = f"topic {self._topic!r}"
             raise unavailable(topic, error.args[0]) from error
@@ -213,6 +216,10 @@ class KafkaPlanner(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @cached_property
     def _admin(self) -> AdminClient:
         return AdminClient({**self._client_settings(), "log_level": 0})
+
+    @cached_property
+    def _topic_ends(self) -> "TopicEnds":
+        return TopicEnds(self._admin, [self._topic])
 
     @cached_property
     def _records(self) -> "NewMessages | None":
@@ -226,7 +233,7 @@ class KafkaPlanner(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         # Spark pickles the reader for tasks, and a client belongs to one process.
-        clients = ("_admin", "_records")
+        clients = ("_admin", "_topic_ends", "_records")
         return {name: value for name, value in vars(self).items() if name not in clients}
 
 
@@ -237,8 +244,7 @@ class NewMessages:
         self, admin: AdminClient, settings: Mapping[str, Any], topics: Sequence[str]
     ) -> None:
         """Wait for messages of ``topics``, with a consumer of the ``settings``."""
-        self._admin = admin
-        self._topics = topics
+        self._ends = TopicEnds(admin, topics)
         self._settings = settings
         #: Topic -> partition -> last stable offset. Empty if a topic cannot be read.
         self.latest: dict[str, dict[str, int]] = {}
@@ -246,7 +252,7 @@ class NewMessages:
     def have_come(self) -> bool:
         before = self.latest
         try:
-            self.latest = latest_offsets(self._admin, self._topics)
+            self.latest = self._ends.latest()
         except KafkaException:
             # The process that plans the topic in question reports the reason.
             self.latest = {}
@@ -288,25 +294,49 @@ class NewMessages:
         )
 
 
-def latest_offsets(admin: AdminClient, topics: Sequence[str]) -> dict[str, dict[str, int]]:
-    """Return the last stable offset of each partition of topics (KIP-98).
+class TopicEnds:
+    """The ends of some topics, requested again for each batch.
 
-    Raises:
-        KafkaException: A topic does not exist, or no broker responds in time.
+    The partitions are requested once per second only, because this request lasts as long as the
+    other one.
     """
-    described = admin.describe_topics(
-        TopicCollection(list(topics)), request_timeout=_REQUEST_SECONDS
-    )
-    partitions = {
-        topic: [each.id for each in found.result().partitions] for topic, found in described.items()
-    }
-    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    ends: dict[str, dict[str, int]] = {topic: {} for topic in topics}
-    for topic_partition, future in requested_offsets(
-        admin, partitions, latest, _REQUEST_SECONDS
-    ).items():
-        ends[topic_partition.topic][str(topic_partition.partition)] = known_offset(future.result())
-    return ends
+
+    def __init__(self, admin: AdminClient, topics: Sequence[str]) -> None:
+        """Request the ends of ``topics`` with ``admin``."""
+        self._admin = admin
+        self._topics = topics
+        #: Topic -> partitions, and until when they are used (seconds of ``time.monotonic``).
+        self._partitions: dict[str, list[int]] = {}
+        self._until = 0.0
+
+    def latest(self) -> dict[str, dict[str, int]]:
+        """Return topic -> partition -> last stable offset (KIP-98).
+
+        Raises:
+            KafkaException: A topic does not exist, or no broker responds in time.
+        """
+        until = self._until
+        if time.monotonic() >= until:
+            until = time.monotonic() + _PARTITIONS_SECONDS
+            described = self._admin.describe_topics(
+                TopicCollection(list(self._topics)), request_timeout=_REQUEST_SECONDS
+            )
+            self._partitions = {
+                topic: [each.id for each in future.result().partitions]
+                for topic, future in described.items()
+            }
+        # After an error, the partitions are requested again: the topic can be another one.
+        self._until = 0.0
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        ends: dict[str, dict[str, int]] = {topic: {} for topic in self._topics}
+        for topic_partition, future in requested_offsets(
+            self._admin, self._partitions, latest, _REQUEST_SECONDS
+        ).items():
+            ends[topic_partition.topic][str(topic_partition.partition)] = known_offset(
+                future.result()
+            )
+        self._until = until
+        return ends
 
 
 def known_offset(found: ListOffsetsResultInfo) -> int:

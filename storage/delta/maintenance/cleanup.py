@@ -229,7 +229,7 @@ def _cannot_be_committed(path: str, committed: Committed) -> bool:
         return False
     store = match["store"] or ""
     batches = (each for name, each in committed.items() if name[:_STORE_CHARACTERS] == store)
-    # Several names can begin in the same way, so any of these stores can still commit the file.
+    # Several names can begin in the same way. The file is unused if each has a later batch.
     return int(match["batch"]) < min(batches, default=-1)
 
 

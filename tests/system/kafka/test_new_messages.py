@@ -7,11 +7,16 @@ from pathlib import Path
 import orjson
 import pytest
 from confluent_kafka import OFFSET_INVALID, KafkaException, Producer
-from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    ListOffsetsResultInfo,
+    NewPartitions,
+    NewTopic,
+)
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from oriel.pipeline import kafka_slices
-from oriel.pipeline.kafka_slices import KafkaPlanner, known_offset, latest_offsets
+from oriel.pipeline.kafka_slices import KafkaPlanner, TopicEnds, known_offset
 from oriel.pipeline.sources.client_settings import client_settings
 from tests.e2e.kafka_broker import Broker
 from tests.storage.waiting import WAIT_SECONDS, wait_until
@@ -31,7 +36,7 @@ def topics(broker: Broker, request: pytest.FixtureRequest) -> list[str]:
     for made in admin.create_topics([NewTopic(topic, 2, 1) for topic in topics]).values():
         made.result(timeout=WAIT_SECONDS)
     wait_until(
-        lambda: latest_offsets(admin, topics), "leaders of the new topics",
+        lambda: TopicEnds(admin, topics).latest(), "leaders of the new topics",
         passing=(KafkaException,),
     )  # fmt: skip
     return topics
@@ -132,3 +137,42 @@ def test_an_offset_that_the_client_does_not_know_is_an_error() -> None:
     assert known_offset(ListOffsetsResultInfo(7, 0, 0)) == 7
     with pytest.raises(KafkaException):
         known_offset(ListOffsetsResultInfo(OFFSET_INVALID, 0, 0))
+
+
+def test_partitions_are_requested_again_after_a_time_or_an_error(
+    broker: Broker, topics: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new partition is found after a second, and a topic that was created again at once."""
+    admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
+    monkeypatch.setattr(kafka_slices, "_PARTITIONS_SECONDS", 3_600.0)
+    ends = TopicEnds(admin, topics)
+    two = {"0": 0, "1": 0}
+    assert ends.latest() == {topics[0]: two, topics[1]: two}
+    for future in admin.create_partitions([NewPartitions(topics[0], 3)]).values():
+        future.result(timeout=WAIT_SECONDS)
+    three = {**two, "2": 0}
+    monkeypatch.setattr(kafka_slices, "_PARTITIONS_SECONDS", 0.05)
+    always_new = TopicEnds(admin, topics)
+    wait_until(
+        always_new.latest, "the new partition", lambda found: found[topics[0]] == three,
+        passing=(KafkaException,),
+    )  # fmt: skip
+    assert ends.latest() == {topics[0]: two, topics[1]: two}
+    for future in admin.delete_topics(topics).values():
+        future.result(timeout=WAIT_SECONDS)
+    wait_until(lambda: _raises(ends), "the end of the topics", passing=())
+    for future in admin.create_topics([NewTopic(topic, 1, 1) for topic in topics]).values():
+        future.result(timeout=WAIT_SECONDS)
+    one = {"0": 0}
+    wait_until(
+        ends.latest, "the new topics",
+        lambda found: found == {topics[0]: one, topics[1]: one}, passing=(KafkaException,),
+    )  # fmt: skip
+
+
+def _raises(ends: TopicEnds) -> bool:
+    try:
+        ends.latest()
+    except KafkaException:
+        return True
+    return False
