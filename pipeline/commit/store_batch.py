@@ -111,8 +111,8 @@ def prepared_batch(
             # a batch without a task.
             with_results=has_results or "late_results" in totals
         ),
-        # The time of the store for retention (rule 7) never decreases. After a batch of late
-        # records or without a record, it is the value of version n-1. Without reports, ``max``
+        # The time of the store for retention (semantics.md#7) never decreases. After a batch of
+        # late records or without a record, it is the value of version n-1. Without reports, ``max``
         # would have one integer as its only argument, which is an error, so a constant follows.
         observed_ms=max(
             previous.record.observed_ms if previous else NOTHING_OBSERVED_MS,

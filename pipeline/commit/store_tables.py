@@ -90,7 +90,7 @@ class StoreTables(DeadLetterTable):
     def commit(self, prepared: PreparedBatch, batch: int) -> None:
         """Commit the batch to the store's table."""
         # The position is in the log entry of the rows. So each version of the table has one
-        # position (promise 4).
+        # position (guarantees.md#4).
         info = {COMMIT_INFO_KEY: prepared.record.to_json()}
         self._table.commit(prepared.files, self.definition.application, batch, info)
 

@@ -323,8 +323,8 @@ class BatchPlan:
             if stream_time.delay_ms is None:
                 continue
             # The close time of the partition is its stream time less grace, for sessions also less
-            # the gap (rule 2). The delay of the stream is added, because results of an upstream
-            # join can be that much older than their stream time.
+            # the gap (semantics.md#1-1). The delay of the stream is added, because results of an
+            # upstream join can be that much older than their stream time.
             delay_ms = self.windows.close_delay_ms + stream_time.delay_ms
             idle_partitions = set(idle.get(stream_time.name, ()))
             for partition, time_ms in stream_times[stream_time.name].items():

@@ -159,8 +159,9 @@ def _with_columns(store: Any, values: Sequence[pa.Schema]) -> PlannedEngine:
         # tasks changes.
         carried=pa.schema([KEY_GROUP]), emit=store.emit,
     )  # fmt: skip
-    # Rule 1.2: time and session windows aggregate a null value. Sliding windows, and aggregations
-    # without windows, drop it in Kafka Streams. Here, the record becomes a dead letter.
+    # Time and session windows aggregate a null value (semantics.md#1-2). Sliding windows, and
+    # aggregations without windows, drop it in Kafka Streams. Here, the record becomes a dead
+    # letter.
     null_values = store.windows.rule.takes_null_values
     # A named aggregate never raises, so the record cannot become a dead letter in the engine. Its
     # bytes are not shuffled.

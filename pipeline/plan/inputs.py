@@ -66,7 +66,7 @@ class InputPlan:
         if self.join.own_stream_time is not None:
             return (self.join.own_stream_time,)
         # The table does not delay a record that is joined with it, because the record finds the row
-        # that exists at that moment (rule 5).
+        # that exists at that moment (semantics.md#5).
         sides = self.join.sides[:1] if self.join.stage.operator.keeps_records else self.join.sides
         return tuple(each for side in sides for each in side.stream_time_plans)
 

@@ -239,8 +239,8 @@ def _stream_join(inputs: _Inputs) -> Planned:
 def _table_lookup(inputs: _Inputs) -> Planned:
     join: StreamTableJoin = inputs.join
     left, right = inputs.sides
-    # Without a history, a record finds the row that exists at that moment (rule 5). With a history,
-    # it finds the row as of its own time (KIP-914).
+    # Without a history, a record finds the row that exists at that moment (semantics.md#5). With a
+    # history, it finds the row as of its own time (KIP-914).
     if join.history_ms is None:
         engine = StreamTableJoinEngine(join.how, left, right, inputs.carried, rows=inputs.both)
     else:

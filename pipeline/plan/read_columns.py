@@ -151,8 +151,8 @@ def _with_record_parts(
     aggregate: Aggregate, streams: Sequence[Input], *, has_lineage: bool
 ) -> Aggregate:
     """Return an aggregate with the partial aggregates for the records of ``streams``."""
-    # An old row of a table is subtracted and the new row added (rule 9). So the partial aggregates
-    # must support subtraction.
+    # An old row of a table is subtracted and the new row added (semantics.md#9). So the partial
+    # aggregates must support subtraction.
     if any(stream.join is not None and stream.join.are_changes for stream in streams):
         return aggregate.of_changes()
     # For example, `first` and `last` compare the partition and the offset of a record. Flattened
@@ -189,7 +189,7 @@ def read_functions(
     if functions.schema is None:
         _reject_window_bounds(f"store {store!r}, {functions.step}", values[0])
     # Without a schema, the aggregate has the columns of the value. In `reduce`, the result has the
-    # type of its input (rule 9).
+    # type of its input (semantics.md#9).
     schema = values[0] if functions.schema is None else arrow_schema(functions.schema)
     hidden = sorted(_STATE_COLUMNS.intersection(schema.names))
     if hidden:
@@ -238,7 +238,8 @@ def _for_stream(aggregator: Aggregator, own: Mapping[str, str]) -> Aggregator:
     """Return an aggregator of one of several streams, which receives its columns by own names."""
 
     def of_stream(key: str, value: Any, aggregate: Any) -> Any:
-        # In time and session windows, the aggregator receives a null value as None (rule 1.2).
+        # In time and session windows, the aggregator receives a null value as None
+        # (semantics.md#1-2).
         seen = None if value is None else {name: value[column] for name, column in own.items()}
         return aggregator(key, seen, aggregate)
 

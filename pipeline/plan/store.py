@@ -197,7 +197,7 @@ class StorePlans:
             stream_time_plans=tuple(self.stream_time_plans),
             stream_times=stream_times,
             # The close time continues from version n-1. So final windows stay final after a
-            # restart, although Kafka Streams starts again at -1 (rule 1.1).
+            # restart, although Kafka Streams starts again at -1 (semantics.md#1-1).
             close_ms=previous.record.close_ms if previous else NEVER_CLOSED_MS,
             # The files of version n-1, never of an attempt of this batch. So an attempt that runs
             # again starts from the same state.

@@ -84,6 +84,6 @@ class Layout:
         if self.leave_ms is None:
             return rows
         # ``due_ms`` is the last ms of a window, and a window is open while its last ms >= close
-        # time (rule 2). So a row that is due at 99 stays at the close time 99 and has expired at
-        # 100.
+        # time (semantics.md#1-1). So a row that is due at 99 stays at the close time 99 and has
+        # expired at 100.
         return rows.filter(pa.array(self.due_ms(rows) >= close_ms))

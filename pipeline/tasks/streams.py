@@ -59,7 +59,7 @@ def stream_task(
             if is_source:
                 records.count_input(rows)
             # Invalid and filtered records end before the stream time advances. A record that the
-            # operator does not use must not close windows (rule 1.1).
+            # operator does not use must not close windows (semantics.md#1-1).
             rows = records.usable(records.numbered(rows))
             if advances:
                 partition = np.asarray(rows["partition"])

@@ -68,7 +68,7 @@ def write_spark_log(
         (offsets / str(batch - 1)).write_text(_entry(topics, recovery_point.starts, 0))
     (offsets / str(batch)).write_text(_entry(topics, recovery_point.ends, recovery_point.time_ms))
     # Spark offers a batch again if it has an entry in ``offsets`` and no entry in ``commits``.
-    # Oriel has its own stream times (rule 1.1), so Spark's watermark is always 0.
+    # Oriel has its own stream times (semantics.md#1-1), so Spark's watermark is always 0.
     if recovery_point.is_done:
         (commits / str(batch)).write_text(f'{_VERSION}\n{{"nextBatchWatermarkMs":0}}')
 
