@@ -48,6 +48,8 @@ def _without_totals(seen: dict[str, Any]) -> dict[str, Any]:
     hidden: dict[str, Any] = {
         "open_records": None,
         "state_bytes": None,
+        "table_bytes": None,
+        "files": None,
         "lag": None,
         "counters": {},
     }
@@ -90,6 +92,8 @@ def _store(layout: DataLayout, seen: Overview, store: StoreOverview) -> dict[str
         "pipeline": store.application,
         "open_records": store.open_records,
         "state_bytes": store.state_bytes,
+        "table_bytes": store.table_bytes,
+        "files": store.files,
         "lag": lag,
         "lag_ms": lag_ms,
         "stream_time_ms": _time(stream_time_ms),

@@ -36,3 +36,10 @@ def add_maintenance_options(
         "becomes the table property delta.deletedFileRetentionDuration. Default: the current "
         "property, or 1 hour",
     )  # fmt: skip
+    parser.add_argument(
+        "--max-files", type=positive, metavar="N", default=2_000,
+        help="keep about this many files per store at most. If there are more, delete removed "
+        "files and log entries before their retention ends, the oldest first. Files stay for ten "
+        "seconds, and until an index below --data has read them. With object storage, files stay "
+        "for their retention. Default: 2000",
+    )  # fmt: skip

@@ -62,6 +62,7 @@ class Maintenance:
         dead_letters: TableMaintenance,
         committed: Mapping[str, int],
         check_epoch: Callable[[], None] = lambda: None,
+        versions_in_use: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         """Maintain the tables of ``stores`` and the dead-letter table.
 
@@ -71,8 +72,10 @@ class Maintenance:
             committed: The last batch in each store's table.
             check_epoch: Raises if this process must not write any more. It is called before each
                 commit and each removal.
+            versions_in_use: Returns the oldest version that a tailer reads, for each store.
         """
         self._committed = dict(committed)
+        self._versions_in_use = versions_in_use
         self._tables = [
             *(
                 _MaintainedTable(maintenance, _of_store(self._committed, name))
@@ -149,8 +152,9 @@ class Maintenance:
             with self._wake:
                 committed = dict(table.committed())
             has_more = table.maintenance.step(
-                committed, self._check_epoch, between, merge_bytes_max=max_merge_bytes
-            )
+                committed, self._check_epoch, between, merge_bytes_max=max_merge_bytes,
+                in_use=self._versions_in_use().get(table.maintenance.directory.name),
+            )  # fmt: skip
         except _Stopped:
             raise
         except Fenced as fenced:

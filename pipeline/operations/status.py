@@ -168,7 +168,7 @@ def _state(seen: Overview, name: str, run: RunStatus, *, is_alive: bool) -> str:
 
 _STORE_HEAD = (
     "store", "pipeline", "batch", "input", "applied", "late", "dead-lettered", "filtered",
-    "open", "state", "final before", "index",
+    "open", "state", "table", "files", "final before", "index",
 )  # fmt: skip
 
 
@@ -190,6 +190,8 @@ def _store_row(store: StoreOverview) -> list[str]:
         *numbers,
         "-" if store.open_records is None else f"{store.open_records:,}",
         _bytes(store.state_bytes),
+        _bytes(store.table_bytes),
+        f"{store.files:,}",
         time_text(store.record.close_ms) if store.record else "-",
         index,
     ]

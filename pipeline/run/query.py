@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -20,7 +20,9 @@ from oriel.pipeline.run.recovery import RecoveredStores, rebuild, recover
 from oriel.pipeline.run.settings import RunSettings
 from oriel.pipeline.sources import Log
 from oriel.pipeline.spark import generated_code
+from oriel.storage import is_object
 from oriel.storage.delta import TableMaintenance
+from oriel.storage.tailer import versions_in_use
 
 OnBatch = Callable[[int, dict[str, PreparedBatch]], None]
 
@@ -163,10 +165,14 @@ def _maintenance(pipeline: OpenPipeline, stores: RecoveredStores) -> Maintenance
     """Return the maintenance of all tables."""
     layout, tables = pipeline.layout, stores.tables
     settings = replace(pipeline.settings.maintenance, sync=pipeline.settings.sync)
+    if is_object(layout.root):
+        # The indexes are on the machines of services, so the versions that they read are not known.
+        settings = replace(settings, files_max=None)
     return Maintenance(
         {name: TableMaintenance(layout.table(name), settings) for name in tables},
         TableMaintenance(layout.dead_letters, settings),
         # Sinks have no table of their own, but their dead letters are in the common table.
         {name: each.recorded_batch() for name, each in stores.batches.items()},
         pipeline.checkpoint.check_epoch,
+        partial(versions_in_use, layout),
     )

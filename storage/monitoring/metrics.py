@@ -136,6 +136,14 @@ def _of_stores(stores: Iterable[StoreOverview]) -> Iterator[Metric]:
     state = GaugeMetricFamily(
         "oriel_store_state_bytes", "Size of the state files.", labels=["store"]
     )
+    table = GaugeMetricFamily(
+        "oriel_store_table_bytes",
+        "Size of the files of the table and its log, also of removed files.",
+        labels=["store"],
+    )
+    files = GaugeMetricFamily(
+        "oriel_store_files", "Files of the table, its log and the state.", labels=["store"]
+    )
     idle = CounterMetricFamily(
         "oriel_store_partitions_left_out",
         "How often a partition became idle, so that windows became final without it.",
@@ -144,6 +152,8 @@ def _of_stores(stores: Iterable[StoreOverview]) -> Iterator[Metric]:
     for store in stores:
         idle.add_metric([store.name], store.idle_times)
         state.add_metric([store.name], store.state_bytes)
+        table.add_metric([store.name], store.table_bytes)
+        files.add_metric([store.name], store.files)
         if store.open_records is not None:
             open_records.add_metric([store.name], store.open_records)
         if store.record is None:
@@ -156,7 +166,7 @@ def _of_stores(stores: Iterable[StoreOverview]) -> Iterator[Metric]:
                 records.add_metric([store.name, name], number)
             elif name != "input":
                 others.add_metric([store.name, name], number)
-    yield from (records, others, batch, close, open_records, state, idle)
+    yield from (records, others, batch, close, open_records, state, table, files, idle)
 
 
 def _of_partitions(overview: Overview) -> Iterator[Metric]:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from oriel.storage.delta import DeltaLog
+from oriel.storage.delta import LOG_DIRECTORY, DeltaLog
 from oriel.storage.errors import StorageError
 from oriel.storage.files import current_files
 from oriel.storage.layout import DataLayout, is_sink_name
@@ -39,6 +39,8 @@ class StoreOverview:
         changed: The windows that the last batch changed, None if no pipeline has reported the
             store.
         state_bytes: The size of the state files.
+        table_bytes: The size of the files of the table and its log, also of removed files.
+        files: The number of files of the table, its log and the state.
         held_by: The stream and partition that keep windows from becoming final.
         idle_times: How often a partition became idle.
         partitions: The partitions that the store reads.
@@ -51,6 +53,8 @@ class StoreOverview:
     open_records: int | None
     changed: int | None
     state_bytes: int
+    table_bytes: int
+    files: int
     held_by: tuple[str, int] | None
     idle_times: int
     partitions: tuple[PartitionOverview, ...]
@@ -115,13 +119,17 @@ def _store(
     reported = runs[writer] if writer is not None else None
     of_run = reported[0].stores[name] if reported is not None else None
     record = of_run.record if of_run is not None else _newest_record(layout, name)
+    state = _state_sizes(layout, writer, name) if writer is not None else []
+    table = [] if is_sink_name(name) else _table_sizes(layout.table(name))
     return StoreOverview(
         name=name,
         application=writer,
         record=record,
         open_records=of_run.open_records if of_run is not None else None,
         changed=of_run.changed if of_run is not None else None,
-        state_bytes=_state_bytes(layout, writer, name) if writer is not None else 0,
+        state_bytes=sum(state),
+        table_bytes=sum(table),
+        files=len(table) + len(state),
         held_by=of_run.held_by if of_run is not None else None,
         idle_times=of_run.idle_times if of_run is not None else 0,
         partitions=(
@@ -139,8 +147,14 @@ def _newest_record(layout: DataLayout, name: str) -> CommitRecord | None:
     return None
 
 
-def _state_bytes(layout: DataLayout, application: str, store: str) -> int:
-    """Return the size of a store's state, without files that are deleted meanwhile.
+def _table_sizes(table: Path) -> list[int]:
+    """Return the size of each file of a table and its log."""
+    directories = (table, table / LOG_DIRECTORY)
+    return [file.size for each in directories for file in current_files().listed(each)]
+
+
+def _state_sizes(layout: DataLayout, application: str, store: str) -> list[int]:
+    """Return the size of each file of a store's state, without files that are deleted meanwhile.
 
     A rebuilt store has one directory per generation, for example ``store@2``. The newest counts.
     """
@@ -151,4 +165,4 @@ def _state_bytes(layout: DataLayout, application: str, store: str) -> int:
         if name == store and generation.isdecimal()
     ]
     name = f"{store}@{max(generations)}" if generations else store
-    return sum(file.size for file in current_files().listed(states / name))
+    return [file.size for file in current_files().listed(states / name)]

@@ -7,7 +7,13 @@ their indexes (``oriel.storage.index``) and the status of each store, which ``St
 """
 
 from oriel.storage.tailer.lock import require_verifications
-from oriel.storage.tailer.status import Heartbeat, StatusFile, StoreStatus, TailerStatus
+from oriel.storage.tailer.status import (
+    Heartbeat,
+    StatusFile,
+    StoreStatus,
+    TailerStatus,
+    versions_in_use,
+)
 from oriel.storage.tailer.tables import has_entries, has_tables_or_indexes, stores_with_tables
 
 __all__ = [
@@ -19,4 +25,5 @@ __all__ = [
     "has_tables_or_indexes",
     "require_verifications",
     "stores_with_tables",
+    "versions_in_use",
 ]

@@ -27,6 +27,9 @@ from oriel.storage.tailer.tables import has_tables_or_indexes
 HEARTBEAT_SECONDS_MAX = 5.0
 _AHEAD_SECONDS_MAX = 2.0
 
+#: Maintenance keeps the files that a tailer needs for this time after its last heartbeat.
+_READER_SECONDS_MAX = 600.0
+
 STATUS_FILE = "_tailer.json"
 _STAT_BLOCK_BYTES = 512
 
@@ -41,12 +44,14 @@ class StoreStatus:
         version: The version of the index. None before the first version.
         problem: A description of the problem, or None.
         damaged: The number of rebuilds of damaged indexes since the tailer started.
+        builds: The version from which it builds the index at this time, or None.
     """
 
     state: str = "opening"
     version: int | None = None
     problem: str | None = None
     damaged: int = 0
+    builds: int | None = None
 
 
 @dataclass(frozen=True)
@@ -191,6 +196,29 @@ class StatusFile:
         if os.access(directory, os.W_OK):
             return f". The disk is full. Free space on {directory}" if is_full(directory) else ""
         return f". {directory} cannot be written. Make it writable for the service"
+
+
+def versions_in_use(layout: DataLayout) -> dict[str, int]:
+    """Return the oldest version of each store that a tailer of the data directory reads.
+
+    All tailers with a heartbeat in the last ten minutes count, so a service can restart. Tailers
+    with indexes in another directory are not found.
+    """
+    found: dict[str, int] = {}
+    for path in layout.index_formats.glob(f"*/{STATUS_FILE}"):
+        try:
+            if time.time() - path.stat().st_mtime > _READER_SECONDS_MAX:
+                continue
+            content: dict[str, Any] = orjson.loads(without_digest(path.read_bytes()))
+            stores = {name: _known_fields(status) for name, status in content["stores"].items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            # The tailer writes it at this time.
+            continue
+        for name, status in stores.items():
+            for version in (status.version, status.builds):
+                if version is not None:
+                    found[name] = min(version, found.get(name, version))
+    return found
 
 
 def _known_fields(content: Mapping[str, Any]) -> StoreStatus:

@@ -271,7 +271,10 @@ class StoreTailer:
             logger.info(
                 'building the index: store=%s reason="%s"', self.directory.path.name, reason
             )
-        state, generation = self._build()
+        try:
+            state, generation = self._build()
+        finally:
+            self.status = replace(self.status, builds=None)
         self.directory.publish(generation)
         self._generation, self.is_verified = generation, True
         self._start_following(state)
@@ -286,6 +289,8 @@ class StoreTailer:
         for _ in range(_SNAPSHOTS_MAX):
             snapshot = self.log.snapshot()
             generation = self.directory.new_generation()
+            # Maintenance keeps the files of this version, and all later entries.
+            self.status = replace(self.status, builds=snapshot.version)
             try:
                 state = build_generation(
                     self.log.table, snapshot, generation, self._record_progress, self.shard

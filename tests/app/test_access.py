@@ -219,7 +219,8 @@ def test_a_token_for_some_keys_reads_no_totals(guarded: Guarded) -> None:
         assert detail["position"]["version"] == 1
         (_, status) = guarded.get("/v1/status", bearer).json["stores"]
         assert status["counters"] == detail["counters"]
-        assert (status["state_bytes"] is None) is (totals is None)
+        for name in ("state_bytes", "table_bytes", "files"):
+            assert (status[name] is None) is (totals is None)
         forbidden = [f"{ROOT}/approximateNumEntries", "/v1/deadLetters/counts"]
         if totals is None:
             forbidden.append("/metrics")

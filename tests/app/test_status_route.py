@@ -42,6 +42,7 @@ def test_the_status_has_pipelines_and_stores(store: Served) -> None:
     )
     seen = _status(store)
     assert seen["problem"] is None
+    table = [file for file in (store.data / "tables" / "store").rglob("*") if file.is_file()]
     said = file.read()
     assert said is not None
     (pipeline,) = seen["pipelines"]
@@ -65,6 +66,8 @@ def test_the_status_has_pipelines_and_stores(store: Served) -> None:
             "pipeline": "flights",
             "open_records": 7,
             "state_bytes": 0,
+            "table_bytes": sum(file.stat().st_size for file in table),
+            "files": len(table),
             "lag": 60,
             "lag_ms": seen["time_ms"] - 9_000,
             "stream_time_ms": 9_000,

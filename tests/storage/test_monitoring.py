@@ -24,7 +24,8 @@ from oriel.storage.monitoring import (
 )
 from oriel.storage.monitoring.partitions import LOG_END_SECONDS_MAX
 from oriel.storage.monitoring.run_status import HEARTBEAT_SECONDS_MAX
-from oriel.storage.tailer import StatusFile, StoreStatus
+from oriel.storage.shards import Shard
+from oriel.storage.tailer import StatusFile, StoreStatus, versions_in_use
 from tests.storage.store_tables import StoreTable, make_definition, make_record
 from tests.tidy.project import ROOT
 
@@ -160,12 +161,38 @@ def test_a_tailer_repairs_its_status_file(tmp_path: Path) -> None:
         assert (path.read_bytes(), file.read().stores) == (whole, stores)
 
 
+def test_maintenance_finds_the_versions_that_tailers_read(tmp_path: Path) -> None:
+    """The oldest version of a store counts, of all shards, also during a build."""
+    layout = DataLayout(tmp_path)
+    assert versions_in_use(layout) == {}
+    StatusFile(layout).write({
+        "following": StoreStatus("following", 7),
+        "building": StoreStatus("building", None, builds=5),
+        "built again": StoreStatus("building", 3, builds=9),
+        "opening": StoreStatus(),
+    })  # fmt: skip
+    shard = StatusFile(DataLayout(tmp_path, shard=Shard(1, 2)))
+    shard.write({"following": StoreStatus("following", 6)})
+    assert versions_in_use(layout) == {"following": 6, "building": 5, "built again": 3}
+    # A service that was stopped for longer builds its indexes again.
+    for age_seconds, found in ((590, 6), (610, 7)):
+        heartbeat = time.time() - age_seconds
+        os.utime(DataLayout(tmp_path, shard=Shard(1, 2)).indexes / "_tailer.json", (heartbeat,) * 2)
+        assert versions_in_use(layout)["following"] == found
+    (layout.indexes / "_tailer.json").write_bytes(b"{")
+    assert versions_in_use(layout) == {}
+
+
 def test_the_overview_puts_all_of_a_store_together(data: Path) -> None:
     """A store's overview has its commit, state, index, and partitions with lag."""
     seen = overview(data)
     (store,) = seen.stores
     assert (store.name, store.application, store.record) == ("store", "flights", RECORD)
     assert (store.open_records, store.changed, store.state_bytes) == (7, 2, 1234)
+    table = [file for file in DataLayout(data).table("store").rglob("*") if file.is_file()]
+    # One state segment, and the files of the table and its log.
+    assert store.files == len(table) + 1
+    assert store.table_bytes == sum(file.stat().st_size for file in table)
     assert store.index == StoreStatus("following", 1, damaged=2)
     facts = [(p.partition, p.offset, p.lag, p.holds_windows_open) for p in store.partitions]
     assert facts == [("0", 40, 60, False), ("1", 10, 0, True)]
@@ -344,6 +371,9 @@ def test_the_metrics_say_what_the_overview_says(data: Path) -> None:
     assert samples["oriel_store_events_total", "late_results", "store"] == 5
     assert samples["oriel_store_open_records", "store"] == 7
     assert samples["oriel_store_state_bytes", "store"] == 1234
+    (store,) = overview(data).stores
+    assert samples["oriel_store_table_bytes", "store"] == store.table_bytes > 0
+    assert samples["oriel_store_files", "store"] == store.files
     assert samples["oriel_store_close_time_seconds", "store"] == 6.995
     assert samples["oriel_partition_log_end_offset", "0", "store", "events"] == 100
     assert samples["oriel_partition_holds_windows_open", "1", "store", "events"] == 1

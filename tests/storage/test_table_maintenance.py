@@ -179,6 +179,70 @@ def test_entries_of_a_log_of_very_many_go_early(
     assert entries(table)[0] == first
 
 
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch, quick: None) -> None:
+    """Reserve no files for checkpoints, and delete files that are not ten seconds old."""
+    del quick
+    monkeypatch.setattr(cleanup, "_YOUNGEST_MS", 0)
+    monkeypatch.setattr(cleanup, "_CHECKPOINT_INTERVAL_MAX", 10)
+    monkeypatch.setattr(cleanup, "_OTHER_FILES", 0)
+    monkeypatch.setattr(cleanup, "_LEAST_KEPT", 1)
+
+
+def _files(table: CompactedTable) -> int:
+    """Return the number of files of a table."""
+    return sum(path.is_file() for path in table.directory.rglob("*"))
+
+
+def _run(table: CompactedTable, maintenance: TableMaintenance, in_use: int | None = None) -> int:
+    """Commit 100 batches with maintenance after each tenth. Return the most files after it."""
+    most = 0
+    for _ in range(10):
+        for _ in range(10):
+            table.commit([{"key": "a", "start": table.batch % 5, "n": table.batch}])
+        while maintenance.step({"": table.batch}, in_use=in_use):
+            pass
+        most = max(most, _files(table))
+    return most
+
+
+@pytest.mark.usefixtures("few")
+def test_a_table_has_few_files_whatever_its_retention(tmp_path: Path) -> None:
+    """The oldest removed files and entries are deleted first, and readers find the newest rows."""
+    table = grown(tmp_path, 1)
+    limits = Limits(small_files=4)
+    # Entries after a checkpoint, one batch and a merge can be in addition to the limit.
+    assert _run(table, table.maintenance(limits=limits, files_max=60)) <= 60 + 10
+    table.assert_unchanged()
+    assert len(entries(table)) >= 20
+    assert _run(table, table.maintenance(limits=limits, files_max=None)) > 200
+
+
+@pytest.mark.usefixtures("few")
+def test_files_that_a_tailer_reads_stay(tmp_path: Path) -> None:
+    """All entries after its version stay, and all files that left the table after it."""
+    table = grown(tmp_path, 31)
+    snapshot = DeltaLog(table.directory).snapshot()
+    maintenance = table.maintenance(limits=Limits(small_files=4), files_max=30)
+    assert _run(table, maintenance, in_use=snapshot.version) > 200
+    assert entries(table)[0] <= snapshot.version
+    missing = [path for path in snapshot.files if not (table.directory / path).exists()]
+    assert missing == []
+    while maintenance.step({"": table.batch}):
+        pass
+    assert _files(table) <= 30 + 10 + 10
+
+
+@pytest.mark.usefixtures("few")
+def test_a_version_that_was_just_opened_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that is not known has at least ten seconds, whatever the number of files."""
+    monkeypatch.setattr(cleanup, "_YOUNGEST_MS", 600_000)
+    table = grown(tmp_path, 1)
+    assert _run(table, table.maintenance(limits=Limits(small_files=4), files_max=30)) > 200
+
+
 @pytest.mark.usefixtures("quick")
 def test_removed_files_of_an_earlier_run_go_with_their_time(tmp_path: Path) -> None:
     """A later run deletes files that an earlier run removed from the table, after their time."""
@@ -319,7 +383,7 @@ def test_a_writer_that_may_not_write_any_more_removes_no_entry(tmp_path: Path) -
     """A clean-up checks once, before it deletes its first entry, that it is allowed to write."""
     table = grown(tmp_path, 12)
     DeltaTable(table.directory).alter.set_table_properties({LOG_RETENTION: interval(1)})
-    clean = cleanup.Cleanup(TableFiles(table.directory), sync=False)
+    clean = cleanup.Cleanup(TableFiles(table.directory), sync=False, files_max=None)
     assert clean.checkpoint(lambda: None, at_once=True)
     before = entries(table)
 

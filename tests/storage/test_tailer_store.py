@@ -5,17 +5,19 @@ After each step, the index is compared with a plain dict of the table's rows.
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oriel.storage import StoreNotReady
+from oriel.storage import StoreNotReady, index
 from oriel.storage.delta import DeltaLog
 from oriel.storage.errors import CorruptLog
 from oriel.storage.index import IndexDirectory, request_verification
 from oriel.storage.index.directory import mark_damaged
+from oriel.storage.tailer import store
 from oriel.storage.tailer.store import StoreTailer
 from tests.storage.followed import Followed, check_in_this_process
 from tests.storage.store_tables import Row, StoreTable, make_definition, make_record
@@ -53,6 +55,24 @@ def test_an_index_is_opened_again_without_building_it(followed: Followed) -> Non
     followed.catch_up()
     assert followed.generation() == generation
     followed.assert_content(2, A1, A2)
+
+
+def test_the_version_of_a_build_is_in_the_status(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Maintenance keeps the files of this version, and the entries that follow it."""
+    followed.table.commit([A1])
+    build, seen = index.build_generation, []
+
+    def noting(*arguments: Any) -> Any:
+        seen.append(followed.tailer.status)
+        return build(*arguments)
+
+    monkeypatch.setattr(store, "build_generation", noting)
+    followed.catch_up()
+    (status,) = seen
+    assert (status.state, status.version, status.builds) == ("building", None, 1)
+    assert (followed.tailer.status.version, followed.tailer.status.builds) == (1, None)
 
 
 def test_deleted_rows_leave_the_index(followed: Followed) -> None:

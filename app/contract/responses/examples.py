@@ -164,6 +164,8 @@ EXAMPLES: Mapping[str, Json | str] = {
                 "pipeline": "flights",
                 "open_records": 36,
                 "state_bytes": 20480,
+                "table_bytes": 1048576,
+                "files": 312,
                 "lag": 0,
                 "lag_ms": 0,
                 "stream_time_ms": 1357036140000,

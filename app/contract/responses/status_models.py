@@ -73,6 +73,13 @@ class StoreState(Model):
         description="Rows in the state. Null without a pipeline, and for a token for some keys"
     )
     state_bytes: int | None = Field(description="Size of the state. Null for a token for some keys")
+    table_bytes: int | None = Field(
+        description="Size of the table and its log, also of removed files. Null for a token for "
+        "some keys"
+    )
+    files: int | None = Field(
+        description="Files of the table, its log and the state. Null for a token for some keys"
+    )
     lag: int | None = Field(description="As in `PipelineStatus`, for this store")
     lag_ms: int | None = Field(description="As in `PipelineStatus`, for this store")
     stream_time_ms: int | None = Field(

@@ -12,6 +12,9 @@ Nothing is deleted that a reader or a writer can still need:
 
 - A file that left the table stays for ``delta.deletedFileRetentionDuration``.
 
+- If a table has more than ``files_max`` files, the oldest entries and removed files are deleted
+  sooner. They stay for ten seconds, and while a tailer can still need them (``in_use``).
+
 - A file that was never in the table stays that long, and until the table is past its batch. A batch
   that is prepared or in progress can commit the file, even if its process was suspended. Files with
   foreign names are never deleted.
@@ -20,6 +23,8 @@ Removed files and old entries are remembered. Directories are listed at the star
 """
 
 import re
+import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
@@ -42,8 +47,16 @@ _ENTRIES_MAX = 10_000
 #: How long entries stay in a log with more than twice this number. 20 batches per second write
 #: 12,000 entries in this time. A tailer with an older version rebuilds its index.
 _LARGE_LOG_RETENTION_MS = 600_000
-#: A checkpoint of n files is written every n / 20 versions, so it costs 20 rows per version.
-_ROWS_PER_VERSION = 20
+#: A checkpoint of n files is written every n / 20 versions, so it costs 20 rows per version. It is
+#: written after 500 versions at the latest, because only older entries can be deleted.
+_ROWS_PER_VERSION, _CHECKPOINT_INTERVAL_MAX = 20, 500
+#: A reader has at least this time for the files of a version that it has just opened.
+_YOUNGEST_MS = 10_000
+#: Files in addition to data files and log entries: checkpoints, files of merges and batches in
+#: progress, and state.
+_OTHER_FILES = 200
+#: The least number of entries and of removed files that stay for their retention.
+_LEAST_KEPT = 100
 #: Time between two listings of the table's directory.
 _LISTING_MS = 3_600_000
 
@@ -60,15 +73,21 @@ Committed = Mapping[str, int]
 class Cleanup:
     """Deletes old entries, checkpoints and files of one table."""
 
-    def __init__(self, files: TableFiles, *, sync: bool) -> None:
+    def __init__(self, files: TableFiles, *, sync: bool, files_max: int | None) -> None:
         """Clean up the table that ``files`` follows.
 
         Args:
             files: The files of the table.
             sync: True to force checkpoints to disk.
+            files_max: The number of files above which files are deleted before their retention
+                ends. None: files stay for their retention.
         """
         self._files = files
         self._sync = sync
+        self._files_max = files_max
+        #: When files left the table that were deleted sooner. Checkpoints contain them for the
+        #: whole retention (``remove`` actions).
+        self._deleted_sooner: deque[int] = deque()
         #: The newest checkpoint that this process has synced. Earlier checkpoints are not trusted.
         self._checkpoint = -1
         #: Names of checkpoints -> their versions. None before the first listing.
@@ -89,8 +108,9 @@ class Cleanup:
         pointer_version = last_checkpoint(files.log)
         # A damaged pointer may name a version that does not exist.
         newest = max(self._checkpoint, pointer_version if pointer_version <= files.version else -1)
+        rows = len(files.live) + len(files.removed) + len(self._deleted_sooner)
         interval = max(
-            CHECKPOINT_INTERVAL, (len(files.live) + len(files.removed)) // _ROWS_PER_VERSION
+            CHECKPOINT_INTERVAL, min(rows // _ROWS_PER_VERSION, _CHECKPOINT_INTERVAL_MAX)
         )
         if files.version - newest < (1 if at_once else interval):
             return False
@@ -108,7 +128,7 @@ class Cleanup:
         self._remove_old_checkpoints()
         return True
 
-    def clean_log(self, check_may_write: Callable[[], None]) -> int:
+    def clean_log(self, check_may_write: Callable[[], None], in_use: int | None = None) -> int:
         """Delete log entries that are old enough.
 
         Only entries before a checkpoint of this process are deleted, because it is known to be on
@@ -116,6 +136,7 @@ class Cleanup:
 
         Args:
             check_may_write: Raises an error if this process must not write any more.
+            in_use: The oldest version that a tailer reads, or None.
 
         Returns:
             The number of deleted entries.
@@ -129,11 +150,16 @@ class Cleanup:
         first_needed = self._checkpoint
         if files.recorded is not None:
             first_needed = min(first_needed, files.recorded.version)
-        before_ms = now_ms() - kept_ms
+        before_ms, sooner_ms = now_ms() - kept_ms, self._sooner_ms(in_use)
         removed = 0
         while files.entries:
             version, written_ms = files.entries[0]
-            if version >= first_needed or written_ms >= before_ms:
+            is_surplus = (
+                len(files.entries) > self._kept_max
+                and written_ms < sooner_ms
+                and (in_use is None or version < in_use)
+            )
+            if version >= first_needed or not (written_ms < before_ms or is_surplus):
                 break
             if not removed:
                 check_may_write()
@@ -143,19 +169,28 @@ class Cleanup:
             removed += 1
         return removed
 
-    def remove_files(self, committed: Committed, check_may_write: Callable[[], None]) -> int:
+    def remove_files(
+        self,
+        committed: Committed,
+        check_may_write: Callable[[], None],
+        in_use: int | None = None,
+    ) -> int:
         """Delete files that left the table long enough ago. Once per hour, also find unused files.
 
         Args:
             committed: The last committed batch of each store.
             check_may_write: Raises an error if this process must not write any more.
+            in_use: The oldest version that a tailer reads, or None.
 
         Returns:
             The number of deleted files.
         """
         files = self._files
         before_ms = now_ms() - deleted_file_retention_ms(files.properties)
+        while self._deleted_sooner and self._deleted_sooner[0] < before_ms:
+            self._deleted_sooner.popleft()
         expired = [path for path, removed_ms in files.removed.items() if removed_ms < before_ms]
+        expired += self._surplus_files(before_ms, self._sooner_ms(in_use))
         if now_ms() - self._listed_ms >= _LISTING_MS:
             if not self._listed_ms:
                 files.removed = {**self._removed_since(before_ms), **files.removed}
@@ -202,6 +237,40 @@ class Cleanup:
                 if path is not None and path not in files.live:
                     removed.setdefault(path, written_ms)
         return removed
+
+    @property
+    def _kept_max(self) -> int:
+        """The number of entries, and the number of removed files, that stay for their retention."""
+        if self._files_max is None:
+            return sys.maxsize
+        others = len(self._files.live) + _CHECKPOINT_INTERVAL_MAX + _OTHER_FILES
+        return max((self._files_max - others) // 2, _LEAST_KEPT)
+
+    def _sooner_ms(self, in_use: int | None) -> int:
+        """Return the time up to which no reader needs removed files and entries any more."""
+        now = now_ms()
+        if in_use is None:
+            return now - _YOUNGEST_MS
+        used_since_ms = next(
+            (written_ms for version, written_ms in self._files.entries if version >= in_use), now
+        )
+        # A foreign program sets the time of a removal before it commits it.
+        return min(now, used_since_ms) - _YOUNGEST_MS
+
+    def _surplus_files(self, before_ms: int, sooner_ms: int) -> list[str]:
+        """Return the oldest removed files above the limit. Expired files are not among them."""
+        removed = sorted(
+            (removed_ms, path)
+            for path, removed_ms in self._files.removed.items()
+            if removed_ms >= before_ms
+        )
+        surplus = [
+            (removed_ms, path)
+            for removed_ms, path in removed[: max(0, len(removed) - self._kept_max)]
+            if removed_ms < sooner_ms
+        ]
+        self._deleted_sooner.extend(removed_ms for removed_ms, _path in surplus)
+        return [path for _removed_ms, path in surplus]
 
     def _unused_files(self, committed: Committed) -> Iterator[str]:
         """Yield Oriel's files that no version needs and no batch will commit."""

@@ -24,6 +24,8 @@ class MaintenanceSettings:
         compacts: False to only write checkpoints, and keep all files and entries.
         sync: True to force files to disk before anything refers to them.
         limits: When files are merged.
+        files_max: The number of files of a table above which removed files and log entries are
+            deleted before their retention ends. None: they stay for their retention.
         log_retention_ms: The table property for log entries. None: unchanged.
         deleted_file_retention_ms: The table property for removed files. None: unchanged.
     """
@@ -31,6 +33,7 @@ class MaintenanceSettings:
     compacts: bool = True
     sync: bool = True
     limits: Limits = field(default_factory=Limits)
+    files_max: int | None = 2_000
     log_retention_ms: int | None = None
     deleted_file_retention_ms: int | None = None
 
@@ -76,6 +79,7 @@ class TableMaintenance:
         after_file: Callable[[], None] = _do_nothing,
         *,
         merge_bytes_max: int | None = None,
+        in_use: int | None = None,
     ) -> bool:
         """Do the next piece of work.
 
@@ -84,6 +88,7 @@ class TableMaintenance:
             check_may_write: Raises an error if this process must not write any more.
             after_file: Called after each file of a large merge.
             merge_bytes_max: The maximum bytes of a merge. Larger merges are left for another time.
+            in_use: The oldest version that a tailer reads. None: no tailer is known.
 
         Returns:
             False if nothing was due.
@@ -105,8 +110,8 @@ class TableMaintenance:
         if cleanup.checkpoint(check_may_write):
             return True
         if self._settings.compacts:
-            cleanup.clean_log(check_may_write)
-            cleanup.remove_files(committed, check_may_write)
+            cleanup.clean_log(check_may_write, in_use)
+            cleanup.remove_files(committed, check_may_write, in_use)
         return False
 
     def merge_small(self, check_may_write: Callable[[], None] = _do_nothing) -> None:
@@ -138,8 +143,9 @@ class TableMaintenance:
         runs: list[Run] = compaction.runs()
         done = compaction.merge(runs, check_may_write, after_file) if runs else None
         cleanup.checkpoint(check_may_write, at_once=True)
-        cleanup.clean_log(check_may_write)
-        cleanup.remove_files(committed, check_may_write)
+        # A tailer can read any version, so only files whose retention has ended are deleted.
+        cleanup.clean_log(check_may_write, in_use=0)
+        cleanup.remove_files(committed, check_may_write, in_use=0)
         return done
 
     def _compact(
@@ -175,7 +181,7 @@ class TableMaintenance:
             self._set_properties()
             self._files = TableFiles(self.directory)
             self._compaction = Compaction(self._files, settings.limits, sync=settings.sync)
-            self._cleanup = Cleanup(self._files, sync=settings.sync)
+            self._cleanup = Cleanup(self._files, sync=settings.sync, files_max=settings.files_max)
             self._settled = None
         self._files.follow()
         return self._files, self._compaction, self._cleanup
