@@ -83,7 +83,13 @@ def _dicts(draw: st.DrawFn) -> str:
         name: draw(_expressions if draw(st.integers(0, 9)) == 0 else each)
         for name, each in fitting.items()
     }
-    form = draw(st.sampled_from(["literal", "spread", "dict", "aggregate", "copy"]))
+    forms = ["literal", "spread", "repeated", "nested", "dict", "aggregate", "copy"]
+    form = draw(st.sampled_from(forms))
+    if form == "repeated":
+        replaced = draw(_expressions)
+        return f"{{'n': {replaced}, **aggregate, 'n': {own['n']}, 'x': {replaced}, 'x': 0.5}}"
+    if form == "nested":
+        return f"{{**aggregate, **dict(n={draw(_expressions)}), 'n': {own['n']}}}"
     if form == "spread":
         return f"{{**aggregate, 'n': {own['n']}, 'x': {own['x']}}}"
     if form == "dict":
@@ -94,11 +100,28 @@ def _dicts(draw: st.DrawFn) -> str:
 
 
 @st.composite
+def _ends(draw: st.DrawFn) -> list[str]:
+    """The last statement of a block, or none."""
+    last = draw(st.integers(0, 9))
+    if last < 6:
+        return [f"return {draw(_dicts())}"]
+    if last == 6:
+        condition, left, right = draw(_expressions), draw(_dicts()), draw(_dicts())
+        return [f"return {left} if {condition} else {right}"]
+    if last == 7:
+        return [f"return helper(value, {draw(_expressions)}, aggregate)"]
+    if last == 8:
+        return [draw(st.sampled_from(["return None", "raise ValueError(key)", "return"]))]
+    return []
+
+
+@st.composite
 def _blocks(draw: st.DrawFn, depth: int = 2) -> list[str]:
     """Some statements. The last is not always a return statement."""
     lines: list[str] = []
     for _ in range(draw(st.integers(0, 3))):
-        kind = draw(st.sampled_from(["y", "z", "y+", "n+", "x", "t", "pair", "if", "if", "assert"]))
+        kinds = ["y", "z", "y+", "n+", "x", "t", "pair", "if", "if", "assert", "unused", "unread"]
+        kind = draw(st.sampled_from(kinds))
         value = draw(_expressions)
         if kind == "if" and not depth:
             lines.append("pass")
@@ -108,22 +131,16 @@ def _blocks(draw: st.DrawFn, depth: int = 2) -> list[str]:
                 lines += ["else:", *_indented(draw(_blocks(depth - 1)))]
         elif kind == "assert":
             lines.append(f"assert {value}, 'it is not'")
+        elif kind == "unread":
+            lines.append(f"unread = {draw(_dicts())}")
         elif kind == "pair":
             lines.append(f"y, z = z, {value}")
         else:
             fields = {"n+": "aggregate['n'] +=", "x": "aggregate['x'] =", "t": "aggregate['t'] ="}
             number = draw(_numbers)
-            own = value if kind in {"y", "z", "t"} else number
+            own = value if kind in {"y", "z", "t", "unused"} else number
             lines.append(f"{fields.get(kind, {'y+': 'y +='}.get(kind, f'{kind} ='))} {own}")
-    last = draw(st.integers(0, 9))
-    if last < 6:
-        lines.append(f"return {draw(_dicts())}")
-    elif last == 6:
-        condition, left, right = draw(_expressions), draw(_dicts()), draw(_dicts())
-        lines.append(f"return {left} if {condition} else {right}")
-    elif last == 7:
-        lines.append(draw(st.sampled_from(["return None", "raise ValueError(key)", "return"])))
-    return lines
+    return [*lines, *draw(_ends())]
 
 
 def _indented(lines: list[str]) -> list[str]:
@@ -134,6 +151,8 @@ def _indented(lines: list[str]) -> list[str]:
 sources = _blocks().map(
     lambda lines: "\n".join([
         "LIMIT, FACTOR = 3, -0.5",
+        "def helper(value, unused, aggregate):",
+        "    return {**aggregate, 'x': value['v']}",
         "def aggregator(key, value, aggregate):",
         "    y, z = aggregate['n'], value['v']",
         *_indented(lines),

@@ -175,6 +175,34 @@ def test_functions_of_one_column_have_the_same_results(
     check(fold, [(None, values) for _, values in runs])
 
 
+#: Results with an expression that Python computes, although its value is not used.
+UNUSED = {
+    "a repeated key": "return {'n': 1 // value['i'], 'n': 1}",
+    "a spread dict": "return {**{'n': 1 // value['i']}, 'n': 1}",
+    "a spread call": "return {**dict(n=1 // value['i']), **aggregate}",
+    "two replaced values": "return {'n': 1, 'n': 1 // value['i'], 'n': 2 // value['i'], 'n': 1}",
+    "a variable": "unused = 1 // value['i']\n    return aggregate",
+    "a dict": "unused = {'n': 1 // value['i']}\n    return aggregate",
+    "an argument": "return helper(1 // value['i'], aggregate)",
+}
+
+
+@pytest.mark.parametrize("name", UNUSED)
+def test_unused_expressions_are_computed(directory: Path, name: str) -> None:
+    """A compiled function also raises if only a value raises that is not used."""
+    module = module_of(
+        "def helper(unused, aggregate):\n    return aggregate\n"
+        f"def aggregator(key, value, aggregate):\n    {UNUSED[name]}\n",
+        directory,
+    )
+    types = {"n": pa.int64()}
+    fold = UserFunctions(
+        lambda: {"n": 0}, (module.aggregator,), None, types, "step", unwraps_single_column=False
+    )
+    values = pa.schema([("i", pa.int64())])
+    check(fold, [(None, [{"i": 0}]), (None, [{"i": 2}]), ({"n": 7}, [{"i": 2}, {"i": 0}])], values)
+
+
 REFUSED = {
     "a loop": "for x in (1, 2):\n        aggregate['n'] += x\n    return aggregate",
     "try": "try:\n        return aggregate\n    except ValueError:\n        return None",
@@ -199,6 +227,8 @@ REFUSED = {
     "a dict of one branch": "if value['b']:\n        aggregate = {**aggregate}\n"
     "    return aggregate",
     "identity": "return {**aggregate, 'f': aggregate['n'] is value['i']}",
+    "a dict that is compared": "return {**aggregate, 'f': {'n': 1 // value['i']} is None}",
+    "a call that is compared": "return {**aggregate, 'f': dict(n=1 // value['i']) is not None}",
     "a walrus": "return {**aggregate, 'n': (y := 1)}",
     "a lambda": "return {**aggregate, 'n': (lambda: 1)()}",
     "a matrix product": "return {**aggregate, 'x': aggregate['x'] @ value['v']}",

@@ -317,19 +317,26 @@ class _Body:
             case ast.Call(func=ast.Name(id="dict"), args=[], keywords=keywords):
                 if self._is_builtin("dict") and all(each.arg for each in keywords):
                     return {str(own.arg): self._text(own.value, scope) for own in keywords}
-            case ast.Dict(keys=keys, values=values):
-                fields: dict[str, str] = {}
-                for key, value in zip(keys, values, strict=True):
-                    spread = self._fields(value, scope) if key is None else None
-                    if spread is not None:
-                        # As in Python, a later value of a key replaces an earlier one.
-                        fields |= spread
-                    elif isinstance(key, ast.Constant) and isinstance(key.value, str):
-                        fields[key.value] = self._text(value, scope)
-                    else:
-                        raise self._not_plain(node)
-                return fields
+            case ast.Dict():
+                return self._display_fields(node, scope)
         return None
+
+    def _display_fields(self, node: ast.Dict, scope: _Scope) -> dict[str, str]:
+        """Return the expressions of a dict that is written with braces."""
+        fields: dict[str, str] = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            match key:
+                case None:
+                    own = self._fields(value, scope)
+                case ast.Constant(value=str() as name):
+                    own = {name: self._text(value, scope)}
+                case _:
+                    own = None
+            if own is None:
+                raise self._not_plain(node)
+            # As in Python, a later value of a key replaces an earlier one.
+            fields |= {name: _replaced(fields.get(name), text) for name, text in own.items()}
+        return fields
 
     def _text(self, node: ast.expr, scope: _Scope) -> str:
         """Return an expression with a plain value."""
@@ -426,7 +433,9 @@ class _Body:
         if any(isinstance(each, ast.Is | ast.IsNot) for each in node.ops):
             match node:
                 case ast.Compare(ops=[operator], comparators=[ast.Constant(value=None)]):
-                    if self._fields(node.left, scope) is not None:
+                    # The expressions of another dict would not be computed, and they can raise.
+                    is_name = isinstance(node.left, ast.Name)
+                    if is_name and self._fields(node.left, scope) is not None:
                         return ast.Constant(isinstance(operator, ast.IsNot))
                 case _:
                     raise self._not_plain(node)
@@ -479,6 +488,14 @@ class _Body:
 
 def _is_stored(node: ast.Name | ast.Subscript) -> bool:
     return isinstance(node.ctx, ast.Store)
+
+
+def _replaced(previous: str | None, text: str) -> str:
+    """Return the expression of a key whose previous expression in the same dict is ``previous``."""
+    # Python also computes a value that a later one replaces, and this can raise. A variable cannot.
+    if previous is None or previous.isidentifier():
+        return text
+    return f"({previous}, {text})[1]"
 
 
 def _operator_text(node: ast.AugAssign) -> str:
