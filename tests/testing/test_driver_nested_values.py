@@ -2,9 +2,11 @@
 
 import warnings
 from collections.abc import Callable
+from enum import IntEnum, StrEnum
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
@@ -115,6 +117,69 @@ def test_a_map_is_counted_up(kind: str) -> None:
     assert plain(values) == [{"m": {"m": 1}}, {"m": {"m": 1, "b": 1}}, {"m": {"m": 2, "b": 1}}]
 
 
+class _Word(StrEnum):
+    TEA = "tea"
+
+
+class _Number(IntEnum):
+    ONE = 1
+
+
+class _Single(float):
+    pass
+
+
+#: Columns, and what a function returns for them.
+CONVERTED: list[tuple[str, Any]] = [
+    ("x ARRAY<FLOAT>", [0.1, np.float32(0.1), 1e39, 1]),
+    ("x STRUCT<y: FLOAT>", {"y": 0.1}),
+    ("x MAP<STRING, FLOAT>", {"y": 0.1}),
+    ("x MAP<FLOAT, INT>", {0.1: 1, float(np.float32(0.1)): 2}),
+    ("x FLOAT", 0.1),
+    ("x FLOAT", _Single(0.5)),
+    ("x DOUBLE", _Single(0.1)),
+    ("x STRING", _Word.TEA),
+    ("x ARRAY<STRING>", [_Word.TEA]),
+    ("x MAP<STRING, INT>", {_Word.TEA: _Number.ONE}),
+    ("x BIGINT", _Number.ONE),
+]
+
+
+@pytest.mark.parametrize(("column", "returned"), CONVERTED)
+def test_the_next_call_receives_the_same_aggregate_in_each_batch(
+    column: str, returned: Any
+) -> None:
+    """A function sees the same values and types, whether a batch ends before its call or not."""
+
+    def shown(_key: str, _value: Any, old: dict[str, Any]) -> dict[str, Any]:
+        return {"x": returned, "seen": f"{old['seen']} {_with_types(old['x'])}"}
+
+    def outputs(batches: list[list[Record]]) -> list[Any]:
+        builder = StreamsBuilder()
+        grouped = builder.stream("t", "n INT").group_by_key()
+        table = grouped.aggregate(
+            lambda: {"x": None, "seen": ""}, shown, schema=f"{column}, seen STRING"
+        )
+        table.to_stream().to("o")
+        driver = TopologyTestDriver(builder.build())
+        written = driver.create_output_topic("o")
+        for batch in batches:
+            driver.pipe_input("t", batch)
+        return written.read_records()
+
+    piped = [Record("k", {"n": 1}, time) for time in range(3)]
+    assert outputs([piped]) == outputs([[record] for record in piped])
+
+
+def _with_types(value: Any) -> str:
+    """Return a value as text, with the types of all of its parts."""
+    if isinstance(value, dict):
+        return str([(_with_types(name), _with_types(item)) for name, item in value.items()])
+    if isinstance(value, list):
+        return str([_with_types(item) for item in value])
+    return f"{type(value).__name__} {value!r}"
+
+
 def test_a_table_of_structs_is_added_and_subtracted() -> None:
     """Adders and subtractors receive the same dicts."""
     builder = StreamsBuilder()
@@ -150,6 +215,16 @@ WRONG: list[tuple[str, Any, str]] = [
     ),
     ("m MAP<STRING, BOOLEAN>", {"x": 1}, "TypeError: m['x']: 1 is not of type bool"),
     ("n ARRAY<INT>", [2**31], "ValueError: n[0]: 2147483648 does not fit into 32 bits"),
+    (
+        "n ARRAY<DOUBLE>",
+        [1.0, 10**310],
+        f"ValueError: n[1]: 1{'0' * 310} does not fit into the type double",
+    ),
+    (
+        "s ARRAY<STRING>",
+        ["\ud800"],
+        "ValueError: s[0]: '\\ud800' has half a surrogate pair, which UTF-8 cannot encode",
+    ),
 ]
 
 

@@ -118,6 +118,8 @@ def greater(_key: str, value: Any, kept: Any) -> Any:
 BARE = {
     "total": ("0.0", "return total + value['v']", pa.float64()),
     "initial of another type": ("0", "return total + value['v']", pa.float64()),
+    "single": ("0.1", "return total + value['v']", pa.float32()),
+    "too large": ("0.5", "return value['j'] and 10**310", pa.float64()),
     "greatest": ("None or -1.5", "return max(total, value['v'])", pa.float64()),
     "named": ("0", "return {'result': total + value['i']}", pa.int64()),
     "if": ("0", "if value['i'] > total:\n        total = value['i']\n    return total", pa.int64()),

@@ -6,6 +6,7 @@ Functions are called for every record, and nearly all results have the right typ
 """
 
 from collections.abc import Callable
+from ctypes import c_float
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -79,17 +80,25 @@ def typed(value: Any, column_type: pa.DataType, path: str = "") -> Any:
     if pa.types.is_nested(column_type):
         return _typed_nested(value, column_type, path)
     if pa.types.is_floating(column_type) and isinstance(value, int | float):
-        return float(value)
+        return _as_float(value, column_type, path)
     if pa.types.is_integer(column_type) and isinstance(value, int):
         least, greatest = _bounds(column_type)
         if not least <= value <= greatest:
             message = (
-                f"{_message_prefix(path)}{value} does not fit into {column_type.bit_width} bits"
+                f"{_message_prefix(path)}{_shown(value)} does not fit into "
+                f"{column_type.bit_width} bits"
             )
             raise ValueError(message)
         return int(value)
     if pa.types.is_string(column_type) and isinstance(value, str):
-        return _as_utf8(value)
+        try:
+            return _as_utf8(value)
+        except UnicodeEncodeError as error:
+            message = (
+                f"{_message_prefix(path)}{_shown(value)} has half a surrogate pair, which UTF-8 "
+                "cannot encode"
+            )
+            raise ValueError(message) from error
     if pa.types.is_boolean(column_type) and isinstance(value, bool):
         return value
     raise _type_error(value, column_type, path)
@@ -110,8 +119,8 @@ def _typed_nested(value: Any, column_type: pa.DataType, path: str) -> Any:
             message = f"{_message_prefix(path)}None cannot be a key of a {column_type}"
             raise TypeError(message)
         return {
-            typed(key, key_type, f"{path}, the key {key!r}"): typed(
-                item, item_type, f"{path}[{key!r}]"
+            typed(key, key_type, f"{path}, the key {_shown(key)}"): typed(
+                item, item_type, f"{path}[{_shown(key)}]"
             )
             for key, item in value.items()
         }
@@ -120,13 +129,14 @@ def _typed_nested(value: Any, column_type: pa.DataType, path: str) -> Any:
 
 def _typed_struct(value: dict[Any, Any], struct_type: pa.StructType, path: str) -> dict[str, Any]:
     names = [field.name for field in struct_type]
-    unknown = sorted(repr(name) for name in value.keys() - set(names))
+    unknown = sorted(_shown(name) for name in value.keys() - set(names))
     missing = [repr(name) for name in names if name not in value]
     if unknown or missing:
         wrong = f"has no field {', '.join(unknown)}" if unknown else ""
         lacks = f"needs {', '.join(missing)} (use None for null)" if missing else ""
         problem = " and ".join(filter(None, (wrong, lacks)))
-        message = f"{_message_prefix(path)}{value!r} is not of type {struct_type}, which {problem}"
+        error = _type_error(value, struct_type, path)
+        message = f"{error}, which {problem}"
         raise TypeError(message)
     prefix = f"{path}." if path else ""
     return {
@@ -136,7 +146,17 @@ def _typed_struct(value: dict[Any, Any], struct_type: pa.StructType, path: str) 
 
 
 def _type_error(value: Any, column_type: pa.DataType, path: str) -> TypeError:
-    return TypeError(f"{_message_prefix(path)}{value!r} is not of type {column_type}")
+    return TypeError(f"{_message_prefix(path)}{_shown(value)} is not of type {column_type}")
+
+
+def _shown(value: Any) -> str:
+    """Return a value as text for messages."""
+    try:
+        return repr(value)
+    # Python does not convert an integer with more than 4300 digits to text. The message must still
+    # have the path.
+    except ValueError:
+        return f"an object of the type {type(value).__name__}"
 
 
 def _message_prefix(path: str) -> str:
@@ -186,6 +206,22 @@ def _as_map(keys: Converter, items: Converter, rule: _Rule, value: Any) -> Any:
         return rule(value)
 
 
+def _as_float(value: float, column_type: pa.DataType, path: str) -> float:
+    """Return a number as it is stored, without the class of the user.
+
+    Raises:
+        ValueError: An integer is too large for a double.
+    """
+    try:
+        number = float(value)
+    except OverflowError as error:
+        message = f"{_message_prefix(path)}{_shown(value)} does not fit into the type {column_type}"
+        raise ValueError(message) from error
+    # The state has 0.10000000149011612 for 0.1 in 32 bits. The next call must receive the same
+    # number if no batch ends before it. ``np.float32`` would warn about 1e39, which becomes inf.
+    return c_float(number).value if pa.types.is_float32(column_type) else number
+
+
 def _as_integer(bounds: tuple[int, int], rule: _Rule, value: Any) -> Any:
     least, greatest = bounds
     if type(value) is int and least <= value <= greatest:
@@ -194,11 +230,15 @@ def _as_integer(bounds: tuple[int, int], rule: _Rule, value: Any) -> Any:
 
 
 def _as_string(rule: _Rule, value: Any) -> Any:
-    return _as_utf8(value) if type(value) is str else rule(value)
+    try:
+        return _as_utf8(value) if type(value) is str else rule(value)
+    except UnicodeEncodeError:
+        # Only the rule knows the path to the string.
+        return rule(value)
 
 
 def _as_utf8(value: str) -> str:
-    """Return a string as it is stored.
+    """Return a string as it is stored, without the class of the user.
 
     Raises:
         UnicodeEncodeError (a ValueError): The string has half a surrogate pair, which UTF-8 cannot
@@ -206,4 +246,7 @@ def _as_utf8(value: str) -> str:
     """
     # Half a surrogate pair raises in ``encode``, and an ASCII string does not have it. CPython
     # keeps a flag for ASCII, so the test does not read the string.
-    return value if value.isascii() else value.encode().decode()
+    if type(value) is str and value.isascii():
+        return value
+    # A subclass can have an ``encode`` of its own.
+    return str.encode(value).decode()
