@@ -51,6 +51,15 @@ def test_each_operation_appends_its_indexes() -> None:
     assert merged_lineage([ELEMENT, OUTER]) == Lineage(1 + 2, logs=3)
 
 
+@pytest.mark.parametrize("width", [1, 4])
+def test_lineages_of_2_gib_are_rejected(width: int) -> None:
+    """Arrow has offsets of 32 bits, which would become negative. The message has a solution."""
+    # All rows are one row in memory.
+    rows = np.broadcast_to(np.zeros((1, width), dtype=np.int64), (2**28 // width, width))
+    with pytest.raises(OverflowError, match=r"2147483648 bytes.*Set a smaller --max-batch-bytes"):
+        encoded(rows)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_the_order_of_bytes_is_the_order_of_indexes(seed: int) -> None:
     """For lineages of any length, in slices and chunks. A row without a lineage is first."""

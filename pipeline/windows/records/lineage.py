@@ -32,6 +32,7 @@ LINEAGE = pa.field("__lineage", pa.binary())
 #: The bytes of an index. An offset of Kafka has up to 63 bits. No index is negative, because the
 #: bytes of a negative number would follow the bytes of all positive numbers.
 _INDEX_BYTES = 8
+#: The greatest offset in a binary array of Arrow, which has offsets of 32 bits.
 _END = 2**31 - 1
 #: The indexes of the right record of a stream join: its partition, and its offset + 1.
 _RECORD_INDEXES = 2
@@ -180,9 +181,20 @@ def right_records(
 
 
 def encoded(rows: Ints) -> pa.Array:
-    """Return the lineages with these indexes, by [row, index]."""
+    """Return the lineages with these indexes, by [row, index].
+
+    Raises:
+        OverflowError: The lineages have 2 GiB or more, for example 2**26 lineages of 4 indexes.
+    """
     length, width = rows.shape
-    # A binary array has offsets of 32 bits, so fewer than 2**26 lineages of 4 indexes fit.
+    size = length * width * _INDEX_BYTES
+    # Larger offsets wrap. Arrow only notices this if the last offset becomes negative.
+    if size > _END:
+        message = (
+            f"the lineages of {length} rows have {size} bytes, but one column can have at most "
+            f"{_END}. Set a smaller --max-batch-bytes"
+        )
+        raise OverflowError(message)
     ends = np.arange(length + 1, dtype=np.int32) * np.int32(width * _INDEX_BYTES)
     data = np.ascontiguousarray(rows).astype(">i8").tobytes()
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(data)]
