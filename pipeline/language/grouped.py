@@ -5,6 +5,7 @@ Each step returns a new object, so you can use one grouping for several aggregat
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from oriel.pipeline.errors import InvalidTopology
@@ -18,6 +19,7 @@ from oriel.pipeline.language.arguments import (
 )
 from oriel.pipeline.language.kafka_hints import CallHints
 from oriel.pipeline.language.registry import Registry
+from oriel.pipeline.language.step_checks import checked_inputs
 from oriel.pipeline.language.tables import KTable
 from oriel.pipeline.language.topology import Aggregation, Input
 from oriel.pipeline.language.windowed import TimeWindowedKStream, aggregated
@@ -237,7 +239,8 @@ class CogroupedKStream(CallHints):
 
         Raises:
             InvalidTopology: Both forms or neither form is passed, the other streams have the other
-                form, or ``grouped`` is not a grouped stream of this builder.
+                form, or ``grouped`` is not a grouped stream of this builder. It is also raised if
+                all streams together have more than 128 inputs.
 
         Example:
             >>> canceled = builder.stream("canceled", schema="reason STRING").group_by_key()
@@ -261,6 +264,7 @@ class CogroupedKStream(CallHints):
                 "cogroup: all streams must have an aggregator, or all must have named aggregates"
             )
             raise InvalidTopology(message)
+        checked_inputs("cogroup", [*chain(*self.streams), *grouped.origins])
         return replace(
             self,
             streams=(*self.streams, grouped.origins),

@@ -1,16 +1,20 @@
 """Check the arguments of the row-wise steps of streams and tables."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import require_expressions
 from oriel.pipeline.language.kafka_hints import NO_VALUE_JOINER
 from oriel.pipeline.language.names import SCOPE_COLUMNS
-from oriel.pipeline.language.topology import FlatMapValues, MapValues
+from oriel.pipeline.language.topology import FlatMapValues, Input, MapValues
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
+
+#: The greatest number of inputs of a store or a join. Records and state files have the index of an
+#: input in 8 bits.
+_MAX_INPUTS = 128
 
 
 def checked_map_values(keep: tuple[str, ...], columns: Mapping[str, "str | Column"]) -> MapValues:
@@ -110,6 +114,21 @@ def reject_foreign_key(step: str, foreign_key: object, *, of_tables: bool = Fals
             "no left key. Use join or left_join"
         )
     raise InvalidTopology(message)
+
+
+def checked_inputs(step: str, inputs: Sequence[Input]) -> tuple[Input, ...]:
+    """Return the inputs of a store or a join if it can have that many.
+
+    Raises:
+        InvalidTopology: There are more than 128 inputs.
+    """
+    if len(inputs) > _MAX_INPUTS:
+        message = (
+            f"{step}: the result has {len(inputs)} inputs, but a store or a join can have at most "
+            f"{_MAX_INPUTS}. Write several inputs to one topic, and read this topic instead"
+        )
+        raise InvalidTopology(message)
+    return tuple(inputs)
 
 
 def check_builder(step: str, registry: object, other: object) -> None:

@@ -18,6 +18,7 @@ from oriel.pipeline.language.joins import (
 )
 from oriel.pipeline.language.step_checks import (
     check_builder,
+    checked_inputs,
     reject_foreign_key,
     reject_value_joiner,
 )
@@ -89,7 +90,8 @@ class KStream(StreamSteps):
             The merged stream.
 
         Raises:
-            InvalidTopology: ``other`` is not a stream of this builder.
+            InvalidTopology: ``other`` is not a stream of this builder, or the result has more than
+                128 inputs.
 
         Example:
             >>> departures = builder.stream("departures", schema="carrier STRING, delay INT")
@@ -100,7 +102,8 @@ class KStream(StreamSteps):
             message = f"merge: other must be a stream of this builder, not {other!r}"
             raise InvalidTopology(message)
         check_builder("merge", self.registry, other.registry)
-        return KStream(self.registry, merged(self.origins, other.origins))
+        inputs = checked_inputs("merge", merged(self.origins, other.origins))
+        return KStream(self.registry, inputs)
 
     def join(
         self,
@@ -141,7 +144,8 @@ class KStream(StreamSteps):
         Raises:
             InvalidTopology: ``other`` is not a stream or a table of this builder, or ``windows``,
                 ``key`` or ``grace_ms`` is missing or not allowed for ``other``. It is also raised
-                if the grace is negative or longer than the history of the table.
+                if the grace is negative or longer than the history of the table, or if the join of
+                merged streams has more than 128 inputs.
             IllegalArgument: The grace is not an integer number of milliseconds or a ``timedelta``,
                 or it exceeds the times that the pipeline supports.
 
@@ -352,7 +356,8 @@ class KStream(StreamSteps):
                     f"{step}(other, JoinWindows.of_time_difference_with_no_grace(60_000))"
                 )
                 raise InvalidTopology(message)
-            return KStream(self.registry, stream_joins(how, self.origins, other.origins, windows))
+            inputs = stream_joins(how, self.origins, other.origins, windows)
+            return KStream(self.registry, checked_inputs(step, inputs))
         if windows is not None or how == "outer":
             read = "as it is now. Use join or left_join without windows"
             if isinstance(other, VersionedTable):

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Literal
 
 from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language.step_checks import checked_inputs
 from oriel.pipeline.language.topology import Columns, Filter, MapValues, Store, verb
 from oriel.pipeline.windows import count
 
@@ -25,8 +26,8 @@ def joined_windows(how: Literal["inner", "left", "outer"], left: Store, right: S
 
     Raises:
         InvalidTopology: The windows differ or are not time windows, an aggregation has functions
-            or steps, only one aggregation emits final rows, or both have a column with the same
-            name.
+            or steps, only one aggregation emits final rows, both have a column with the same
+            name, or both together have more than 128 inputs.
     """
     step = verb(how)
     first, second = left.aggregation, right.aggregation
@@ -69,7 +70,7 @@ def joined_windows(how: Literal["inner", "left", "outer"], left: Store, right: S
     filters = {"inner": (of_left, of_right), "left": (of_left,), "outer": ()}[how]
     return replace(
         left,
-        inputs=(*left.inputs, *right_inputs),
+        inputs=checked_inputs(step, (*left.inputs, *right_inputs)),
         aggregation=Columns(
             tuple({**of, name: count()} for of, name in zip(aggregates, counts, strict=True))
         ),

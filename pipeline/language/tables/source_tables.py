@@ -26,6 +26,7 @@ from oriel.pipeline.language.kafka_hints import CallHints
 from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.step_checks import (
     check_builder,
+    checked_inputs,
     checked_map_values,
     reject_foreign_key,
 )
@@ -170,6 +171,7 @@ class SourceTable(CallHints):
         Raises:
             InvalidTopology: ``other`` is not a table of this builder or has windows,
                 ``foreign_key`` is invalid, or one of the tables cannot be joined by a foreign key.
+                It is also raised if more than 128 tables are joined.
 
         Example:
             >>> fleets = builder.table("fleets", schema="planes INT")
@@ -387,4 +389,5 @@ class SourceTable(CallHints):
                 return SourceTable(self.registry, (foreign_updates(step, how, both, key),))
             tables = (foreign_rows(self.tables[0], tables[0], key),)
         rows = TableJoin(how, self.rows, numbered(other.rows, len(self.tables)))
-        return SourceTable(self.registry, (*self.tables, *tables), rows)
+        inputs = checked_inputs(step, (*self.tables, *tables))
+        return SourceTable(self.registry, inputs, rows)

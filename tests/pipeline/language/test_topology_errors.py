@@ -290,6 +290,63 @@ def test_a_mistake_is_named_with_its_step(build: Callable[[], Any], said: str) -
         build()
 
 
+def merged_streams(inputs: int, first: int = 0) -> KStream:
+    """Return this number of merged streams, with topics from ``first``."""
+    merged = stream(f"t{first}")
+    for number in range(first + 1, first + inputs):
+        merged = merged.merge(stream(f"t{number}"))
+    return merged
+
+
+def cogrouped_streams(inputs: int) -> CogroupedKStream:
+    """Return a cogroup of this number of streams."""
+    cogroup = grouped().cogroup(add)
+    for number in range(1, inputs):
+        cogroup = cogroup.cogroup(stream(f"t{number}").group_by_key(), add)
+    return cogroup
+
+
+def joined_tables(inputs: int) -> SourceTable:
+    """Return this number of joined tables."""
+    joined = table()
+    for number in range(1, inputs):
+        joined = joined.join(BUILDER.table(f"u{number}", f"w{number} DOUBLE"))
+    return joined
+
+
+def joined_windows(inputs: int) -> Any:
+    """Return two joined aggregations with this number of inputs."""
+    left, right = (
+        each.group_by_key().windowed_by(WINDOWS)
+        for each in (merged_streams(inputs - 1), stream("u"))
+    )
+    return left.aggregate(n=count()).join(right.aggregate(m=count()))
+
+
+#: Calls with a number of inputs, and the name of the last call.
+MANY: dict[str, tuple[Callable[[int], Any], str]] = {
+    "merged streams": (merged_streams, "merge"),
+    "cogrouped streams": (cogrouped_streams, "cogroup"),
+    "joined tables": (joined_tables, "join"),
+    "joined streams": (
+        lambda inputs: merged_streams(2).join(merged_streams((inputs + 1) // 2, first=2), WITHIN),
+        "join",
+    ),
+    "joined windows": (joined_windows, "join"),
+}
+
+
+@pytest.mark.parametrize(("build", "step"), MANY.values(), ids=MANY)
+def test_more_than_128_inputs_are_refused(build: Callable[[int], Any], step: str) -> None:
+    """State files have the index of an input in 8 bits. The message says what to do instead."""
+    build(128)
+    said = (
+        rf"^{step}: the result has 1(29|30) inputs, but .* 128\. Write .* read this topic instead"
+    )
+    with pytest.raises(InvalidTopology, match=said):
+        build(129)
+
+
 #: The longest span of time that windows accept.
 LONGEST_MS = 2**63 // 1000 - 2 * 253_402_300_799_999
 TOO_LONG: dict[str, tuple[Callable[[int], Any], str]] = {
