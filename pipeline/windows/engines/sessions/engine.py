@@ -7,8 +7,9 @@ passes these steps of ``SessionEngine.apply``:
  1. The (key, partition) pairs of state and batch have indices. The functions
     ``SessionBounds.of_state`` and ``SessionRecords.of`` read the pairs that have a record.
  2. The method ``_merge`` adds the records to the sessions of their pairs and returns the late ones.
-    For aggregates, it calls ``merging.assign_records``.
-    For functions, it calls ``merging.merge_in_arrival_order``.
+    For aggregates, it calls ``merging.assign_records``. For functions, it aggregates the chains of
+    ``merging.chained_sessions`` in arrays if they are compiled. All other records go through
+    ``merging.merge_in_arrival_order``.
  3. The method ``_changes`` calls ``linking.linked_sessions`` for the sessions before and after.
     It links the partition sessions of a key that are one session of the store.
  4. Sessions that changed or became final are emitted, and removed sessions are deleted.
