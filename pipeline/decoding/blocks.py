@@ -21,8 +21,9 @@ from oriel.pipeline.decoding.formats import SchemaRegistry, value_reader
 from oriel.pipeline.decoding.headers import header_columns
 from oriel.pipeline.decoding.json_lines import (
     BlockReader,
+    converted,
     decode_line,
-    infinite_rows,
+    json_type,
     suspicious_lines,
 )
 from oriel.pipeline.decoding.keys import read_keys
@@ -305,16 +306,16 @@ def _read(
         return pa.array(list(found.values()), row_type), False
     is_null = np.asarray(texts.is_null())
     lines = texts.fill_null(b"") if is_null.any() else texts
-    has_floats = any(map(pa.types.is_floating, _types_in(row_type)))
-    suspicious = suspicious_lines(lines, has_floats=has_floats)
-    rows, unread = BlockReader(row_type).read(
+    read_type = json_type(row_type)
+    suspicious = suspicious_lines(lines, _types_in(read_type))
+    rows, unread = BlockReader(read_type).read(
         lines, suspicious, expects_rejections=expects_rejections
     )
     refused = bool((unread & ~suspicious).any())
-    if has_floats and (infinite := infinite_rows(rows)).any():
-        # JSON has no infinity. Arrow's reader rounds a number that is out of range to infinity.
-        rows = pc.if_else(pa.array(infinite), pa.scalar(None, row_type), rows)
-        unread = unread | infinite
+    rows, is_unusual = converted(rows, row_type)
+    if is_unusual.any():
+        rows = pc.if_else(pa.array(is_unusual), pa.scalar(None, row_type), rows)
+        unread = unread | is_unusual
     slow = np.flatnonzero(unread & ~is_null)
     found = _read_slowly(texts, slow.tolist(), row_type, string_field, row_errors)
     valid = slow[[found[index] is not None for index in slow.tolist()]]

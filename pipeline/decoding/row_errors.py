@@ -105,6 +105,7 @@ def type_name(column_type: pa.DataType | str) -> str:
     names = {
         pa.bool_(): "BOOLEAN", pa.int8(): "TINYINT", pa.int16(): "SMALLINT", pa.int32(): "INT",
         pa.int64(): "BIGINT", pa.float32(): "FLOAT", pa.float64(): "DOUBLE", pa.string(): "STRING",
+        pa.date32(): "DATE", pa.binary(): "BINARY",
     }  # fmt: skip
     if column_type in names:
         return names[column_type]
@@ -113,6 +114,6 @@ def type_name(column_type: pa.DataType | str) -> str:
     if pa.types.is_map(column_type):
         return f"MAP<{type_name(column_type.key_type)}, {type_name(column_type.item_type)}>"
     if not pa.types.is_struct(column_type):
-        return str(column_type).upper()
+        return str(column_type).upper().replace("DECIMAL128", "DECIMAL")
     fields = (f"{field.name}: {type_name(field.type)}" for field in column_type)
     return f"STRUCT<{', '.join(fields)}>"

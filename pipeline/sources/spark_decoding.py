@@ -1,8 +1,9 @@
 """Decode raw rows to records with Spark: key, time and value, or the reason of an invalid record.
 
-This decoder is for schemas with types that only Spark's JSON reader supports. The package
-``oriel.pipeline.decoding`` decodes all other schemas without Spark. Tests compare it with this
-module. Records of both sources have the columns of ``stage_columns.decoded_schema``.
+This decoder is for schemas with types that only Spark's JSON reader supports, for example
+TIMESTAMP. The package ``oriel.pipeline.decoding`` decodes all other schemas without Spark. Tests
+compare it with this module. Records of both sources have the columns of
+``stage_columns.decoded_schema``.
 
 Spark's ``from_json`` parses in the JVM, so Python does not run per record. But it is lenient. It
 drops text after the first JSON value, accepts a number as a key, and reads half of a surrogate pair
@@ -170,6 +171,7 @@ def spark_event_log_decoder(value_schema: str) -> SparkDecoder:
         (_not_utf8(text), Reason.NOT_UTF8.value),
         (_is_invalid(), _invalid_reason(text)),
         (_closes_the_list(text), Reason.NOT_JSON.value),
+        (_control_in_base64(text, value_schema), Reason.NOT_JSON.value),
         (_lone_surrogate(text), Reason.NOT_JSON.value),
         (_key_is_not_string(text, record["key"]), Reason.WRONG_TYPE.value),
         (F.col(_OUT_OF_RANGE).isNotNull(), F.col(_OUT_OF_RANGE)),
@@ -195,6 +197,7 @@ def spark_kafka_decoder(value_schema: str) -> SparkDecoder:
         (_not_utf8(text) | _not_utf8(key), Reason.NOT_UTF8.value),
         (has_value & _is_invalid(), _invalid_reason(text)),
         (has_value & _closes_the_list(text), Reason.NOT_JSON.value),
+        (has_value & _control_in_base64(text, value_schema), Reason.NOT_JSON.value),
         (has_value & _lone_surrogate(text), Reason.NOT_JSON.value),
         (F.col(_OUT_OF_RANGE).isNotNull(), F.col(_OUT_OF_RANGE)),
         *_invalid_time_cases(time_ms),
@@ -275,6 +278,15 @@ def _closes_the_list(text: Column) -> Column:
     ends = F.contains(text, F.lit("null")) & text.rlike(r"null\s*\]")
     another = F.contains(text, F.lit(_LIST_NAME)) | F.contains(text, F.lit("\\u00"))
     suspicious = F.contains(text, F.lit("]")) & (ends | another)
+    return _only_where(suspicious, ~_is_json(text))
+
+
+def _control_in_base64(text: Column, schema: str) -> Column:
+    """Return whether a string has a control character that is not escaped.
+
+    JSON forbids it, but Jackson ignores it between the groups of a text in Base64.
+    """
+    suspicious = F.lit("binary" in schema.lower()) & text.rlike(r"[\x00-\x1f]")
     return _only_where(suspicious, ~_is_json(text))
 
 

@@ -1,8 +1,11 @@
 """Records of a user's test, decoded as the sources of the pipeline decode JSON."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from difflib import get_close_matches
 from math import isfinite
 from typing import Any
@@ -16,6 +19,13 @@ from oriel.pipeline.decoding import BlockDecoder
 from oriel.pipeline.language import JSON_RECORDS, Consumed
 from oriel.pipeline.windows import Flags, IllegalArgument, IllegalArgumentType
 
+#: Python type that JSON does not have -> the type of its columns.
+_TYPES_WITHOUT_JSON: Mapping[type, Callable[[pa.DataType], bool]] = {
+    Decimal: pa.types.is_decimal,
+    date: pa.types.is_date,
+    bytes: pa.types.is_binary,
+}
+
 
 @dataclass(frozen=True)
 class Record:
@@ -27,7 +37,8 @@ class Record:
 
     Attributes:
         key: The key as a string, or None.
-        value: The columns of the topic's schema by name. None: a null value.
+        value: The columns of the topic's schema by name. None: a null value. A DECIMAL, DATE or
+            BINARY column can also have a ``Decimal``, a ``date`` or ``bytes``.
         timestamp_ms: The time of the record in ms since 1970. With ``"ingestion"`` time, the time
             at which the pipeline reads the record.
         headers: The headers by name, as bytes, for ``Consumed(headers=...)``.
@@ -228,6 +239,9 @@ def _is_not_json(value: Any, column_type: pa.DataType) -> bool:
         return any(_is_not_json(item, column_type.item_type) for item in value.values())
     if types.is_list(column_type) and isinstance(value, list):
         return any(_is_not_json(item, column_type.value_type) for item in value)
+    is_type = _TYPES_WITHOUT_JSON.get(type(value))
+    if is_type is not None:
+        return not is_type(column_type)
     return not isinstance(value, str | int | float | list | dict | None)
 
 
@@ -249,5 +263,12 @@ def _plain(value: Any) -> Any:
 
 def _as_json(value: Any) -> bytes:
     """Encode a plain value as JSON. Half of a surrogate pair becomes its escape."""
-    text = json.dumps(value, default=repr, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(value, default=_in_json, ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8", "backslashreplace")
+
+
+def _in_json(value: Any) -> str:
+    """Return a value that JSON does not have as the string that its column accepts."""
+    if isinstance(value, Decimal | date):
+        return str(value)
+    return b64encode(value).decode() if isinstance(value, bytes) else repr(value)

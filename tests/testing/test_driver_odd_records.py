@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Callable
+from datetime import date, datetime
+from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
@@ -163,6 +165,36 @@ def test_structs_and_maps_are_read_inside() -> None:
     assert seen == {"r": {"x": 1, "y": None}, "m": {"k": 1, "l": None}}
     assert seen_by({"r": {"x": "1"}}, schema) == []
     assert seen_by({"m": {"k": "1"}}, schema) == []
+
+
+def test_decimals_dates_and_bytes_are_read_as_python_has_them() -> None:
+    """A column accepts Python's values and the values of JSON, and no other type accepts them."""
+    schema = "p DECIMAL(4, 1), d DATE, b BINARY, l ARRAY<DATE>, s STRING"
+    day = date(2024, 2, 29)
+    expected = {"p": Decimal("1.5"), "d": day, "b": b"a\xff", "l": [day, None], "s": None}
+    assert seen_by(expected, schema) == [expected]
+    text = day.isoformat()
+    given = {"p": 1.45, "d": text, "b": "Yf8=", "l": [text, None]}
+    assert seen_by(given, schema) == [expected]
+    wrong = ({"p": Decimal(1000)}, {"s": day}, {"s": b""}, {"s": Decimal(1)}, {"d": b""})
+    for value in (*wrong, {"d": datetime(2024, 1, 1)}, {"p": Decimal("NaN")}, {"b": day}):  # noqa: DTZ001
+        assert seen_by(value, schema) == [], value
+
+
+def test_functions_return_decimals_dates_and_bytes() -> None:
+    """A reduce keeps Python's values. A number with too many digits is an error of the function."""
+    schema = "p DECIMAL(4, 1), d DATE, b BINARY"
+    builder = StreamsBuilder()
+    stream = builder.stream("t", schema).group_by_key()
+    stream.reduce(lambda kept, new: {**new, "p": kept["p"] + new["p"]}).to_stream().to("o")
+    driver = TopologyTestDriver(builder.build(), collect_function_errors=True)
+    written = driver.create_output_topic("o")
+    value = {"p": Decimal("450.5"), "d": date(2024, 2, 29), "b": b"\xff"}
+    for _ in range(3):
+        driver.pipe_input("t", Record("k", value, 0))
+    twice = {**value, "p": Decimal("901.0")}
+    assert [record.value for record in written.read_records()] == [value, twice]
+    assert [each["reason"] for each in driver.dead_letters("to(o)")] == ["function-raised"]
 
 
 UNKNOWN: list[tuple[Any, str]] = [

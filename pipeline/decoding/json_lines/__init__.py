@@ -1,11 +1,13 @@
 """Parse JSON values as Spark does.
 
 ``BlockReader`` parses many lines at once with Arrow. ``suspicious_lines`` finds the lines that
-Arrow could read differently from Spark. ``decode_line`` parses one suspicious line.
+Arrow could read differently from Spark. ``decode_line`` parses one suspicious line. Arrow reads
+some types as others: ``json_type`` returns them, and ``converted`` converts their columns.
 """
 
-from oriel.pipeline.decoding.json_lines.arrow_json import BlockReader, infinite_rows
+from oriel.pipeline.decoding.json_lines.arrow_json import BlockReader
+from oriel.pipeline.decoding.json_lines.arrow_values import converted, json_type
 from oriel.pipeline.decoding.json_lines.lines import decode_line
 from oriel.pipeline.decoding.json_lines.suspicious import suspicious_lines
 
-__all__ = ["BlockReader", "decode_line", "infinite_rows", "suspicious_lines"]
+__all__ = ["BlockReader", "converted", "decode_line", "json_type", "suspicious_lines"]

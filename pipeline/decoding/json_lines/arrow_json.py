@@ -132,21 +132,6 @@ class BlockReader:
         return None
 
 
-def infinite_rows(rows: pa.Array) -> Flags:
-    """Return which rows contain an infinite number at any depth."""
-    types, column_type = pa.types, rows.type
-    found = np.zeros(len(rows), np.bool_)
-    if types.is_floating(column_type):
-        found = np.asarray(pc.fill_null(pc.is_inf(rows), False))  # noqa: FBT003
-    elif types.is_struct(column_type):
-        for column in rows.flatten():
-            found |= infinite_rows(column)
-    elif types.is_list(column_type):
-        items = infinite_rows(pc.list_flatten(rows))
-        found[np.asarray(pc.list_parent_indices(rows))[items]] = True
-    return found
-
-
 def _matches(lines: pa.BinaryArray, pattern: str) -> Flags:
     return np.asarray(pc.match_substring_regex(lines, pattern))
 

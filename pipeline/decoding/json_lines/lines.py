@@ -19,6 +19,11 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from oriel.pipeline.dead_letters import Reason
+from oriel.pipeline.decoding.json_lines.spark_values import (
+    base64_bytes,
+    date_days,
+    decimal_value,
+)
 from oriel.pipeline.decoding.row_errors import WrongType, out_of_range
 
 #: Jackson's limits: levels, digits of a number, and UTF-16 characters of a name and of a string in
@@ -233,7 +238,11 @@ def _reader(column_type: pa.DataType) -> Reader:
         return _list_reader(column_type)
     if types.is_integer(column_type):
         return _integer_reader(column_type)
+    if types.is_decimal(column_type):
+        return _decimal_reader(column_type)
     return {
+        pa.date32(): _read_date,
+        pa.binary(): _read_binary,
         pa.string(): _read_string,
         pa.bool_(): _read_boolean,
         pa.float32(): _read_float,
@@ -301,6 +310,36 @@ def _as_double(token: Any, column_type: pa.DataType) -> float:
     if type(token) is not _Decimal:
         raise _wrong_type(column_type, token)
     return float(token)
+
+
+def _decimal_reader(column_type: pa.Decimal128Type) -> Reader:
+    def read(token: Any) -> Decimal:
+        text = None
+        if type(token) is str:
+            text = _checked_string(token).replace(",", "")
+        elif isinstance(token, _Integer | _Decimal):
+            text = token
+        number = decimal_value(text, column_type) if text else None
+        if number is None:
+            raise _wrong_type(column_type, token)
+        return number
+
+    return read
+
+
+def _read_date(token: Any) -> int:
+    """Return a date in days since 1970, because Python has no dates before the year 1."""
+    days = date_days(_checked_string(token)) if type(token) is str and token else None
+    if days is None:
+        raise _wrong_type(pa.date32(), token)
+    return days
+
+
+def _read_binary(token: Any) -> bytes:
+    content = base64_bytes(token) if type(token) is str else None
+    if content is None:
+        raise _wrong_type(pa.binary(), token)
+    return content
 
 
 def _map_reader(column_type: pa.MapType) -> Reader:

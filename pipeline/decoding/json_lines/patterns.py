@@ -17,10 +17,12 @@ _LEVELS = 4
 #: An object after another object. A valid line has this only within a string.
 _SECOND_OBJECT = r"\}\s*\{"
 
-#: Kind of a column -> a pattern of the characters with which its values cannot begin.
-_INVALID_FIRST_CHARACTER = {
+#: Kind of a column -> a pattern of the characters with which its values cannot begin. A decimal can
+#: also be a string, which then has only the characters of a number.
+_INVALID_BEGINNING = {
     "text": r'[^"\sn]',
     "number": r"[^-0-9\sn]",
+    "decimal": r'(?:[^-"0-9\sn]|"(?:"|[^"]*[^-+0-9.eE"]))',
     "boolean": r"[^tf\sn]",
     "object": r"[^{\sn]",
     "list": r"[^[\sn]",
@@ -65,7 +67,7 @@ def misfit_pattern(row_type: pa.StructType) -> str:
                 by_bits.setdefault(inner.bit_width, []).append(re.escape(name))
     patterns = [_SECOND_OBJECT]
     patterns += [
-        rf'"(?:{"|".join(some)})"\s*:\s*{_INVALID_FIRST_CHARACTER[kind]}'
+        rf'"(?:{"|".join(some)})"\s*:\s*{_INVALID_BEGINNING[kind]}'
         for kind, some in by_kind.items()
     ]
     patterns += [
@@ -92,4 +94,6 @@ def _kind(column_type: pa.DataType) -> str:
         return "list"
     if types.is_string(column_type):
         return "text"
+    if types.is_decimal(column_type):
+        return "decimal"
     return "boolean" if types.is_boolean(column_type) else "number"

@@ -1,16 +1,20 @@
 """Find lines that Arrow's JSON reader could read differently from Spark, by their bytes.
 
 Arrow's reader accepts NaN and Infinity, skips empty lines, and reads several objects on a line as
-several lines. It ends at a NUL and has no limits. A line that could be such a case is suspicious.
-The search must find all such lines, but it can be coarse, so most suspicious lines are valid.
+several lines. It ends at a NUL and has no limits. For a decimal with an exponent, or with many
+digits after the point, it is unsafe. A line that could be such a case is suspicious. The search
+must find all such lines, but it can be coarse, so most suspicious lines are valid.
 
 The search ignores errors that Arrow's reader rejects itself: syntax, wrong types, repeated fields
 and halves of surrogate pairs.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from oriel.pipeline.decoding.block_bytes import BlockBytes
 from oriel.pipeline.decoding.json_lines.lines import MAX_DEPTH, MAX_DIGITS, MAX_NAME_LENGTH
@@ -24,26 +28,35 @@ _BEFORE_VALUE = np.isin(np.arange(256), list(b":,[- \t\r\n"))
 _AFTER_VALUE = np.isin(np.arange(256), list(b",]} \t\r\n"))
 #: The search for numbers with more than ``MAX_DIGITS`` digits reads every eighth byte.
 _STEP = 8
+#: A number with an exponent, and an escaped character of a number in a string.
+_EXPONENT = r'[0-9.][eE][-+]*[0-9]+["\s,\]}]|\\u00(?:3[0-9]|[46]5|2[bBdDeE])'
 #: At most this many blanks before or after an object are skipped.
 _FEW_BLANKS = 8
 
 
-def suspicious_lines(lines: pa.BinaryArray, *, has_floats: bool) -> Flags:
+def suspicious_lines(lines: pa.BinaryArray, column_types: Iterable[pa.DataType]) -> Flags:
     """Return which lines have to be parsed one by one.
 
     Args:
         lines: The lines, without nulls.
-        has_floats: True if the schema has a FLOAT or DOUBLE column.
+        column_types: The types as which Arrow reads the columns, at any depth.
     """
     found = BlockBytes(lines)
     suspicious = ~_is_in_braces(found) | _is_not_utf8(found) | _can_exceed_limits(found)
     data = found.data
     positions = [np.flatnonzero(data == 0), _values(data, b"NaN"), _values(data, b"Inf")]
-    if has_floats:
+    column_types = set(column_types)
+    if any(map(pa.types.is_floating, column_types)):
         # Spark reads the integer -0 as 0.0, and Arrow reads it as -0.0.
         zeros = _values(data, b"-0")
         positions.append(zeros[_AFTER_VALUE[data[zeros + 2]]])
     suspicious[found.line_indexes(np.concatenate(positions))] = True
+    scales = [each.scale for each in column_types if pa.types.is_decimal(each)]
+    if scales:
+        # Arrow's reader looks up the power of ten for the digits of a decimal without a check of
+        # the bounds of its table. An exponent like e-2147483647 would crash the process.
+        unsafe = rf"{_EXPONENT}|\.[0-9]{{{min(scales) + 1}}}"
+        suspicious |= np.asarray(pc.match_substring_regex(lines, unsafe))
     return suspicious
 
 

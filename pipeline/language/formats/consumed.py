@@ -197,6 +197,8 @@ def checked_consumed(step: str, schema: str, consumed: Consumed) -> Consumed:
                 f'Use the schema "value {name}"'
             )
             raise InvalidTopology(message)
+    if isinstance(serde, AvroSerde | ProtobufSerde):
+        _check_types(step, pa.struct(list(columns)), serde)
     if isinstance(consumed.timestamp, FieldTimestamp):
         _check_field(step, columns, consumed.timestamp)
     names = [name.lower() for name in (*columns.names, *consumed.headers.values())]
@@ -205,6 +207,18 @@ def checked_consumed(step: str, schema: str, consumed: Consumed) -> Consumed:
         message = f"{step}: two columns have the name {twice[0]!r}. Rename the column of the header"
         raise InvalidTopology(message)
     return consumed
+
+
+def _check_types(step: str, column_type: pa.DataType, serde: AvroSerde | ProtobufSerde) -> None:
+    types = pa.types
+    if types.is_date(column_type) or types.is_decimal(column_type) or types.is_binary(column_type):
+        message = (
+            f"{step}: only JSON values can have DATE, DECIMAL and BINARY columns, not values of "
+            f"the serde {serde}. Use an integer column for a date"
+        )
+        raise InvalidTopology(message)
+    for index in range(column_type.num_fields):
+        _check_types(step, column_type.field(index).type, serde)
 
 
 def _check_field(step: str, columns: pa.Schema, timestamp: FieldTimestamp) -> None:

@@ -1,7 +1,8 @@
 """Parse a schema in Spark DDL without Spark, for functions and the test driver.
 
-The parser supports numbers, strings, booleans, arrays, structs and maps. ``:`` is allowed between a
-name and its type, and backquotes around a name. Code with a Spark session uses Spark's parser.
+The parser supports numbers, strings, booleans, dates, bytes, arrays, structs and maps. ``:`` is
+allowed between a name and its type, and backquotes around a name. Code with a Spark session uses
+Spark's parser.
 """
 
 import re
@@ -25,14 +26,22 @@ _TYPES = {
     "real": pa.float32(),
     "double": pa.float64(),
     "string": pa.string(),
+    "date": pa.date32(),
+    "binary": pa.binary(),
 }
+#: The names of DECIMAL. Without precision and scale, it has the type of ``DECIMAL(10, 0)``.
+_DECIMALS = frozenset({"decimal", "dec", "numeric"})
+_DEFAULT_PRECISION = 10
+#: The greatest precision of Spark, and of Arrow's type with 128 bits.
+_MAX_PRECISION = 38
 
 _KNOWN = (
     "Write a column as a name and a type, one of "
-    f"{', '.join(map(str.upper, _TYPES))}, ARRAY<...>, STRUCT<name: ...>, MAP<..., ...>"
+    f"{', '.join(map(str.upper, _TYPES))}, DECIMAL(precision, scale), ARRAY<...>, "
+    "STRUCT<name: ...>, MAP<..., ...>"
 )
 
-_TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|[A-Za-z_0-9]+|[<>,:])")
+_TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|[A-Za-z_0-9]+|[<>,:()])")
 
 
 def arrow_schema(ddl: str, step: str = "") -> pa.Schema:
@@ -83,7 +92,7 @@ class _Parser:
 
     def _field(self) -> pa.Field:
         name = self._next()
-        if name in {"<", ">", ",", ":"}:
+        if name in {"<", ">", ",", ":", "(", ")"}:
             self._refuse(f"the name of a column was expected, not {name!r}")
         if self._peek() == ":":
             self._next()
@@ -93,6 +102,8 @@ class _Parser:
         name = self._next().lower()
         if name in _TYPES:
             return _TYPES[name]
+        if name in _DECIMALS:
+            return self._decimal()
         if name not in {"array", "struct", "map"}:
             self._refuse(f"the type {name.upper()} is not supported. {_KNOWN}")
         self._expect("<")
@@ -106,6 +117,29 @@ class _Parser:
             nested_type = pa.list_(inner_type)
         self._expect(">")
         return nested_type
+
+    def _decimal(self) -> pa.DataType:
+        """Return the type of a DECIMAL, whose name is read."""
+        precision, scale = _DEFAULT_PRECISION, 0
+        if self._peek() == "(":
+            self._next()
+            precision = self._number()
+            if self._peek() == ",":
+                self._next()
+                scale = self._number()
+            self._expect(")")
+        if not 0 < precision <= _MAX_PRECISION or scale > precision:
+            self._refuse(
+                f"DECIMAL({precision}, {scale}) is not valid. The precision must be from 1 to "
+                f"{_MAX_PRECISION}, and the scale must be from 0 to the precision"
+            )
+        return pa.decimal128(precision, scale)
+
+    def _number(self) -> int:
+        digits = self._next()
+        if not digits.isdecimal():
+            self._refuse(f"a number was expected, not {digits!r}")
+        return int(digits)
 
     def _peek(self) -> str | None:
         return self._tokens[self._next_token] if self._next_token < len(self._tokens) else None

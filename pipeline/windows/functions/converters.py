@@ -5,8 +5,10 @@ faster, because it returns a value with the right Python type after one comparis
 Functions are called for every record, and nearly all results have the right type.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from ctypes import c_float
+from datetime import date
+from decimal import Decimal
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,6 +17,15 @@ import pyarrow as pa
 
 #: ``typed`` for one type.
 _Rule = Callable[[Any], Any]
+
+
+#: Python type -> the columns that accept its values unchanged.
+_PLAIN_TYPES: Mapping[type, Callable[[pa.DataType], bool]] = {
+    bool: pa.types.is_boolean,
+    bytes: pa.types.is_binary,
+    date: pa.types.is_date,
+    Decimal: pa.types.is_decimal,
+}
 
 
 class Converter(NamedTuple):
@@ -99,8 +110,9 @@ def typed(value: Any, column_type: pa.DataType, path: str = "") -> Any:
                 "cannot encode"
             )
             raise ValueError(message) from error
-    if pa.types.is_boolean(column_type) and isinstance(value, bool):
-        return value
+    if type(value) in _PLAIN_TYPES and _PLAIN_TYPES[type(value)](column_type):
+        # Arrow raises a ValueError for a number with too many digits.
+        return pa.scalar(value, column_type).as_py()
     raise _type_error(value, column_type, path)
 
 

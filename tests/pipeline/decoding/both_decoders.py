@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from oriel.pipeline.decoding import BlockDecoder, event_log_decoder, kafka_decoder
 from oriel.pipeline.sources.spark_decoding import (
@@ -12,7 +13,6 @@ from oriel.pipeline.sources.spark_decoding import (
     spark_event_log_decoder,
     spark_kafka_decoder,
 )
-from oriel.pipeline.stage_columns import MESSAGE
 
 #: Lines after the tested lines, enough that a block is not decoded line by line.
 _GOOD_LINES = [b'{"key":"good","timestamp_ms":1}'] * 64
@@ -54,7 +54,30 @@ def message_rows(messages: Sequence[Message]) -> pa.RecordBatch:
 
 def alone(decoder: BlockDecoder, rows: pa.RecordBatch) -> list[dict[str, Any]]:
     """Decode each row in a batch of its own."""
-    return [decoder.decode(rows[n : n + 1]).to_pylist()[0] for n in range(len(rows))]
+    return [plain_rows(decoder.decode(rows[n : n + 1]))[0] for n in range(len(rows))]
+
+
+def plain_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Return rows as dicts, with dates as days since 1970. Python lacks dates of some years."""
+    fields = [pa.field(field.name, _with_days(field.type)) for field in table.schema]
+    rows: list[dict[str, Any]] = table.cast(pa.schema(fields)).to_pylist()
+    return rows
+
+
+def _with_days(column_type: pa.DataType) -> pa.DataType:
+    types = pa.types
+    if types.is_struct(column_type):
+        return pa.struct([(field.name, _with_days(field.type)) for field in column_type])
+    if types.is_list(column_type):
+        return pa.list_(_with_days(column_type.value_type))
+    if types.is_map(column_type):
+        return pa.map_(column_type.key_type, _with_days(column_type.item_type))
+    return pa.int32() if types.is_date(column_type) else column_type
+
+
+def _row(fields: dict[str, Any]) -> Row:
+    value = fields["value"]
+    return Row(**fields | {"value": None if value is None else Row(**value)})
 
 
 def _decoded(
@@ -62,8 +85,9 @@ def _decoded(
 ) -> list[Row]:
     assert ours is not None
     raw = spark.createDataFrame(pa.Table.from_batches([rows])).coalesce(1)
-    found = theirs.decode(raw).orderBy("offset").collect()
-    by_blocks = ours.decode(rows).to_pylist()
+    by_spark = theirs.decode(raw).orderBy("offset").withColumn("key", F.make_valid_utf8("key"))
+    found = [_row(row) for row in plain_rows(by_spark.toArrow())]
+    by_blocks = plain_rows(ours.decode(rows))
     for row, block, line in zip(found, by_blocks, alone(ours, rows), strict=True):
         # As strings, because -0.0 equals 0.0.
         assert repr(block) == repr(line)
@@ -81,10 +105,7 @@ def _record(row: Row) -> dict[str, Any]:
     record = row.asDict(recursive=True)
     if row.reason is not None:
         record.update(key=None, timestamp_ms=None, value=None)
-    message = record[MESSAGE.name]
-    if message is not None and message["key"] is not None:
-        message["key"] = bytes(message["key"])
-    return record | {"raw": bytes(row.raw)}
+    return record
 
 
 def _places(count: int) -> dict[str, pa.Array]:

@@ -168,8 +168,8 @@ def test_messages_have_key_and_time_beside_them(count: int) -> None:
 @pytest.mark.parametrize(
     "schema",
     [
-        "v NOPE", "", "v TINYINT", "l ARRAY<TINYINT>", "m MAP<STRING, INT>", "v DECIMAL(10, 2)",
-        "d DATE", "t TIMESTAMP", "b BINARY", "a INT, A INT", "o STRUCT<a INT, A INT>",
+        "v NOPE", "", "v TINYINT", "l ARRAY<TINYINT>", "m MAP<STRING, INT>", "v DECIMAL(39, 2)",
+        "t TIMESTAMP", "b BINARY(2)", "a INT, A INT", "o STRUCT<a INT, A INT>",
         "v INT NOT NULL", "1 INT",
     ],
 )  # fmt: skip

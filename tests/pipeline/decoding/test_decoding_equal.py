@@ -26,6 +26,10 @@ SCHEMAS = (
     "o STRUCT<x: INT, s: STRING>, li ARRAY<INT>, ls ARRAY<STRUCT<a: INT, f: FLOAT>>, s STRING",
     "f FLOAT, lf ARRAY<FLOAT>",
     "s STRING, b BOOLEAN, o STRUCT<o: STRUCT<o: STRUCT<b: BOOLEAN>>>, a ARRAY<ARRAY<STRING>>",
+    "p DECIMAL(10, 2), q DECIMAL(38, 38), r DECIMAL(38, 0), w DECIMAL, x DECIMAL(3, 3)",
+    "d DATE, b BINARY, p DECIMAL(5, 1), s STRING",
+    "l ARRAY<DATE>, lb ARRAY<BINARY>, lp ARRAY<DECIMAL(4, 2)>, f FLOAT",
+    "o STRUCT<d: DATE, o: STRUCT<b: BINARY, p: DECIMAL(20, 3)>>, l ARRAY<STRUCT<d: DATE, n: INT>>",
     "`ke y` INT, `a.b` DOUBLE, `é` STRING, key INT, timestamp_ms DOUBLE, value STRING",
 )
 
@@ -120,8 +124,9 @@ def test_numbers_in_maps_are_in_range(spark: SparkSession) -> None:
 
 NAMES = ["a", "A", "`b c`", "`d``e`", "1", "2b", "1e5", "3L", "`4`", "_", "select", "int", "key"]
 TYPES = [
-    "INT", "Long", "real", "DECIMAL", "STRING", "ARRAY<INT>", "ARRAY<ARRAY<FLOAT>>", "BYTE",
-    "MAP<STRING,INT>", "STRUCT<a: INT, b STRING>", "STRUCT<a INT, A INT>", "STRUCT<1: INT>",
+    "INT", "Long", "real", "DECIMAL", "dec(5)", "NUMERIC(38,9)", "DECIMAL(4,5)", "DECIMAL(39)",
+    "DECIMAL()", "DATE", "binary", "BINARY(1)", "STRING", "ARRAY<INT>", "ARRAY<ARRAY<FLOAT>>",
+    "BYTE", "MAP<STRING,INT>", "STRUCT<a: INT, b STRING>", "STRUCT<a INT, A INT>", "STRUCT<1: INT>",
     "STRUCT<>", "VOID", "INT NOT NULL", "DOUBLE COMMENT 'x'", "",
 ]  # fmt: skip
 

@@ -34,7 +34,12 @@ def source(schema: str, consumed: Any) -> Source:
         ),
         ("V INT", Consumed(headers={"h": "v"}), "two columns have the name 'v'"),
         ("v INT", Consumed(headers={"h": "c", "i": "C"}), "two columns have the name 'c'"),
-        ("v DATE", Consumed(headers={"h": "c"}), "the type DATE is not supported"),
+        (
+            "v INT, l ARRAY<STRUCT<d: DATE>>",
+            Consumed(value_serde=Serdes.avro()),
+            "only JSON values can have DATE, DECIMAL and BINARY columns, not values of the serde",
+        ),
+        ("v TIME", Consumed(headers={"h": "c"}), "the type TIME is not supported"),
     ],
 )
 def test_what_does_not_fit_is_refused_as_it_is_written(

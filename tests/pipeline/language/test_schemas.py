@@ -25,6 +25,12 @@ _SCALARS = {
     "real": pa.float32(),
     "DOUBLE": pa.float64(),
     "STRING": pa.string(),
+    "DATE": pa.date32(),
+    "BINARY": pa.binary(),
+    "DECIMAL": pa.decimal128(10, 0),
+    "dec(5)": pa.decimal128(5, 0),
+    "NUMERIC ( 05 , 1 )": pa.decimal128(5, 1),
+    "DECIMAL(38, 38)": pa.decimal128(38, 38),
 }
 
 
@@ -79,10 +85,15 @@ def test_columns_come_out_in_order(ddl: str, wanted: list[tuple[str, pa.DataType
             "v NUMBER",
             "the type NUMBER is not supported. Write a column as a name and a type, one of",
         ),
-        (
-            "v DECIMAL(10, 2)",
-            "'(10, 2)' is not valid. Write a column as a name and a type, one of BOOLEAN",
-        ),
+        ("v DECIMAL()", "a number was expected, not ')'"),
+        ("v DECIMAL(5", "the end is missing"),
+        ("v DECIMAL(5 1)", "')' was expected, not '1'"),
+        ("v DECIMAL(a)", "a number was expected, not 'a'"),
+        ("v DECIMAL(5, -1)", "'-1)' is not valid"),
+        ("v DECIMAL(39, 1)", "DECIMAL(39, 1) is not valid. The precision must be from 1 to 38"),
+        ("v DECIMAL(4, 5)", "DECIMAL(4, 5) is not valid"),
+        ("v DECIMAL(0)", "DECIMAL(0, 0) is not valid"),
+        ("v INT(5)", "'(' was not expected"),
         ("v TIMESTAMP", "the type TIMESTAMP is not supported"),
         ("v INT; DROP", "'; DROP' is not valid"),
         ("v INT, v STRING", "two columns have the same name"),
@@ -97,7 +108,10 @@ def test_what_is_no_schema_is_refused(ddl: str, said: str) -> None:
     assert said in str(caught.value)
 
 
-_SCALAR = st.sampled_from(["BOOLEAN", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "SMALLINT"])
+_SCALAR = st.sampled_from([
+    "BOOLEAN", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "SMALLINT", "DATE", "BINARY",
+    "DECIMAL", "DEC(7)", "NUMERIC(38, 9)",
+])  # fmt: skip
 _TYPE = st.recursive(
     _SCALAR,
     lambda inner: st.one_of(
