@@ -24,6 +24,10 @@ _STRING = pa.string()
 #: The type of the result of ``split`` in Spark.
 _SPLIT_TYPE = pa.list_(pa.field("element", _STRING, nullable=False))
 
+#: The days that Arrow writes like Spark.
+_FIRST_DAY = np.datetime64("0000-01-01")
+_LAST_DAY_WITHOUT_SIGN = np.datetime64("9999-12-31")
+
 
 def _equal(left: Operand, right: Operand) -> Operand:
     equal = pc.equal(left, right)
@@ -130,9 +134,18 @@ def _numbers(operand: Operand, length: int) -> Any:
 
 
 def _cast(value: Operand, *, to: pa.DataType) -> Operand:
-    """Cast to a number, a boolean or a string. Strings are only cast to strings."""
+    """Cast to a number, a boolean or a string. Strings are only cast to strings.
+
+    Dates are only cast to strings. Decimals are cast to strings, to floating-point numbers, and to
+    decimals that can have all their digits.
+    """
     if value.type == to:
         return value
+    if pa.types.is_date(value.type):
+        return _date_text(value)
+    if pa.types.is_decimal(value.type) and pa.types.is_floating(to):
+        # Arrow's own cast can return the second-nearest number.
+        value = pc.cast(value, _STRING)
     if pa.types.is_boolean(to):
         return pc.invert(pc.equal(value, 0))
     if pa.types.is_floating(value.type) and pa.types.is_integer(to):
@@ -140,6 +153,22 @@ def _cast(value: Operand, *, to: pa.DataType) -> Operand:
         wide = to if to.bit_width == 64 else pa.int32()
         return pc.cast(_saturated(value, wide), to, safe=False)
     return pc.cast(value, to, safe=False)
+
+
+def _date_text(dates: Operand) -> Operand:
+    """Return dates as strings.
+
+    Arrow does not write the sign of a year after 9999, and does not support all years.
+    """
+    days = np.asarray(pc.fill_null(pc.cast(dates, pa.int32()), 0)).astype("M8[D]")
+    has_sign = (days < _FIRST_DAY) | (days > _LAST_DAY_WITHOUT_SIGN)
+    if not has_sign.any():
+        return pc.cast(dates, _STRING)
+    years = days.astype("M8[Y]").astype(np.int64) + 1970
+    years = np.where(has_sign, np.char.mod("%+05d", years), np.char.mod("%04d", years))
+    ends = pc.utf8_slice_codeunits(pa.array(np.datetime_as_string(days), _STRING), -len("-01-01"))
+    texts = pc.binary_join_element_wise(pa.array(years, _STRING), ends, "")
+    return pc.if_else(pc.is_valid(dates), texts, pa.scalar(None, _STRING))
 
 
 def _saturated(value: Operand, to: pa.DataType) -> Operand:

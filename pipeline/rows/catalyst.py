@@ -27,6 +27,7 @@ from oriel.pipeline.rows.plan_nodes import (
     TEXT,
     NotInArrow,
     arrow_type,
+    base_type,
     constants,
     items,
     value_of,
@@ -34,10 +35,15 @@ from oriel.pipeline.rows.plan_nodes import (
 
 
 class _Rule(NamedTuple):
-    """The Arrow function for a Spark expression, and the types that its arguments can have."""
+    """The Arrow function for a Spark expression, and the types that its arguments can have.
+
+    Attributes:
+        function: The name of the function.
+        types: The types. None: all types.
+    """
 
     function: str
-    types: frozenset[str]
+    types: frozenset[str] | None
 
 
 #: Class of the Spark expression -> rule.
@@ -58,8 +64,8 @@ _RULES: Mapping[str, _Rule] = {
     "In": _Rule("is_in", SCALARS),
     "IntegralDivide": _Rule("divide", INTEGERS),
     "IsNaN": _Rule("is_nan", FRACTIONS),
-    "IsNotNull": _Rule("is_not_null", SCALARS),
-    "IsNull": _Rule("is_null", SCALARS),
+    "IsNotNull": _Rule("is_not_null", None),
+    "IsNull": _Rule("is_null", None),
     "Least": _Rule("least", SCALARS),
     "Length": _Rule("length", TEXT),
     "LessThan": _Rule("less", SCALARS),
@@ -88,9 +94,11 @@ _REGULAR = re.compile(r"[\\^$.|?*+()\[\]{}]")
 #: only be cast to a string.
 _CASTS = {
     **dict.fromkeys(NUMBERS, NUMBERS | BOOLEAN),
-    **dict.fromkeys(INTEGERS, SCALARS),
-    "boolean": SCALARS,
+    **dict.fromkeys(INTEGERS, NUMBERS | BOOLEAN | TEXT),
+    "boolean": NUMBERS | BOOLEAN | TEXT,
     "string": TEXT,
+    "date": TEXT,
+    "decimal": FRACTIONS | TEXT,
 }
 
 
@@ -216,7 +224,7 @@ class _Reader:
         node: Any,
         named_expressions: Mapping[Any, Expression],
         *,
-        types: frozenset[str],
+        types: frozenset[str] | None,
         **options: Any,
     ) -> Expression:
         """Return a call whose arguments are the children of the node.
@@ -226,7 +234,7 @@ class _Reader:
         """
         children = items(node.children())
         arguments = children[: 1 if options else None]
-        if any(child.dataType().simpleString() not in types for child in children):
+        if types and any(base_type(child.dataType()) not in types for child in children):
             raise NotInArrow(function)
         read = tuple(self._expression(argument, named_expressions) for argument in arguments)
         return Call(function, read, options)
@@ -246,7 +254,7 @@ class _Reader:
     def constant(self, node: Any, _common: Mapping[Any, Expression]) -> Expression:
         """Return a literal. Constant expressions have become literals before."""
         value = value_of(node)
-        if value is not None and node.dataType().simpleString() not in SCALARS:
+        if value is not None and base_type(node.dataType()) not in SCALARS:
             raise NotInArrow(node.sql())
         return Constant(pa.scalar(value, arrow_type(node.dataType())))
 
@@ -257,10 +265,9 @@ class _Reader:
 
     def cast(self, node: Any, named_expressions: Mapping[Any, Expression]) -> Expression:
         """Return a cast, also to the type that the value already has."""
-        read = node.child().dataType().simpleString()
-        if node.dataType().simpleString() not in _CASTS.get(read, ()) or not _is_legacy(
-            node, "Cast"
-        ):
+        read, to = node.child().dataType(), node.dataType()
+        is_known = base_type(to) in _CASTS.get(base_type(read), ()) or _keeps_digits(read, to)
+        if not is_known or not _is_legacy(node, "Cast"):
             raise NotInArrow(node.sql())
         return Call(
             "cast",
@@ -346,7 +353,7 @@ class _Reader:
     def array(self, node: Any, named_expressions: Mapping[Any, Expression]) -> Expression:
         """Return an array of values of one type."""
         values = items(node.children())
-        if not values or any(value.dataType().simpleString() not in SCALARS for value in values):
+        if not values or any(base_type(value.dataType()) not in SCALARS for value in values):
             raise NotInArrow(node.sql())
         read = tuple(self._expression(value, named_expressions) for value in values)
         return Call("array", read, {"has_nulls": node.dataType().containsNull()})
@@ -400,6 +407,14 @@ _READERS: Mapping[str, Callable[[_Reader, Any, Mapping[Any, Expression]], Expres
     **dict.fromkeys(_SEARCHES, _Reader.searched),
     **dict.fromkeys(_TRIMS, _Reader.trimmed),
 }
+
+
+def _keeps_digits(read: Any, to: Any) -> bool:
+    """Return whether a type is a decimal that can have all digits of another decimal."""
+    if not base_type(read) == base_type(to) == "decimal":
+        return False
+    more_digits = to.scale() - read.scale()
+    return bool(0 <= more_digits <= to.precision() - read.precision())
 
 
 def _is_legacy(node: Any, kind: str) -> bool:

@@ -1,6 +1,7 @@
 """Readers of nodes in Spark's analyzed plans: types, constants and children."""
 
 from collections.abc import Sequence
+from decimal import Decimal
 from math import copysign
 from typing import Any
 
@@ -16,26 +17,37 @@ TYPES = {
     "float": pa.float32(),
     "double": pa.float64(),
     "string": pa.string(),
+    "date": pa.date32(),
+    "binary": pa.binary(),
 }
 INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 FRACTIONS = frozenset({"float", "double"})
 NUMBERS = INTEGERS | FRACTIONS
 TEXT = frozenset({"string"})
 BOOLEAN = frozenset({"boolean"})
-SCALARS = frozenset(TYPES)
+#: All types whose values can be compared. ``decimal`` has any precision and scale.
+SCALARS = frozenset({*TYPES, "decimal"})
 
 
 class NotInArrow(Exception):
     """An expression for which Arrow does not return the same results as Spark."""
 
 
+def base_type(spark_type: Any) -> str:
+    """Return the name of a type, without the precision and scale of a decimal."""
+    name: str = spark_type.simpleString()
+    return "decimal" if name.startswith("decimal(") else name
+
+
 def arrow_type(spark_type: Any) -> pa.DataType:
     """Return the Arrow type for a Spark type or for an array of such a type.
 
     Raises:
-        NotInArrow: The type, or the type of the elements of an array, is not in ``TYPES``.
+        NotInArrow: The type, or the type of the elements of an array, is not in ``SCALARS``.
     """
-    name = spark_type.simpleString()
+    name = base_type(spark_type)
+    if name == "decimal":
+        return pa.decimal128(spark_type.precision(), spark_type.scale())
     if spark_type.typeName() == "array":
         element = arrow_type(spark_type.elementType())
         return pa.list_(pa.field("element", element, nullable=spark_type.containsNull()))
@@ -55,7 +67,10 @@ def value_of(literal: Any) -> Any:
         # Spark treats -0.0 and 0.0 as one literal. All expressions of a step together determine
         # which one it uses.
         raise NotInArrow("-0.0")  # noqa: EM101 - never shown
-    if value is None or literal.dataType().simpleString() not in TEXT:
+    kind = base_type(literal.dataType())
+    if value is not None and kind == "decimal":
+        return Decimal(value.toString())
+    if value is None or kind not in TEXT:
         return value
     if not value.isValid():
         raise NotInArrow("bytes")  # noqa: EM101 - never shown

@@ -182,7 +182,7 @@ def test_decimals_dates_and_bytes_are_read_as_python_has_them() -> None:
 
 
 def test_functions_return_decimals_dates_and_bytes() -> None:
-    """A reduce keeps Python's values. A number with too many digits is an error of the function."""
+    """A reduce keeps Python's values. A decimal must fit the type of its column."""
     schema = "p DECIMAL(4, 1), d DATE, b BINARY"
     builder = StreamsBuilder()
     stream = builder.stream("t", schema).group_by_key()

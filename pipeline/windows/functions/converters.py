@@ -111,7 +111,7 @@ def typed(value: Any, column_type: pa.DataType, path: str = "") -> Any:
             )
             raise ValueError(message) from error
     if type(value) in _PLAIN_TYPES and _PLAIN_TYPES[type(value)](column_type):
-        # Arrow raises a ValueError for a number with too many digits.
+        # If a decimal does not fit, Arrow raises a ValueError.
         return pa.scalar(value, column_type).as_py()
     raise _type_error(value, column_type, path)
 

@@ -1,5 +1,7 @@
 """Random SQL expressions that Arrow supports, and columns with hostile values for them."""
 
+from datetime import date
+from decimal import Decimal
 from random import Random
 from typing import Any
 
@@ -11,7 +13,8 @@ from oriel.pipeline.language import arrow_schema
 
 SCHEMA = (
     "v DOUBLE, x DOUBLE, f FLOAT, n SMALLINT, i INT, j INT, b BIGINT, c BIGINT, t BOOLEAN, "
-    "u BOOLEAN, w STRING, y STRING, s STRUCT<a: INT, d: STRUCT<z: DOUBLE>>"
+    "u BOOLEAN, w STRING, y STRING, s STRUCT<a: INT, d: STRUCT<z: DOUBLE>>, d DATE, e DATE, "
+    "g BINARY, h BINARY, p DECIMAL(10, 2), q DECIMAL(22, 7), r DECIMAL(38, 30)"
 )
 VALUES = arrow_schema(SCHEMA)
 
@@ -32,6 +35,11 @@ def _integers(bits: int) -> tuple[int | None, ...]:
     return (None, 0, 1, -1, 2, 3, -3, 7, 100, greatest, greatest - 1, -greatest - 1, -greatest)
 
 
+def _digits(precision: int) -> tuple[int, ...]:
+    nines, nearly_half = 10**precision - 1, 10 ** (precision - 1) * 5 - 1
+    return (0, 1, -1, 150, -250, 12345, 10 ** (precision - 3), nearly_half, nines, -nines)
+
+
 _BY_TYPE = {
     pa.float64(): _FRACTIONS,
     pa.float32(): tuple(
@@ -44,7 +52,20 @@ _BY_TYPE = {
     pa.int64(): (*_integers(64), 2**53 + 1, 2**31),
     pa.bool_(): (None, True, False),
     pa.string(): _TEXTS,
-}
+    pa.date32(): (
+        None, date(1, 1, 1), date(1582, 10, 10), date(1969, 12, 31), date(1970, 1, 1),
+        date(2024, 2, 29), date(9999, 12, 31),
+    ),
+    pa.binary(): (None, b"", b"\0", b"a", b"ab", b"\x7f", b"\x80", b"\xff\xfe", b"\xff"),
+    **{
+        each.type: (
+            None,
+            *(Decimal(f"{n}e-{each.type.scale}") for n in _digits(each.type.precision)),
+        )
+        for each in VALUES
+        if pa.types.is_decimal(each.type)
+    },
+}  # fmt: skip
 
 
 def hostile_rows(count: int, seed: int) -> list[dict[str, Any]]:
@@ -71,6 +92,11 @@ _BOOLEAN = st.sampled_from(("t", "u", "true", "false", "CAST(NULL AS BOOLEAN)"))
 _TEXT = st.sampled_from(("w", "y", "key", "'a'", "''", "'é😀'", "' b '", "CAST(NULL AS STRING)"))
 #: Patterns and other arguments that must be constants.
 _PATTERN = st.sampled_from(("", "a", "b", "ab", " ", "é", "😀", "|", "A"))
+_DATE = st.sampled_from(("d", "e", "DATE'2024-02-29'", "CAST(NULL AS DATE)"))
+_DECIMAL = st.sampled_from((
+    "p", "q", "r", "1.5BD", "-2.50BD", "0BD", "CAST(NULL AS DECIMAL(5, 1))",
+))  # fmt: skip
+_BINARY = st.sampled_from(("g", "h", "X'FFFE'", "X''", "CAST(NULL AS BINARY)"))
 _TYPE = st.sampled_from(("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE"))
 _COMPARISON = st.sampled_from(("=", "<>", "<", "<=", ">", ">=", "<=>"))
 
@@ -101,7 +127,8 @@ def _common(
 def _conditions(
     inner: st.SearchStrategy[str], numbers: st.SearchStrategy[str], texts: st.SearchStrategy[str]
 ) -> st.SearchStrategy[str]:
-    compared = st.one_of([st.tuples(kind, kind, kind) for kind in (numbers, texts, inner)])
+    kinds = (numbers, texts, inner, _DATE, _BINARY, st.sampled_from(("p", "p", "-2.50BD")))
+    compared = st.one_of([st.tuples(kind, kind, kind) for kind in kinds])
     return st.one_of(
         st.tuples(compared, _COMPARISON).map(lambda it: f"({it[0][0]} {it[1]} {it[0][1]})"),
         compared.map(lambda it: f"({it[0]} BETWEEN {it[1]} AND {it[2]})"),
@@ -141,6 +168,7 @@ def _numbers(
         _made("CAST({a} AS {k})", a=inner, k=_TYPE),
         _made("CAST({a} AS {k})", a=conditions, k=_TYPE),
         _made("length({a})", a=texts),
+        _made("CAST({a} AS {k})", a=_DECIMAL, k=st.sampled_from(("FLOAT", "DOUBLE"))),
         _common(inner, conditions),
     )
 
@@ -162,6 +190,7 @@ def _texts(
         _made("replace({a}, '{p}', '{q}')", a=inner, p=_PATTERN, q=_PATTERN),
         _made("CAST(CAST({a} AS BIGINT) AS STRING)", a=numbers),
         _made("CAST({a} AS STRING)", a=conditions),
+        _made("CAST({a} AS STRING)", a=_DATE | _DECIMAL),
         _common(inner, conditions),
     )
 
@@ -179,4 +208,7 @@ def _nested(depth: int) -> tuple[st.SearchStrategy[str], ...]:
 
 
 NUMBERS, CONDITIONS, TEXTS = _nested(3)
-EXPRESSIONS = NUMBERS | CONDITIONS | TEXTS
+EXPRESSIONS = st.one_of(
+    NUMBERS, CONDITIONS, TEXTS, _common(_DATE, _BOOLEAN), _common(_BINARY, _BOOLEAN),
+    _common(st.sampled_from(("p", "p", "1.50BD")), _BOOLEAN),
+)  # fmt: skip

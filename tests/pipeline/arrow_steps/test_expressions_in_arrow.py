@@ -79,7 +79,10 @@ IN_THE_TABLE = (
     "left(w, 2)", "substring(w, 2)", "replace(w, 'a', 'b')", "trim(w)", "ltrim(w)", "rtrim(w)",
     "w LIKE 'a%'", "w LIKE '%a'", "w LIKE '%a%'", "w LIKE 'a'", "contains(w, 'a')",
     "startswith(w, 'a')", "endswith(w, 'a')", "split(w, 'a')", "array(v, x)",
-    "slice(split(w, 'a'), 2, 1)",
+    "slice(split(w, 'a'), 2, 1)", "d >= '2024-01-01'", "d <=> e", "CAST(d AS STRING)", "p > 5",
+    "p BETWEEN 1 AND q", "p IN (1, 2.5)", "coalesce(p, 0)", "CAST(p AS DOUBLE)",
+    "CAST(r AS STRING)", "g < h", "h = X'FF'", "s IS NULL", "s.d IS NOT NULL", "array(d, e)",
+    "IF(t, p, q)",
 )  # fmt: skip
 
 
@@ -220,6 +223,15 @@ def test_results_of_a_join_go_through_expressions(spark: SparkSession) -> None:
         "CAST(v AS STRING)",  # 1.0E10
         "CAST(w AS INT)",  # Spark cuts blanks, signs and fractions from it
         "b * 1.5",  # decimal
+        "p + q",
+        "-p",
+        "CAST(p AS BIGINT)",
+        "CAST(q AS DECIMAL(10, 2))",
+        "CAST(i AS DECIMAL(10, 2))",
+        "CAST(w AS DATE)",
+        "CAST(h AS STRING)",
+        "year(d)",
+        "d + 1",
         "try_add(i, j)",
         "try_divide(v, x)",
         "w LIKE 'a_'",

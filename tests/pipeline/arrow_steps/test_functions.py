@@ -55,6 +55,21 @@ def test_a_function_is_sparks(
         assert str(Call(function, constants, options).evaluate({}).as_py()) == str(value)
 
 
+def test_a_date_of_any_year_has_the_text_of_spark() -> None:
+    """Years after 9999 have a sign, and years have at least four digits."""
+    days = [-(2**31), -5_000_000, -719_529, -719_528, 0, None, 2_932_896, 2_932_897, 2**31 - 1]
+    wanted = [
+        "-5877641-06-23", "-11720-06-19", "-0001-12-31", "0000-01-01", "1970-01-01", None,
+        "9999-12-31", "+10000-01-01", "+5881580-07-11",
+    ]  # fmt: skip
+    call = Call("cast", (ColumnRef("d"),), {"to": TEXT})
+    for some in (slice(None), slice(3, 7), slice(0, 0)):
+        dates = pa.array(days[some], pa.int32()).cast(pa.date32())
+        found = call.evaluate({"d": pa.chunked_array([dates])})
+        assert found.to_pylist() == wanted[some]
+        assert found.type == TEXT
+
+
 def test_a_condition_that_is_null_does_not_hold() -> None:
     """A null condition does not hold, and the first condition that holds decides."""
     columns = {
