@@ -23,7 +23,9 @@ from oriel.pipeline.decoding.json_lines import (
     BlockReader,
     converted,
     decode_line,
+    has_map,
     json_type,
+    maps_as_lists,
     suspicious_lines,
 )
 from oriel.pipeline.decoding.keys import read_keys
@@ -245,18 +247,23 @@ def _value_type(value_schema: str, consumed: Consumed) -> pa.StructType | None:
 
 
 def _is_readable(value_type: pa.StructType) -> bool:
-    """Return False if Spark's decoder has to read the schema (maps), or to report its error.
+    """Return False if Spark's decoder has to report the error of a schema.
 
-    Spark's decoder rejects TINYINT, names that differ only in case, and some names that begin with
-    a digit.
+    Spark's decoder rejects TINYINT, maps whose keys are not strings, names that differ only in
+    case, and some names that begin with a digit.
     """
     for each in _types_in(value_type):
-        if pa.types.is_map(each) or pa.types.is_int8(each):
+        if _is_other_map(each) or pa.types.is_int8(each):
             return False
         names = [field.name.lower() for field in each] if pa.types.is_struct(each) else []
         if len(set(names)) < len(names) or any(name[0].isdigit() for name in names):
             return False
     return True
+
+
+def _is_other_map(column_type: pa.DataType) -> bool:
+    """Return whether a type is a map that no JSON object fits, because its keys are not strings."""
+    return pa.types.is_map(column_type) and not pa.types.is_string(column_type.key_type)
 
 
 def _types_in(column_type: pa.DataType) -> Iterator[pa.DataType]:
@@ -300,14 +307,15 @@ def _read(
         expects_rejections: See ``BlockReader.read``.
     """
     are_few = len(texts) <= _MAX_LINES_ONE_BY_ONE and texts.nbytes <= _MAX_BYTES_ONE_BY_ONE
-    # Arrow's reader does not support maps.
-    if are_few or any(map(pa.types.is_map, _types_in(row_type))):
+    if are_few or any(map(_is_other_map, _types_in(row_type))):
         found = _read_slowly(texts, range(len(texts)), row_type, string_field, row_errors)
         return pa.array(list(found.values()), row_type), False
     is_null = np.asarray(texts.is_null())
     lines = texts.fill_null(b"") if is_null.any() else texts
     read_type = json_type(row_type)
     suspicious = suspicious_lines(lines, _types_in(read_type))
+    if has_map(row_type):
+        lines, suspicious = maps_as_lists(lines, suspicious, row_type)
     rows, unread = BlockReader(read_type).read(
         lines, suspicious, expects_rejections=expects_rejections
     )

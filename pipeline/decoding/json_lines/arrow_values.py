@@ -1,7 +1,8 @@
 """Convert the columns that Arrow's JSON reader reads to the types of the schema.
 
-Arrow reads dates and bytes as strings, and decimals with more digits than their columns have. Other
-types stay unchanged. Values in an unusual notation are left to the reader of single lines.
+Arrow reads dates and bytes as strings, maps as lists of entries, and decimals with more digits than
+their columns have. Other types stay unchanged. Values in an unusual notation are left to the reader
+of single lines.
 """
 
 from collections.abc import Callable
@@ -42,6 +43,9 @@ def json_type(column_type: pa.DataType) -> pa.DataType:
         return pa.struct([(field.name, json_type(field.type)) for field in column_type])
     if types.is_list(column_type):
         return pa.list_(json_type(column_type.value_type))
+    if types.is_map(column_type):
+        entry = [("key", pa.string()), ("value", json_type(column_type.item_type))]
+        return pa.list_(pa.struct(entry))
     if types.is_decimal(column_type):
         return _read_decimal(column_type.precision, column_type.scale)
     return (
@@ -72,13 +76,6 @@ def converted(column: pa.Array, column_type: pa.DataType) -> Converted:
         row can be null. JSON has no infinity, but Arrow rounds a number that is out of range to
         infinity, so an infinite number is such a value.
     """
-    types = pa.types
-    if types.is_struct(column_type):
-        return _struct(column, column_type)
-    if types.is_list(column_type):
-        return _list(column, column_type)
-    if types.is_floating(column_type):
-        return column, np.asarray(pc.fill_null(pc.is_inf(column), False))  # noqa: FBT003
     for is_type, convert in _CONVERSIONS:
         if is_type(column_type):
             return convert(column, column_type)
@@ -98,11 +95,31 @@ def _struct(column: pa.StructArray, struct_type: pa.StructType) -> Converted:
 
 def _list(column: pa.ListArray, list_type: pa.ListType) -> Converted:
     values, is_unread = converted(column.values, list_type.value_type)
-    offsets = np.asarray(column.offsets)
-    unread = np.zeros(len(column), np.bool_)
-    unread[np.searchsorted(offsets, np.flatnonzero(is_unread), side="right") - 1] = True
     mask = column.is_null() if column.null_count else None
-    return pa.ListArray.from_arrays(column.offsets, values, type=list_type, mask=mask), unread
+    lists = pa.ListArray.from_arrays(column.offsets, values, type=list_type, mask=mask)
+    return lists, _rows_of(column, is_unread)
+
+
+def _map(column: pa.ListArray, map_type: pa.MapType) -> Converted:
+    """Convert lists of entries. If an entry has no key, the column was not a valid object."""
+    entries = column.values
+    keys, items = entries.flatten()
+    items, is_unread = converted(items, map_type.item_type)
+    if keys.null_count:
+        is_unread = is_unread | np.asarray(keys.is_null())
+        keys = keys.fill_null("")
+    unread = _rows_of(column, is_unread)
+    mask = column.is_null() if column.null_count else None
+    maps = pa.MapArray.from_arrays(column.offsets, keys, items, type=map_type, mask=mask)
+    return maps, unread
+
+
+def _rows_of(column: pa.ListArray, items: Flags) -> Flags:
+    """Return which lists contain one of ``items``."""
+    rows = np.zeros(len(column), np.bool_)
+    starts = np.asarray(column.offsets)
+    rows[np.searchsorted(starts, np.flatnonzero(items), side="right") - 1] = True
+    return rows
 
 
 def _decimals(numbers: pa.Decimal256Array, decimal_type: pa.Decimal128Type) -> Converted:
@@ -171,6 +188,10 @@ def _bytes(texts: pa.StringArray, binary_type: pa.DataType) -> Converted:
     return _null_where(~np.asarray(is_usual), values), unread
 
 
+def _finite(numbers: pa.Array, _type: pa.DataType) -> Converted:
+    return numbers, np.asarray(pc.fill_null(pc.is_inf(numbers), False))  # noqa: FBT003
+
+
 def _null_where(rows: Flags, column: pa.Array) -> pa.Array:
     return (
         pc.if_else(pa.array(rows), pa.scalar(None, column.type), column) if rows.any() else column
@@ -180,6 +201,10 @@ def _null_where(rows: Flags, column: pa.Array) -> pa.Array:
 _CONVERSIONS: tuple[
     tuple[Callable[[pa.DataType], bool], Callable[[pa.Array, pa.DataType], Converted]], ...
 ] = (
+    (pa.types.is_struct, _struct),
+    (pa.types.is_map, _map),
+    (pa.types.is_list, _list),
+    (pa.types.is_floating, _finite),
     (pa.types.is_decimal, _decimals),
     (pa.types.is_date, _dates),
     (pa.types.is_binary, _bytes),

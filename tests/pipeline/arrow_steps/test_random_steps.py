@@ -1,13 +1,15 @@
 """Arrow and Spark run the same program, for random sequences of steps."""
 
 import random
+from datetime import date
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from oriel import InvalidTopology, StreamsBuilder
+from oriel import Consumed, InvalidTopology, Serdes, StreamsBuilder
 from oriel.pipeline.language import (
     Branches,
     Filter,
@@ -17,6 +19,7 @@ from oriel.pipeline.language import (
     MapValues,
     OwnKey,
     Step,
+    ValueSerde,
     arrow_schema,
 )
 from oriel.pipeline.rows import RowSteps
@@ -108,6 +111,29 @@ def test_a_column_of_the_same_step_needs_no_spark(
     arrow = RowSteps(empty, origin, "s").arrow
     assert arrow is not None
     assert_same_rows(spark, arrow, origin, records)
+
+
+@pytest.mark.parametrize("serde", [Serdes.json(), Serdes.avro()])
+def test_columns_of_all_types_pass_through(spark: SparkSession, serde: ValueSerde) -> None:
+    """Arrow runs steps that keep, rename and test maps, dates, decimals and bytes."""
+    schema = "n INT, m MAP<STRING, INT>, o STRUCT<m: MAP<STRING, ARRAY<INT>>>"
+    if serde == Serdes.json():
+        schema += ", d DATE, p DECIMAL(10, 2), b BINARY, l ARRAY<DATE>"
+    stream = StreamsBuilder().stream("t", schema, Consumed(value_serde=serde))
+    steps = stream.filter("m IS NOT NULL").map_values("*", has="o IS NULL", q="o.m").filter("n > 0")
+    (origin,) = steps.group_by("n").origins
+    rows: list[Row | None] = [
+        {"n": n, "m": m, "o": {"m": {"k": [1, None]}}, "d": date(2024, 1, 1), "p": Decimal("1.50"),
+         "b": b"\xff", "l": [None]}
+        for n, m in ((1, {"a": 1}), (2, {}), (3, None), (0, {"": None}))
+    ]  # fmt: skip
+    records = decoded(arrow_schema(schema), rows)
+    empty = spark.createDataFrame([], from_arrow_schema(records.schema))
+    arrow = RowSteps(empty, origin, "s").arrow
+    assert arrow is not None
+    assert_same_rows(spark, arrow, origin, records)
+    arrow.select(StepsOutput(arrow.values.names, null_values=True))
+    assert arrow.rows(records)["q"].to_pylist()[:2] == [[("k", [1, None])]] * 2
 
 
 def test_a_map_in_a_branch_keeps_a_column_of_any_type(spark: SparkSession) -> None:

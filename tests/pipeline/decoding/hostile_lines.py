@@ -68,6 +68,11 @@ NO_BASE64 = [
     "YQ", "YWI", "Y", "=", "====", "YQ= =", "-_-_", "é", r"\u00e4", "YW Jj", r"YW\nJj", "\t", "\n",
     "\0", "YQQ==", r"\ud800", "YQ=Q",
 ]  # fmt: skip
+NO_MAPS = [
+    "[]", "[null]", '[{"key":"a","value":null}]', "{null}", "{null:null}", '{"a"}', '{"a":}', "{,}",
+    '{"a":null,}', '{"a":null:null}', '{"a":null,"b"}', "{{}:null}", "{[]:null}", "{1:null}",
+    '{"a":null]', '{"a":{]', '{"a" null}', '{"a":null "b":null}', "{a:null}", "{:null}", '""', "7",
+]  # fmt: skip
 WORDS = ["true", "false", "null", "True", "tru", "nul", "None", "undefined"]
 BLANKS = ["", "", "", "", " ", "\t", "\r", "\n", "  ", "\x0b", "\x0c", "\xa0", "/**/"]
 PIECES = [
@@ -132,7 +137,19 @@ class HostileLines:
                 for _ in range(self._random.choice([0, 1, 2, 5]))
             ]
             return "[" + self._blank() + ",".join(items) + self._blank() + "]"
+        if types.is_map(column_type):
+            return self._map(column_type.item_type, depth)
         return self._scalar(column_type)
+
+    def _map(self, item_type: pa.DataType, depth: int) -> str:
+        if self._rarely(0.03):
+            return self._any(NO_MAPS)
+        names = self._random.choices(["a", "b", "", "key", "value", *TEXTS], k=3)
+        pairs = [
+            f"{self._name(name)}{self._blank()}:{self._value(item_type, depth + 1)}"
+            for name in names[: self._random.choice([0, 1, 2, 3])]
+        ]
+        return "{" + self._blank() + ",".join(pairs) + self._blank() + "}"
 
     def _scalar(self, column_type: pa.DataType) -> str:
         types = pa.types

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from oriel.pipeline.decoding import BlockDecoder, event_log_decoder, kafka_decoder
 from oriel.pipeline.decoding.json_lines.lines import decode_line
 from oriel.pipeline.language import arrow_schema
-from tests.pipeline.decoding.both_decoders import Message, alone, log_rows, message_rows
+from tests.pipeline.decoding.both_decoders import (
+    Message,
+    alone,
+    log_rows,
+    message_rows,
+    plain_rows,
+)
 from tests.pipeline.decoding.hostile_lines import HostileLines
 
 #: The function for single lines, as the block decoder imports it.
@@ -20,6 +26,9 @@ SLOW_WAY = "oriel.pipeline.decoding.blocks.decode_line"
 
 SCHEMA = (
     "d DOUBLE, n BIGINT, i INT, s STRING, b BOOLEAN, l ARRAY<INT>, o STRUCT<x: SMALLINT, f: FLOAT>"
+)
+OTHER_TYPES = (
+    "p DECIMAL(10, 2), d DATE, b BINARY, m MAP<STRING, INT>, l ARRAY<MAP<STRING, DECIMAL(4, 2)>>"
 )
 GOOD = b'{"key":"k%d","value":{"d":1.5,"n":3,"s":"text","l":[1,2],"o":{"x":1}},"timestamp_ms":%d}'
 BAD = {
@@ -47,17 +56,24 @@ def log_decoder(schema: str = SCHEMA) -> BlockDecoder:
 
 
 @pytest.mark.slow
-@given(st.integers(0, 2**32), st.integers(0, 150), st.sampled_from([0.0, 0.05, 0.5, 1.0]))
-@settings(max_examples=25)
-def test_a_block_is_decoded_like_each_of_its_lines(seed: int, count: int, hostile: float) -> None:
+@given(
+    st.sampled_from((SCHEMA, OTHER_TYPES)),
+    st.integers(0, 2**32),
+    st.integers(0, 150),
+    st.sampled_from([0.0, 0.02, 0.05, 0.5, 1.0]),
+)
+@settings(max_examples=40)
+def test_a_block_is_decoded_like_each_of_its_lines(
+    schema: str, seed: int, count: int, hostile: float
+) -> None:
     """A block of any lines has the same rows as its lines, decoded one by one."""
-    random, decoder = Random(seed), log_decoder()
+    random, decoder = Random(seed), log_decoder(schema)
     lines = HostileLines(random)
     rows = log_rows([
         lines.line(decoder.line_type) if random.random() < hostile else GOOD % (n, n)
         for n in range(count)
     ])  # fmt: skip
-    assert repr(decoder.decode(rows).to_pylist()) == repr(alone(decoder, rows))
+    assert repr(plain_rows(decoder.decode(rows))) == repr(alone(decoder, rows))
 
 
 @pytest.mark.slow
@@ -168,7 +184,8 @@ def test_messages_have_key_and_time_beside_them(count: int) -> None:
 @pytest.mark.parametrize(
     "schema",
     [
-        "v NOPE", "", "v TINYINT", "l ARRAY<TINYINT>", "m MAP<STRING, INT>", "v DECIMAL(39, 2)",
+        "v NOPE", "", "v TINYINT", "l ARRAY<TINYINT>", "m MAP<INT, INT>", "m MAP<STRING, TINYINT>",
+        "v DECIMAL(39, 2)",
         "t TIMESTAMP", "b BINARY(2)", "a INT, A INT", "o STRUCT<a INT, A INT>",
         "v INT NOT NULL", "1 INT",
     ],

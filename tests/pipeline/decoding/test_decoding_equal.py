@@ -30,6 +30,9 @@ SCHEMAS = (
     "d DATE, b BINARY, p DECIMAL(5, 1), s STRING",
     "l ARRAY<DATE>, lb ARRAY<BINARY>, lp ARRAY<DECIMAL(4, 2)>, f FLOAT",
     "o STRUCT<d: DATE, o: STRUCT<b: BINARY, p: DECIMAL(20, 3)>>, l ARRAY<STRUCT<d: DATE, n: INT>>",
+    "m MAP<STRING, INT>, value MAP<STRING, STRING>, l ARRAY<MAP<STRING, DOUBLE>>, s STRING",
+    "m MAP<STRING, MAP<STRING, ARRAY<MAP<STRING, BOOLEAN>>>>, o STRUCT<m: MAP<STRING, DATE>>",
+    "l ARRAY<STRUCT<m: MAP<STRING, STRUCT<m: MAP<STRING, DECIMAL(5, 1)>>>>>, `é` MAP<STRING, INT>",
     "`ke y` INT, `a.b` DOUBLE, `é` STRING, key INT, timestamp_ms DOUBLE, value STRING",
 )
 
@@ -101,7 +104,7 @@ def test_numbers_near_the_limits_are_decoded_alike(
 
 
 def test_numbers_in_maps_are_in_range(spark: SparkSession) -> None:
-    """Both decoders check the range of numbers in maps. By default, only Spark decodes maps."""
+    """Both decoders check the range of numbers in maps."""
     schema = "m MAP<STRING, DOUBLE>, l ARRAY<MAP<STRING, STRUCT<f: FLOAT>>>"
     values = [
         b'{"m":{"a":1,"b":1e400}}',

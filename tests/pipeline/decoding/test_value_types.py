@@ -4,10 +4,11 @@ from base64 import b64encode
 from datetime import date
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from oriel.pipeline.decoding import event_log_decoder
+from oriel.pipeline.decoding import BlockDecoder, event_log_decoder
 from tests.pipeline.decoding.both_decoders import decoded_log, log_rows
 from tests.pipeline.decoding.test_blocks import SLOW_WAY
 
@@ -67,6 +68,43 @@ def test_a_notation_has_the_value_of_spark(
     assert {row.reason for row in rows} == {None, "wrong-type"}
 
 
+MAPS = {
+    "{}": [], "null": None, '{"a":1,"a":null}': [("a", 1), ("a", None)], '{"":1}': [("", 1)],
+    '{ "a" : 1 , "b":\n2 }': [("a", 1), ("b", 2)], r'{"\u0061\"":1}': [('a"', 1)],
+}  # fmt: skip
+NO_MAPS = (
+    "[]", "[null]", '[{"key":"a","value":1}]', "{null}", "{null:1}", '{"a"}', '{"a":}', '{"a":1,}',
+    '{"a":1:2}', '{"a":1,"b"}', "{{}:1}", "{1:2}", '{"a":1]', '{"a" 1}', "{,}", '{"a":1.5}', "{:1}",
+    '{"a":{}}', '"x"', "1",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["v", r"\u0076"])
+@pytest.mark.parametrize("item_type", ["INT", "MAP<STRING, INT>"])
+def test_an_object_is_a_map(spark: SparkSession, name: str, item_type: str) -> None:
+    """Both decoders return the pairs of an object in order, and reject everything else."""
+    nested = item_type != "INT"
+    texts = [f'{{"k":{text}}}' if nested else text for text in (*MAPS, *NO_MAPS)]
+    named = LINE.replace(b'"v"', f'"{name}"'.encode())
+    schema = f"v MAP<STRING, {item_type}>"
+    rows = decoded_log(spark, [named % text.encode() for text in texts], schema)
+    expected = [[("k", pairs)] if nested else pairs for pairs in MAPS.values()]
+    assert [row.value.v for row in rows[: len(MAPS)]] == expected
+    assert {row.reason for row in rows[len(MAPS) :]} == {"wrong-type", "not-json"}
+
+
+def test_an_invalid_map_among_valid_lines_is_found() -> None:
+    """If a block is otherwise valid, Arrow also rejects a line with an invalid map."""
+    decoder = event_log_decoder("v MAP<STRING, INT>")
+    assert decoder is not None
+    good = [LINE % text.encode() for text in MAPS] * 10
+    for text in NO_MAPS:
+        lines = [*good, LINE % text.encode(), *good]
+        reasons = decoder.decode(log_rows(lines))["reason"]
+        assert reasons.is_valid().to_pylist() == [n == len(good) for n in range(len(lines))], text
+
+
 @pytest.mark.slow
 def test_a_control_character_in_base64_is_not_json(spark: SparkSession) -> None:
     """Jackson ignores a tab between groups of a text in Base64, but a line with it is not JSON."""
@@ -84,6 +122,26 @@ def test_a_control_character_in_base64_is_not_json(spark: SparkSession) -> None:
         ("DECIMAL(38, 18)", {'"1.5"': Decimal("1.5"), "-7": Decimal(-7), "null": None}),
         ("DATE", {'"1582-10-10"': date(1582, 10, 10), '"2024-02-29T00:00Z"': date(2024, 2, 29)}),
         ("BINARY", {'"YQ=="': b"a", '"YWI="': b"ab", '"YWJj"': b"abc", '""': b"", "null": None}),
+        (
+            "MAP<STRING, DATE>",
+            {'{"é":"2024-01-01","key":null}': [("é", date(2024, 1, 1)), ("key", None)]},
+        ),
+        (
+            "MAP<STRING, MAP<STRING, INT>>",
+            {
+                '{"a":{"b":1,"b":2},"":{},"c":null}': [
+                    ("a", [("b", 1), ("b", 2)]),
+                    ("", []),
+                    ("c", None),
+                ],
+                "{ }": [],
+                "null": None,
+            },
+        ),
+        (
+            "ARRAY<STRUCT<v: MAP<STRING, STRING>>>",
+            {'[{"v":{"a":"{\\n:,"}},{},null]': [{"v": [("a", "{\n:,")]}, {"v": None}, None]},
+        ),
         ("STRUCT<a: ARRAY<DATE>>", {'{"a":["2024-01-01",null]}': {"a": [date(2024, 1, 1), None]}}),
     ],
 )
@@ -108,6 +166,15 @@ def test_any_bytes_are_decoded() -> None:
     assert decoder is not None
     found = decoder.decode(log_rows([LINE % text for text in texts])).to_pylist()
     assert [row["value"] and row["value"]["v"] for row in found] == [None, *contents, b"a", None]
+
+
+def test_a_map_without_string_keys_fits_no_object() -> None:
+    """If the test driver reads such a map, each object is invalid, and null is valid."""
+    row_type = pa.struct([("v", pa.map_(pa.int32(), pa.int32()))])
+    decoder = BlockDecoder(row_type, has_envelope=True)
+    found = decoder.decode(log_rows([LINE % text for text in (b'{"1":1}', b"{}", b"null")] * 40))
+    wrong = "wrong-type: value.v: MAP<INT, INT> expected, not an object"
+    assert found["reason"].to_pylist() == [wrong, wrong, None] * 40
 
 
 def test_a_wrong_value_is_named() -> None:

@@ -216,7 +216,7 @@ def test_the_position_covers_the_topics_that_a_store_reads(whole: Done) -> None:
 def test_a_schema_that_only_spark_can_read_serves_several_stores(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Arrow cannot read maps, so Spark decodes the records, once for two stores.
+    """Only Spark reads a schema with a comment, so Spark decodes the records, once for two stores.
 
     One store has steps, and a function in `peek` receives each record once.
     """
@@ -228,7 +228,7 @@ def test_a_schema_that_only_spark_can_read_serves_several_stores(
             file.write(f"{key}{value['n']}\n")
 
     builder = StreamsBuilder()
-    events = builder.stream("t", "n INT, m MAP<STRING, INT>")
+    events = builder.stream("t", "n INT, m MAP<STRING, INT> COMMENT 'tags'")
     some = events.filter("m['a'] > 1").peek(note)
     some.group_by_key().aggregate(n=count()).materialize("filtered")
     events.map_values("n").group_by_key().aggregate(total=sum("n")).materialize("chosen")

@@ -76,7 +76,7 @@ def record(time: int, key: str = "k") -> tuple[str, int, dict[str, Any]]:
         ("v STRING", None, 0),
         # These steps need Spark jobs, however small a batch is.
         ("v STRING", "soundex(v) is not null", 2**26),
-        ("v STRING, m MAP<STRING, INT>", None, 2**26),
+        ("v STRING COMMENT 'text'", None, 2**26),
     ],
     ids=["by Arrow here", "by Arrow as a job", "steps by Spark", "decoded by Spark"],
 )
