@@ -14,7 +14,6 @@ RETRIABLE = frozenset(
         KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE,
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.FETCH_SESSION_ID_NOT_FOUND,
-        KafkaError.INCONSISTENT_TOPIC_ID,
         KafkaError.INVALID_FETCH_SESSION_EPOCH,
         KafkaError.KAFKA_STORAGE_ERROR,
         KafkaError.LEADER_NOT_AVAILABLE,
@@ -31,7 +30,9 @@ RETRIABLE = frozenset(
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError.THROTTLING_QUOTA_EXCEEDED,
         KafkaError.UNKNOWN_LEADER_EPOCH,
-        KafkaError.UNKNOWN_TOPIC_ID,
         KafkaError.UNSTABLE_OFFSET_COMMIT,
+        # UNKNOWN_TOPIC_ID and INCONSISTENT_TOPIC_ID. Old versions of the client do not name them.
+        100,
+        103,
     }
 )
