@@ -34,7 +34,7 @@ _GREGORIAN_START, _JULIAN_ORIGIN = -141_427, -719_470
 #: Base64 as Jackson reads it: groups of four characters with blanks only between them. Each group
 #: can be padded.
 _GROUP = r"[A-Za-z0-9+/]{2}(?:[A-Za-z0-9+/]{2}|[A-Za-z0-9+/]=|==)"
-_BASE64 = re.compile(rf"[\x00-\x20]*+(?:{_GROUP}[\x00-\x20]*+)*+")
+_BASE64 = re.compile(rf"[\x00-\x20]*(?:{_GROUP}[\x00-\x20]*)*")
 _BLANKS = re.compile(r"[\x00-\x20]+")
 #: Characters with the padding after them.
 _PADDED = re.compile(r"[^=]+=*")
