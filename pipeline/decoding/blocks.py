@@ -27,6 +27,7 @@ from oriel.pipeline.decoding.json_lines import (
     json_type,
     maps_as_lists,
     suspicious_lines,
+    types_in,
 )
 from oriel.pipeline.decoding.keys import read_keys
 from oriel.pipeline.decoding.row_errors import RowErrors, WrongType
@@ -252,7 +253,7 @@ def _is_readable(value_type: pa.StructType) -> bool:
     Spark's decoder rejects TINYINT, maps whose keys are not strings, names that differ only in
     case, and some names that begin with a digit.
     """
-    for each in _types_in(value_type):
+    for each in types_in(value_type):
         if _is_other_map(each) or pa.types.is_int8(each):
             return False
         names = [field.name.lower() for field in each] if pa.types.is_struct(each) else []
@@ -264,12 +265,6 @@ def _is_readable(value_type: pa.StructType) -> bool:
 def _is_other_map(column_type: pa.DataType) -> bool:
     """Return whether a type is a map that no JSON object fits, because its keys are not strings."""
     return pa.types.is_map(column_type) and not pa.types.is_string(column_type.key_type)
-
-
-def _types_in(column_type: pa.DataType) -> Iterator[pa.DataType]:
-    yield column_type
-    for index in range(column_type.num_fields):
-        yield from _types_in(column_type.field(index).type)
 
 
 def _blocks(raw: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -307,13 +302,13 @@ def _read(
         expects_rejections: See ``BlockReader.read``.
     """
     are_few = len(texts) <= _MAX_LINES_ONE_BY_ONE and texts.nbytes <= _MAX_BYTES_ONE_BY_ONE
-    if are_few or any(map(_is_other_map, _types_in(row_type))):
+    if are_few or any(map(_is_other_map, types_in(row_type))):
         found = _read_slowly(texts, range(len(texts)), row_type, string_field, row_errors)
         return pa.array(list(found.values()), row_type), False
     is_null = np.asarray(texts.is_null())
     lines = texts.fill_null(b"") if is_null.any() else texts
     read_type = json_type(row_type)
-    suspicious = suspicious_lines(lines, _types_in(read_type))
+    suspicious = suspicious_lines(lines, types_in(read_type))
     if has_map(row_type):
         lines, suspicious = maps_as_lists(lines, suspicious, row_type)
     rows, unread = BlockReader(read_type).read(

@@ -149,8 +149,7 @@ class StatusFile:
         """Read the last status of the tailer. Without one, the tailer counts as not alive."""
         try:
             age_seconds = time.time() - self._path.stat().st_mtime
-            content: dict[str, Any] = orjson.loads(without_digest(self._path.read_bytes()))
-            stores = {name: _known_fields(status) for name, status in content["stores"].items()}
+            content, stores = _content(self._path)
             pid = content["pid"]
             tables = tuple(content.get("tables") or ()) or None
         except FileNotFoundError:
@@ -209,8 +208,7 @@ def versions_in_use(layout: DataLayout) -> dict[str, int]:
         try:
             if time.time() - path.stat().st_mtime > _READER_SECONDS_MAX:
                 continue
-            content: dict[str, Any] = orjson.loads(without_digest(path.read_bytes()))
-            stores = {name: _known_fields(status) for name, status in content["stores"].items()}
+            _, stores = _content(path)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             # The tailer writes it at this time.
             continue
@@ -219,6 +217,16 @@ def versions_in_use(layout: DataLayout) -> dict[str, int]:
                 if version is not None:
                     found[name] = min(version, found.get(name, version))
     return found
+
+
+def _content(path: Path) -> tuple[dict[str, Any], dict[str, StoreStatus]]:
+    """Return the fields of a status file, and the state of each store.
+
+    Raises:
+        OSError, ValueError, KeyError, TypeError, AttributeError: The file cannot be read.
+    """
+    content: dict[str, Any] = orjson.loads(without_digest(path.read_bytes()))
+    return content, {name: _known_fields(each) for name, each in content["stores"].items()}
 
 
 def _known_fields(content: Mapping[str, Any]) -> StoreStatus:

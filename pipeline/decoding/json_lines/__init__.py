@@ -7,7 +7,7 @@ maps, ``maps_as_lists`` rewrites the lines before.
 """
 
 from oriel.pipeline.decoding.json_lines.arrow_json import BlockReader
-from oriel.pipeline.decoding.json_lines.arrow_values import converted, json_type
+from oriel.pipeline.decoding.json_lines.arrow_values import converted, json_type, types_in
 from oriel.pipeline.decoding.json_lines.lines import decode_line
 from oriel.pipeline.decoding.json_lines.map_objects import has_map, maps_as_lists
 from oriel.pipeline.decoding.json_lines.suspicious import suspicious_lines
@@ -20,4 +20,5 @@ __all__ = [
     "json_type",
     "maps_as_lists",
     "suspicious_lines",
+    "types_in",
 ]

@@ -5,7 +5,7 @@ their columns have. Other types stay unchanged. Values in an unusual notation ar
 of single lines.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from functools import cache
 
@@ -34,6 +34,13 @@ _PADDING = ord("=")
 
 #: A column, and which of its rows have to be read one by one.
 Converted = tuple[pa.Array, Flags]
+
+
+def types_in(column_type: pa.DataType) -> Iterator[pa.DataType]:
+    """Yield a type and all types in it."""
+    yield column_type
+    for index in range(column_type.num_fields):
+        yield from types_in(column_type.field(index).type)
 
 
 def json_type(column_type: pa.DataType) -> pa.DataType:

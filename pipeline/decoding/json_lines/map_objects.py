@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.decoding.block_bytes import BlockBytes
+from oriel.pipeline.decoding.json_lines.arrow_values import types_in
 from oriel.pipeline.windows import Flags, Ints
 
 _MARKS = np.isin(np.arange(256), list(b'"{}[]:,'))
@@ -30,9 +31,7 @@ _EMPTY_TEXTS = {"open": b"[", "close": b"]"}
 
 def has_map(column_type: pa.DataType) -> bool:
     """Return whether a type contains a map at any depth."""
-    return pa.types.is_map(column_type) or any(
-        has_map(column_type.field(index).type) for index in range(column_type.num_fields)
-    )
+    return any(map(pa.types.is_map, types_in(column_type)))
 
 
 def maps_as_lists(

@@ -209,7 +209,7 @@ def _as_struct(fields: dict[str, Converter], rule: _Rule, value: Any) -> Any:
 
 
 def _as_map(keys: Converter, items: Converter, rule: _Rule, value: Any) -> Any:
-    # Arrow has no null keys of maps, and the message of the rule says so.
+    # A map in Arrow cannot have a null key. The rule raises the error for it.
     if type(value) is not dict or None in value:
         return rule(value)
     try:
