@@ -190,8 +190,8 @@ def _store_row(store: StoreOverview) -> list[str]:
         *numbers,
         "-" if store.open_records is None else f"{store.open_records:,}",
         _bytes(store.state_bytes),
-        _bytes(store.table_bytes),
-        f"{store.files:,}",
+        "-" if store.table_bytes is None else _bytes(store.table_bytes),
+        "-" if store.files is None else f"{store.files:,}",
         time_text(store.record.close_ms) if store.record else "-",
         index,
     ]

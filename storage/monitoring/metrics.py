@@ -138,11 +138,14 @@ def _of_stores(stores: Iterable[StoreOverview]) -> Iterator[Metric]:
     )
     table = GaugeMetricFamily(
         "oriel_store_table_bytes",
-        "Size of the files of the table and its log, also of removed files.",
+        "Size of the files of the table and its log, also of removed files. Not with object "
+        "storage.",
         labels=["store"],
     )
     files = GaugeMetricFamily(
-        "oriel_store_files", "Files of the table, its log and the state.", labels=["store"]
+        "oriel_store_files",
+        "Files of the table, its log and the state. Not with object storage.",
+        labels=["store"],
     )
     idle = CounterMetricFamily(
         "oriel_store_partitions_left_out",
@@ -152,8 +155,9 @@ def _of_stores(stores: Iterable[StoreOverview]) -> Iterator[Metric]:
     for store in stores:
         idle.add_metric([store.name], store.idle_times)
         state.add_metric([store.name], store.state_bytes)
-        table.add_metric([store.name], store.table_bytes)
-        files.add_metric([store.name], store.files)
+        if store.table_bytes is not None and store.files is not None:
+            table.add_metric([store.name], store.table_bytes)
+            files.add_metric([store.name], store.files)
         if store.open_records is not None:
             open_records.add_metric([store.name], store.open_records)
         if store.record is None:

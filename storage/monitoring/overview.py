@@ -11,7 +11,7 @@ from pathlib import Path
 
 from oriel.storage.delta import LOG_DIRECTORY, DeltaLog
 from oriel.storage.errors import StorageError
-from oriel.storage.files import current_files
+from oriel.storage.files import current_files, is_object
 from oriel.storage.layout import DataLayout, is_sink_name
 from oriel.storage.monitoring.partitions import (
     PartitionOverview,
@@ -39,8 +39,9 @@ class StoreOverview:
         changed: The windows that the last batch changed, None if no pipeline has reported the
             store.
         state_bytes: The size of the state files.
-        table_bytes: The size of the files of the table and its log, also of removed files.
-        files: The number of files of the table, its log and the state.
+        table_bytes: The size of the files of the table and its log, also of removed files. None
+            with object storage, where each status would list thousands of objects.
+        files: The number of files of the table, its log and the state, None with object storage.
         held_by: The stream and partition that keep windows from becoming final.
         idle_times: How often a partition became idle.
         partitions: The partitions that the store reads.
@@ -53,8 +54,8 @@ class StoreOverview:
     open_records: int | None
     changed: int | None
     state_bytes: int
-    table_bytes: int
-    files: int
+    table_bytes: int | None
+    files: int | None
     held_by: tuple[str, int] | None
     idle_times: int
     partitions: tuple[PartitionOverview, ...]
@@ -120,7 +121,7 @@ def _store(
     of_run = reported[0].stores[name] if reported is not None else None
     record = of_run.record if of_run is not None else _newest_record(layout, name)
     state = _state_sizes(layout, writer, name) if writer is not None else []
-    table = [] if is_sink_name(name) else _table_sizes(layout.table(name))
+    table = _table_sizes(layout, name)
     return StoreOverview(
         name=name,
         application=writer,
@@ -128,8 +129,8 @@ def _store(
         open_records=of_run.open_records if of_run is not None else None,
         changed=of_run.changed if of_run is not None else None,
         state_bytes=sum(state),
-        table_bytes=sum(table),
-        files=len(table) + len(state),
+        table_bytes=None if table is None else sum(table),
+        files=None if table is None else len(table) + len(state),
         held_by=of_run.held_by if of_run is not None else None,
         idle_times=of_run.idle_times if of_run is not None else 0,
         partitions=(
@@ -147,8 +148,13 @@ def _newest_record(layout: DataLayout, name: str) -> CommitRecord | None:
     return None
 
 
-def _table_sizes(table: Path) -> list[int]:
-    """Return the size of each file of a table and its log."""
+def _table_sizes(layout: DataLayout, store: str) -> list[int] | None:
+    """Return the size of each file of a store's table and its log. None with object storage."""
+    if is_object(layout.root):
+        return None
+    if is_sink_name(store):
+        return []
+    table = layout.table(store)
     directories = (table, table / LOG_DIRECTORY)
     return [file.size for each in directories for file in current_files().listed(each)]
 

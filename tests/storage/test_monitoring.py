@@ -372,6 +372,7 @@ def test_the_metrics_say_what_the_overview_says(data: Path) -> None:
     assert samples["oriel_store_open_records", "store"] == 7
     assert samples["oriel_store_state_bytes", "store"] == 1234
     (store,) = overview(data).stores
+    assert store.table_bytes is not None
     assert samples["oriel_store_table_bytes", "store"] == store.table_bytes > 0
     assert samples["oriel_store_files", "store"] == store.files
     assert samples["oriel_store_close_time_seconds", "store"] == 6.995

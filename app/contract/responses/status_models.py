@@ -74,11 +74,11 @@ class StoreState(Model):
     )
     state_bytes: int | None = Field(description="Size of the state. Null for a token for some keys")
     table_bytes: int | None = Field(
-        description="Size of the table and its log, also of removed files. Null for a token for "
-        "some keys"
+        description="Size of the table and its log, also of removed files. Null with object "
+        "storage, and for a token for some keys"
     )
     files: int | None = Field(
-        description="Files of the table, its log and the state. Null for a token for some keys"
+        description="Files of the table, its log and the state. Null as for `table_bytes`"
     )
     lag: int | None = Field(description="As in `PipelineStatus`, for this store")
     lag_ms: int | None = Field(description="As in `PipelineStatus`, for this store")

@@ -163,6 +163,8 @@ def test_commands_work_on_objects(
     tumbling, sessions = json.loads(told("status", "--json"))["stores"][::-1]
     assert [tumbling["name"], sessions["name"]] == ["tumbling", "sessions"]
     assert tumbling["state_bytes"] > 0
+    # Each status would list all objects of a table.
+    assert tumbling["table_bytes"] is tumbling["files"] is None
     assert "tumbling" in told("clock")
     assert "not-json" in told("dead-letters", "list")
     again = ["dead-letters", "replay", "--event-log", str(finished.log)]
