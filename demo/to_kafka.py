@@ -27,9 +27,14 @@ _START_SECONDS = 10.0
 #: Kafka expires a producer by the times of its records, and these are of 2013. After a restart, a
 #: broker would therefore accept a retry of records that it has already. So the client does not
 #: retry: after a failure, the flights continue after the records that the topic has.
+#:
+#: Some errors do not count as retries, for example NOT_LEADER_OR_FOLLOWER, although a broker that
+#: shuts down can respond with it after it has written the records. Such a record times out before
+#: its next attempt, which is at least 0.8 times the backoff later.
 _PRODUCER: dict[str, str | int | bool] = {
     "acks": "all", "enable.idempotence": False, "retries": 0, "linger.ms": 1_000,
     "max.in.flight.requests.per.connection": 1, "log_level": 0,
+    "message.timeout.ms": 10_000, "retry.backoff.ms": 60_000, "retry.backoff.max.ms": 60_000,
 }  # fmt: skip
 
 
