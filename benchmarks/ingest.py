@@ -37,6 +37,7 @@ from oriel import SlidingWindows, StreamsBuilder, Topology, avg, count
 from oriel.demo import serving
 from oriel.pipeline.arrow_steps import StepsOutput, selecting_steps
 from oriel.pipeline.decoding import BlockDecoder
+from oriel.pipeline.lowered import lower
 from oriel.pipeline.run import PipelineRun, RunSettings
 from oriel.pipeline.sources import EventLog
 from oriel.pipeline.spark import build_session
@@ -101,7 +102,7 @@ def floor_query(
 ) -> StreamingQuery:
     """Start the same reading, parsing and shuffling, with Python tasks that do nothing."""
     log = EventLog(directory / "log", batch_bytes)
-    (origin,) = what.stores[0].inputs
+    (origin,) = lower(what).stores[0].inputs
     decoder = log.decoder(origin.source)
     steps = selecting_steps(origin, origin.source)
     assert isinstance(decoder, BlockDecoder)

@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel import JoinWindows, StreamsBuilder, count
+from oriel.pipeline.lowered import lower
 from oriel.pipeline.plan import KEY_GROUP, BatchPlan, JoinPlan, StorePlans
 from oriel.pipeline.tasks import DirectoryFiles, Output, Received, Reports, StreamReport, join_task
 from oriel.pipeline.testing import steps_for
@@ -151,7 +152,7 @@ class _Task:
         joined = getattr(left, case.how)(right, *windows, **waits)
         stream = joined.to_stream() if case.kind == "updates" else joined
         stream.group_by_key().aggregate(n=count()).materialize("bench")
-        (store,) = builder.build().stores
+        (store,) = lower(builder.build()).stores
         plans = StorePlans(store, partial(steps_for, store=store.name), {})
         plans.select_columns(_KEY_GROUPS)
         files = DirectoryFiles(directory / "table", directory / "state", directory / "dead", sync)

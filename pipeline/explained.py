@@ -8,15 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from oriel.pipeline.arrow_steps import selecting_steps
-from oriel.pipeline.language import (
-    AggregatedRows,
-    Input,
-    Source,
-    Topology,
-    arrow_schema,
-    grouping_call,
-    step_calls,
-)
+from oriel.pipeline.language import Source, Topology, arrow_schema
+from oriel.pipeline.lowered import AggregatedRows, Input, grouping_call, lower, step_calls
 from oriel.pipeline.plan import InputPlan, Steps, StorePlans, reasons_by_store
 from oriel.pipeline.stage_columns import decoded_schema
 from oriel.pipeline.windows import Operator
@@ -28,13 +21,14 @@ def explain(topology: Topology) -> str:
     Raises:
         InvalidTopology: A step or an aggregation is invalid. The message names it.
     """
-    reasons = reasons_by_store(topology)
+    lowered = lower(topology)
+    reasons = reasons_by_store(lowered)
     plans: dict[str, StorePlans] = {}
-    for store in topology.units:
+    for store in lowered.units:
         steps_of = partial(_steps_of, store.name)
         plans[store.name] = StorePlans(store, steps_of, reasons[store.name], plans)
     physical = [line for plan in plans.values() for line in _store_node(plan).lines()]
-    return "\n".join(["== Logical plan ==", topology.describe(), "== Physical plan ==", *physical])
+    return "\n".join(["== Logical plan ==", lowered.describe(), "== Physical plan ==", *physical])
 
 
 @dataclass(frozen=True)

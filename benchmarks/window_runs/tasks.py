@@ -24,7 +24,8 @@ import pyarrow.compute as pc
 
 import oriel
 from oriel import EmitStrategy, StreamsBuilder
-from oriel.pipeline.language import Store, arrow_schema
+from oriel.pipeline.language import arrow_schema
+from oriel.pipeline.lowered import Store, lower
 from oriel.pipeline.plan import (
     KEY_GROUP,
     BatchPlan,
@@ -292,7 +293,7 @@ def store_of(case: Case) -> Store:
     else:
         table = windowed.aggregate(n=oriel.count(), mean=oriel.avg("v"))
     table.materialize("bench")
-    return builder.build().stores[0]
+    return lower(builder.build()).stores[0]
 
 
 def _nothing() -> dict[str, Any]:

@@ -8,14 +8,8 @@ import pyarrow as pa
 from oriel.pipeline.arrow_steps.expressions import Call, ColumnRef, Expression
 from oriel.pipeline.arrow_steps.steps import ArrowSteps
 from oriel.pipeline.arrow_steps.typed_keys import TypedKeys
-from oriel.pipeline.language import (
-    SCOPE_COLUMNS,
-    AggregatedRows,
-    Input,
-    Source,
-    arrow_schema,
-    reject_scope_names,
-)
+from oriel.pipeline.language import SCOPE_COLUMNS, Source, arrow_schema, reject_scope_names
+from oriel.pipeline.lowered import AggregatedRows, Input
 from oriel.pipeline.row_program import ROW_KEY, Project, RowOperation, RowProgram
 from oriel.pipeline.stage_columns import joined_values
 from oriel.pipeline.windows import FOREIGN_KEY

@@ -7,7 +7,7 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.language import AggregatedRows, Input
+from oriel.pipeline.lowered import AggregatedRows, Input
 from oriel.storage import TEXT, CompositeKeys, KeyTypeMismatch, key_type
 
 #: A component in a string of joined columns, after a bar. In components, a backslash escapes bars

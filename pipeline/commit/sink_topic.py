@@ -23,7 +23,7 @@ from oriel.pipeline.commit.checkpoint import Checkpoint
 from oriel.pipeline.commit.differences import differences_in, refuse_changes
 from oriel.pipeline.commit.store_tables import DeadLetterTable
 from oriel.pipeline.errors import CheckpointError
-from oriel.pipeline.language import Store, source_texts, step_texts
+from oriel.pipeline.lowered import Store, source_texts, step_texts
 from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.tasks import SinkFiles
 from oriel.storage import (

@@ -17,8 +17,9 @@ from oriel.pipeline.language.topology import (
     Aggregation,
     Columns,
     Functions,
-    Input,
+    Node,
     function_name,
+    grouping_text,
     short_name,
 )
 from oriel.pipeline.windows import (
@@ -31,7 +32,7 @@ from oriel.pipeline.windows import (
     check_span_ms,
     to_ms,
 )
-from oriel.storage import LONG, TEXT, key_type
+from oriel.storage import LONG, TEXT, KeyType, key_type
 
 #: The types of keys of a store, or of components of composite keys.
 _KEY_TYPES = {Serde("string"): TEXT, Serde("long"): LONG}
@@ -130,17 +131,15 @@ def checked_strategy(strategy: EmitStrategy, windows: Windows, step: str = "emit
     return strategy
 
 
-def with_key_type(
-    name: str, inputs: Sequence[Input], key_serde: StoreKeySerde | None
-) -> tuple[Input, ...]:
-    """Return the inputs of a store, with the type of keys that ``key_serde`` of the store defines.
+def checked_key_type(name: str, inputs: Sequence[Node], key_serde: StoreKeySerde | None) -> KeyType:
+    """Return the type of keys that ``key_serde`` of a store with these ``inputs`` defines.
 
     Raises:
         InvalidTopology: A serde is not allowed for keys of a store, or it does not fit the number
             of expressions of ``group_by``.
     """
     if key_serde is None:
-        return tuple(inputs)
+        return TEXT
     serdes = key_serde if isinstance(key_serde, tuple) else (key_serde,)
     types = [_KEY_TYPES.get(serde) if isinstance(serde, Serde) else None for serde in serdes]
     components = [each.name for each in types if each is not None]
@@ -160,11 +159,11 @@ def with_key_type(
         if not is_fitting and chosen is not TEXT:
             message = (
                 f"materialize: the store {name!r} has keys of {columns} columns, "
-                f"{grouped.grouping}, and key_serde is {chosen.name}. Pass a tuple of "
-                f"{columns} serdes"
+                f"{grouping_text(grouped.key_columns)}, and key_serde is {chosen.name}. Pass a "
+                f"tuple of {columns} serdes"
             )
             raise InvalidTopology(message)
-    return tuple(replace(grouped, key_type=chosen) for grouped in inputs)
+    return chosen
 
 
 def checked_retention(name: str, windows: Windows, retention: Duration | None) -> int | None:

@@ -11,7 +11,7 @@ from oriel.pipeline.language.kafka_hints import CallHints
 from oriel.pipeline.language.topology import (
     Branches,
     Chain,
-    Input,
+    Node,
     Step,
     key_of,
 )
@@ -137,7 +137,7 @@ class BranchedKStream(CallHints, Generic[Stream]):
         return {**self.branches, called: stream}
 
 
-def merged(streams: Sequence[Input], others: Sequence[Input]) -> tuple[Input, ...]:
+def merged(streams: Sequence[Node], others: Sequence[Node]) -> tuple[Node, ...]:
     """Return the inputs of merged streams. Merged branches of one stream are again one input.
 
     This input has the order and the stream time of the stream. Kafka Streams has the same result,
@@ -157,9 +157,9 @@ def merged(streams: Sequence[Input], others: Sequence[Input]) -> tuple[Input, ..
     return tuple(origins)
 
 
-def _merged_branches(one: Input, other: Input) -> Input | None:
+def _merged_branches(one: Node, other: Node) -> Node | None:
     """Return two branches of one stream as one input, or None if they cannot be merged."""
-    if one.source != other.source or one.join is not other.join:
+    if one.operation != other.operation:
         return None
     # The steps before the split are the same objects. Spark columns cannot be compared by content.
     both = zip(one.steps, other.steps, strict=False)

@@ -26,7 +26,8 @@ from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.language.tables import GlobalKTable, SourceTable, VersionedTable
 from oriel.pipeline.language.topology import (
-    Input,
+    Node,
+    Read,
     Source,
     Topology,
 )
@@ -76,7 +77,7 @@ class StreamsBuilder(CallHints):
             <KStream stream('clicks')>
         """
         source = _source("stream", topic, schema, consumed)
-        return KStream(self.registry, (Input(source, (), ()),))
+        return KStream(self.registry, (Node(Read(source)),))
 
     def table(self, topic: str, schema: str, consumed: Consumed = JSON_RECORDS) -> SourceTable:
         """Read a topic as a table, in which the newest record of a key is its row.
@@ -101,7 +102,7 @@ class StreamsBuilder(CallHints):
             >>> in_cities = flights.join(users)
         """
         source = _source("table", topic, schema, consumed)
-        return SourceTable(self.registry, (Input(source, (), ()),))
+        return SourceTable(self.registry, Node(Read(source)))
 
     def versioned_table(
         self,
@@ -138,7 +139,7 @@ class StreamsBuilder(CallHints):
         source = _source("versioned_table", topic, schema, consumed)
         step = f"versioned_table({topic!r}): history_retention_ms"
         history_ms = checked_period(step, history_retention_ms)
-        return VersionedTable(self.registry, Input(source, (), ()), history_ms)
+        return VersionedTable(self.registry, Node(Read(source)), history_ms)
 
     def global_table(
         self, topic: str, schema: str, consumed: Consumed = JSON_RECORDS
@@ -165,7 +166,7 @@ class StreamsBuilder(CallHints):
             >>> named = flights.left_join(carriers, key="upper(carrier)")
         """
         source = _source("global_table", topic, schema, consumed)
-        return GlobalKTable(self.registry, Input(source, (), ()))
+        return GlobalKTable(self.registry, Node(Read(source)))
 
     def build(self) -> Topology:
         """Return the topology that ``oriel run`` and ``TopologyTestDriver`` run.

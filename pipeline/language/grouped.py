@@ -19,9 +19,9 @@ from oriel.pipeline.language.arguments import (
 )
 from oriel.pipeline.language.kafka_hints import CallHints
 from oriel.pipeline.language.registry import Registry
-from oriel.pipeline.language.step_checks import checked_inputs
+from oriel.pipeline.language.step_checks import check_inputs
 from oriel.pipeline.language.tables import KTable
-from oriel.pipeline.language.topology import Aggregation, Input
+from oriel.pipeline.language.topology import Aggregation, Node
 from oriel.pipeline.language.windowed import TimeWindowedKStream, aggregated
 from oriel.pipeline.windows import (
     Aggregate,
@@ -48,7 +48,7 @@ class KGroupedStream(CallHints):
     """
 
     registry: Registry = field(repr=False)
-    origins: tuple[Input, ...]
+    origins: tuple[Node, ...]
 
     def windowed_by(self, windows: Windows) -> "TimeWindowedKStream":
         """Divide the records of each key into windows.
@@ -213,7 +213,7 @@ class CogroupedKStream(CallHints):
     """
 
     registry: Registry = field(repr=False)
-    streams: tuple[tuple[Input, ...], ...]
+    streams: tuple[tuple[Node, ...], ...]
     aggregators: tuple[Aggregator | None, ...]
     columns: tuple[Mapping[str, Aggregate], ...]
     windows: Windows = field(default_factory=NoWindows)
@@ -264,7 +264,7 @@ class CogroupedKStream(CallHints):
                 "cogroup: all streams must have an aggregator, or all must have named aggregates"
             )
             raise InvalidTopology(message)
-        checked_inputs("cogroup", [*chain(*self.streams), *grouped.origins])
+        check_inputs("cogroup", len([*chain(*self.streams), *grouped.origins]))
         return replace(
             self,
             streams=(*self.streams, grouped.origins),

@@ -4,9 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.names import check_new_store, check_topic
-from oriel.pipeline.language.topology import Input, Publication, Records, Store
-from oriel.pipeline.windows import EmitStrategy, NoWindows
-from oriel.storage import sink_name
+from oriel.pipeline.language.topology import Node, Publication, SinkNode, StoreNode
 
 
 @dataclass
@@ -19,8 +17,8 @@ class Registry:
         waiting: The texts of the aggregations that are neither materialized nor read.
     """
 
-    stores: list[Store] = field(default_factory=list)
-    sinks: list[Store] = field(default_factory=list)
+    stores: list[StoreNode] = field(default_factory=list)
+    sinks: list[SinkNode] = field(default_factory=list)
     #: The key is an object of the table.
     waiting: dict[object, str] = field(default_factory=dict)
 
@@ -56,16 +54,13 @@ class Registry:
         publication = Publication(self._new_topic(topic), final_only)
         self.stores[number] = replace(store, publications=(*store.publications, publication))
 
-    def add_sink(self, inputs: tuple[Input, ...], topic: str) -> None:
+    def add_sink(self, inputs: tuple[Node, ...], topic: str) -> None:
         """Write the records of ``inputs`` to a Kafka topic.
 
         Raises:
             InvalidTopology: The topic name is invalid or used by another call.
         """
-        published = (Publication(self._new_topic(topic)),)
-        emit = EmitStrategy.on_window_update()
-        sink = Store(sink_name(topic), inputs, NoWindows(), Records(), emit, None, published)
-        self.sinks.append(sink)
+        self.sinks.append(SinkNode(inputs, (Publication(self._new_topic(topic)),)))
 
     def _new_topic(self, topic: str) -> str:
         """Return ``topic`` if no other call writes to it.
@@ -73,7 +68,7 @@ class Registry:
         Raises:
             InvalidTopology: The topic name is invalid or used by another call.
         """
-        writers = (*self.stores, *self.sinks)
+        writers: tuple[StoreNode | SinkNode, ...] = (*self.stores, *self.sinks)
         if check_topic(topic) in {each.topic for one in writers for each in one.publications}:
             message = (
                 f"to({topic!r}): two calls write to it. Merge the streams or use another topic"

@@ -1,13 +1,13 @@
 """Check the arguments of the row-wise steps of streams and tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import require_expressions
 from oriel.pipeline.language.kafka_hints import NO_VALUE_JOINER
 from oriel.pipeline.language.names import SCOPE_COLUMNS
-from oriel.pipeline.language.topology import FlatMapValues, Input, MapValues
+from oriel.pipeline.language.topology import FlatMapValues, MapValues
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -116,19 +116,18 @@ def reject_foreign_key(step: str, foreign_key: object, *, of_tables: bool = Fals
     raise InvalidTopology(message)
 
 
-def checked_inputs(step: str, inputs: Sequence[Input]) -> tuple[Input, ...]:
-    """Return the inputs of a store or a join if it can have that many.
+def check_inputs(step: str, inputs: int) -> None:
+    """Reject a number of inputs that a store or a join cannot have.
 
     Raises:
         InvalidTopology: There are more than 128 inputs.
     """
-    if len(inputs) > _MAX_INPUTS:
+    if inputs > _MAX_INPUTS:
         message = (
-            f"{step}: the result has {len(inputs)} inputs, but a store or a join can have at most "
+            f"{step}: the result has {inputs} inputs, but a store or a join can have at most "
             f"{_MAX_INPUTS}. Write several inputs to one topic, and read this topic instead"
         )
         raise InvalidTopology(message)
-    return tuple(inputs)
 
 
 def check_builder(step: str, registry: object, other: object) -> None:

@@ -13,7 +13,7 @@ from oriel.pipeline.language.step_checks import (
     checked_key,
     checked_map_values,
 )
-from oriel.pipeline.language.topology import Filter, Input, Peek, Peeker, Step
+from oriel.pipeline.language.topology import Filter, Node, Peek, Peeker, Step
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -25,7 +25,7 @@ class StreamSteps(CallHints):
 
     registry: Registry
     #: One input, or the inputs of merged streams.
-    origins: tuple[Input, ...]
+    origins: tuple[Node, ...]
 
     def filter(self, condition: "str | Column") -> Self:
         """Keep the records for which a condition is true.

@@ -1,9 +1,10 @@
 """Streams with their row-wise steps, joins and groupings."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language import lowered_texts
 from oriel.pipeline.language.arguments import (
     checked_period,
     require_expressions,
@@ -11,24 +12,21 @@ from oriel.pipeline.language.arguments import (
 from oriel.pipeline.language.branches import BranchedKStream, merged
 from oriel.pipeline.language.grouped import KGroupedStream
 from oriel.pipeline.language.joins import (
-    global_table_joins,
+    joined_streams,
     stepped,
-    stream_joins,
-    table_joins,
 )
 from oriel.pipeline.language.step_checks import (
     check_builder,
-    checked_inputs,
+    check_inputs,
     reject_foreign_key,
     reject_value_joiner,
 )
 from oriel.pipeline.language.stream_steps import StreamSteps
 from oriel.pipeline.language.tables import GlobalKTable, KTable, SourceTable, VersionedTable
 from oriel.pipeline.language.topology import (
-    Input,
-    as_join_input,
+    Node,
+    TableLookup,
     null_key_filter,
-    written,
 )
 from oriel.pipeline.windows import Duration, JoinWindows
 
@@ -51,9 +49,7 @@ class KStream(StreamSteps):
 
     def __repr__(self) -> str:
         """Return the calls that created the stream, for messages."""
-        return (
-            f"<KStream {' and '.join(written(as_join_input(origin)) for origin in self.origins)}>"
-        )
+        return f"<KStream {lowered_texts.stream_text(self.origins)}>"
 
     def split(self) -> "BranchedKStream[KStream]":
         """Split the stream into branches (KIP-418).
@@ -102,8 +98,9 @@ class KStream(StreamSteps):
             message = f"merge: other must be a stream of this builder, not {other!r}"
             raise InvalidTopology(message)
         check_builder("merge", self.registry, other.registry)
-        inputs = checked_inputs("merge", merged(self.origins, other.origins))
-        return KStream(self.registry, inputs)
+        nodes = merged(self.origins, other.origins)
+        check_inputs("merge", len(nodes))
+        return KStream(self.registry, nodes)
 
     def join(
         self,
@@ -287,21 +284,21 @@ class KStream(StreamSteps):
             self.origins,
             "with to(topic), and read this topic as a table",
         )
-        join = origin.creating_join
+        creator = origin.operation.creator
         if others:
             why = "merged streams have no common order"
         elif origin.emits_rows:
             # Its rows become records, and a table has no row for a null key.
-            return SourceTable(self.registry, (stepped(origin, null_key_filter("to_table()")),))
-        elif join is not None and join.is_pair:
+            return SourceTable(self.registry, stepped(origin, null_key_filter("to_table()")))
+        elif creator.is_pair:
             why = "results of stream-stream joins have no offset in one log"
             alternative += (
                 ", or keep the newest with group_by_key().aggregate(column=last('column'))"
             )
-        elif join is not None and join.reorders:
+        elif creator.reorders:
             why = "records that waited for a table are in another order than their log"
         else:
-            return SourceTable(self.registry, (origin,))
+            return SourceTable(self.registry, origin)
         message = (
             f"to_table: {why}, so the last record of a key is not known. Write it {alternative}"
         )
@@ -356,8 +353,9 @@ class KStream(StreamSteps):
                     f"{step}(other, JoinWindows.of_time_difference_with_no_grace(60_000))"
                 )
                 raise InvalidTopology(message)
-            inputs = stream_joins(how, self.origins, other.origins, windows)
-            return KStream(self.registry, checked_inputs(step, inputs))
+            nodes = joined_streams(how, self.origins, other.origins, windows)
+            check_inputs(step, len(nodes))
+            return KStream(self.registry, nodes)
         if windows is not None or how == "outer":
             read = "as it is now. Use join or left_join without windows"
             if isinstance(other, VersionedTable):
@@ -366,7 +364,7 @@ class KStream(StreamSteps):
                 )
             message = f"{step}: a stream joins a table {read}"
             raise InvalidTopology(message)
-        found: tuple[Input, ...]
+        details: dict[str, Any]
         if isinstance(other, GlobalKTable):
             if key is None:
                 message = (
@@ -374,7 +372,7 @@ class KStream(StreamSteps):
                 )
                 raise InvalidTopology(message)
             require_expressions(step, key)
-            found = global_table_joins(how, self.origins, other.origin, key)
+            table, details = other.origin, {"key": key}
         elif isinstance(other, VersionedTable):
             grace = None if grace_ms is None else checked_period(f"{step}: grace_ms", grace_ms)
             if grace is not None and grace > other.history_ms:
@@ -384,11 +382,12 @@ class KStream(StreamSteps):
                     "the versioned table"
                 )
                 raise InvalidTopology(message)
-            found = table_joins(how, self.origins, other.origin, other.history_ms, grace)
+            table, details = other.origin, {"history_ms": other.history_ms, "grace_ms": grace}
         else:
             table = other.updates(step) if isinstance(other, SourceTable) else other.looked_up(step)
-            found = table_joins(how, self.origins, table)
-        return KStream(self.registry, found)
+            details = {}
+        found = (Node(TableLookup(origin, table, how, **details)) for origin in self.origins)
+        return KStream(self.registry, tuple(found))
 
 
 def _refuse_foreign_arguments(

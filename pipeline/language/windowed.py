@@ -14,7 +14,7 @@ from oriel.pipeline.language.arguments import (
 from oriel.pipeline.language.kafka_hints import CallHints
 from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.tables import KTable
-from oriel.pipeline.language.topology import Aggregation, Input, Store
+from oriel.pipeline.language.topology import Aggregated, Aggregation, Node
 from oriel.pipeline.windows import Aggregate, Aggregator, EmitStrategy, Merger, Windows, count
 
 
@@ -32,7 +32,7 @@ class TimeWindowedKStream(CallHints):
     """
 
     registry: Registry = field(repr=False)
-    origins: tuple[Input, ...]
+    origins: tuple[Node, ...]
     windows: Windows
     strategy: EmitStrategy = field(default_factory=EmitStrategy.on_window_update)
 
@@ -151,7 +151,7 @@ class TimeWindowedKStream(CallHints):
 
 def aggregated(
     registry: Registry,
-    streams: tuple[tuple[Input, ...], ...],
+    streams: tuple[tuple[Node, ...], ...],
     windows: Windows,
     aggregation: Aggregation,
     strategy: EmitStrategy | None = None,
@@ -172,11 +172,6 @@ def aggregated(
     if windows.kind == "session" and aggregation.lacks_merger:
         message = "aggregate: sessions merge, so pass merger=(key, left, right) -> aggregate"
         raise InvalidTopology(message)
-    inputs = tuple(
-        replace(origin, stream=number)
-        for number, origins in enumerate(streams)
-        for origin in origins
-    )
-    topics = ", ".join(origin.source.topic for origin in inputs)
-    text = f"{topics}: {aggregation_text(aggregation)}"
-    return KTable(registry, Store("", inputs, windows, aggregation, emit, None), text)
+    rows = Aggregated(streams=streams, windows=windows, aggregation=aggregation, emit=emit)
+    topics = ", ".join(node.operation.source.topic for node in rows.inputs)
+    return KTable(registry, rows, f"{topics}: {aggregation_text(aggregation)}")

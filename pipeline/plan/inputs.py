@@ -7,7 +7,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from oriel.pipeline import stage_columns
-from oriel.pipeline.language import AggregatedRows, Input, Source
+from oriel.pipeline.language import Source
+from oriel.pipeline.lowered import AggregatedRows, Input
 from oriel.pipeline.plan.batch import StreamPlan, StreamTimePlan
 from oriel.pipeline.plan.join import JoinStage
 

@@ -15,11 +15,10 @@ import pyarrow as pa
 from oriel.pipeline.arrow_steps import UpdateSteps
 from oriel.pipeline.dead_letters import Reason, with_detail
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.language import (
+from oriel.pipeline.language import Columns, Functions
+from oriel.pipeline.lowered import (
     AggregatedRows,
     AggregateUpdates,
-    Columns,
-    Functions,
     GraceBuffer,
     Join,
     MergedStreams,

@@ -13,7 +13,8 @@ from typing import Any, Self
 import pyarrow as pa
 
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.language import WINDOW_BOUNDS, Columns, Functions, Input, arrow_schema
+from oriel.pipeline.language import WINDOW_BOUNDS, Columns, Functions, arrow_schema
+from oriel.pipeline.lowered import Input
 from oriel.pipeline.stage_columns import KEY_GROUP
 from oriel.pipeline.windows import Aggregate, Aggregator, UserFunctions, widened
 

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.language import Input
+from oriel.pipeline.lowered import Input
 from oriel.pipeline.plan.inputs import InputPlan
 from oriel.pipeline.plan.store import StorePlans
 from oriel.pipeline.stage_columns import PartitionIndexes

@@ -1,7 +1,7 @@
 """The topics of the source records of join results."""
 
 from oriel.pipeline.dead_letters import RecordTopics
-from oriel.pipeline.language import Input
+from oriel.pipeline.lowered import Input
 from oriel.pipeline.windows import Lineage
 
 

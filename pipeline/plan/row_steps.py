@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from oriel.pipeline.arrow_steps import AggregatedSteps, ArrowSteps, UpdateSteps
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.language import AggregatedRows, Store
+from oriel.pipeline.lowered import AggregatedRows, Store
 from oriel.pipeline.plan.engine import PlannedEngine, check_columns
 from oriel.pipeline.windows import EmitStrategy
 

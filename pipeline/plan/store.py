@@ -13,14 +13,8 @@ import pyarrow as pa
 
 from oriel.pipeline import stage_columns
 from oriel.pipeline.dead_letters import SourceReasons
-from oriel.pipeline.language import (
-    Input,
-    Join,
-    Source,
-    Store,
-    Topology,
-    reject_internal_names,
-)
+from oriel.pipeline.language import Source, reject_internal_names
+from oriel.pipeline.lowered import Input, Join, LoweredTopology, Store
 from oriel.pipeline.plan.batch import (
     BatchPlan,
     JoinPlan,
@@ -378,7 +372,7 @@ class StorePlans:
         )
 
 
-def reasons_by_store(topology: Topology) -> dict[str, dict[Source, SourceReasons]]:
+def reasons_by_store(topology: LoweredTopology) -> dict[str, dict[Source, SourceReasons]]:
     """Return which records of each source a store reports that are invalid for all stores."""
     sources = list(dict.fromkeys(each for unit in topology.units for each in unit.sources))
     # An invalid record has one dead letter for all stores, so one store reports it. If a topic is

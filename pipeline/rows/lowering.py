@@ -23,20 +23,16 @@ from pyspark.sql.types import DataType
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import (
-    NO_ROW_KEY,
-    OWN_KEY,
     Branches,
     Filter,
     FlatMapValues,
-    ForeignKey,
-    LookupKey,
     MapValues,
-    OwnKey,
     Peek,
     Step,
     kept_columns,
     reject_scope_names,
 )
+from oriel.pipeline.lowered import NO_ROW_KEY, OWN_KEY, ForeignKey, LookupKey, OwnKey
 from oriel.pipeline.row_program import Filter as FilterRows
 from oriel.pipeline.row_program import Generate, Project, RowOperation, Tombstone
 from oriel.pipeline.rows.columns import (

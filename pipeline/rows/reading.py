@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 
 from oriel.pipeline.arrow_steps import TypedKeys
-from oriel.pipeline.language import AggregatedRows, Input, expressions_of
+from oriel.pipeline.language import expressions_of
+from oriel.pipeline.lowered import AggregatedRows, Input
 from oriel.pipeline.rows.steps import RowSteps
 
 

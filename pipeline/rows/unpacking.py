@@ -10,7 +10,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_type
 
-from oriel.pipeline.language import SCOPE_COLUMNS, AggregatedRows, Input, reject_scope_names
+from oriel.pipeline.language import SCOPE_COLUMNS, reject_scope_names
+from oriel.pipeline.lowered import AggregatedRows, Input
 from oriel.pipeline.rows.lowering import RowColumns
 from oriel.pipeline.rows.projections import Projection, Status
 from oriel.pipeline.stage_columns import MESSAGE, REASON, RESULT_EXTRA_FIELDS, TASK

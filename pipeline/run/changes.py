@@ -15,7 +15,8 @@ from oriel.pipeline.commit import (
     sink_differences,
 )
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.language import Store, Topology
+from oriel.pipeline.language import Topology
+from oriel.pipeline.lowered import LoweredTopology, Store
 from oriel.pipeline.run.publishing import check_publications
 from oriel.storage import DataLayout, StoreDefinition, say
 from oriel.storage.delta import DeltaLog, has_table
@@ -62,7 +63,7 @@ def check_topology(
 def check_changes(
     layout: DataLayout,
     checkpoint: Checkpoint,
-    topology: Topology,
+    topology: LoweredTopology,
     definitions: Iterable[Defined],
     rebuilt: Sequence[str],
 ) -> None:

@@ -22,13 +22,8 @@ from oriel.pipeline.commit import (
 )
 from oriel.pipeline.decoding import BlockDecoder
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.language import (
-    AggregatedRows,
-    Input,
-    Source,
-    Topology,
-    arrow_schema,
-)
+from oriel.pipeline.language import Source, Topology, arrow_schema
+from oriel.pipeline.lowered import AggregatedRows, Input, LoweredTopology, lower
 from oriel.pipeline.plan import StorePlans, WallClock, reasons_by_store
 from oriel.pipeline.rows import RowSteps, row_steps
 from oriel.pipeline.run.batches import Computation
@@ -59,7 +54,7 @@ class OpenPipeline:
     """
 
     spark: SparkSession
-    topology: Topology
+    topology: LoweredTopology
     log: Log
     settings: RunSettings
     plans: Mapping[str, StorePlans]
@@ -79,13 +74,14 @@ class OpenPipeline:
             InvalidTopology: A step does not fit the schema.
             AlreadyRunning, CheckpointError: The checkpoint cannot be opened.
         """
-        decoders = {source: log.decoder(source) for source in topology.sources}
-        plans = _plans(spark, topology, log, decoders)
+        lowered = lower(topology)
+        decoders = {source: log.decoder(source) for source in lowered.sources}
+        plans = _plans(spark, lowered, log, decoders)
         layout = DataLayout(settings.data)
         directory = layout.checkpoint(settings.application)
         return cls(
             spark=spark,
-            topology=topology,
+            topology=lowered,
             log=log,
             settings=settings,
             plans=plans,
@@ -147,7 +143,7 @@ def wall_clock_ms() -> int:
 
 
 def _plans(
-    spark: SparkSession, topology: Topology, log: Log, decoders: Mapping[Source, Decoder]
+    spark: SparkSession, topology: LoweredTopology, log: Log, decoders: Mapping[Source, Decoder]
 ) -> dict[str, StorePlans]:
     """Return the plans of all stores. Nothing is written before all are checked."""
     empty = {source: _no_records(spark, log, source, decoders[source]) for source in decoders}

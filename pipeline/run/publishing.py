@@ -12,7 +12,7 @@ import orjson
 import pyarrow as pa
 
 from oriel.pipeline.errors import InvalidKafkaOption, InvalidTopology, KafkaUnavailable
-from oriel.pipeline.language import Publication, Store
+from oriel.pipeline.language import Publication, SinkNode, StoreNode
 from oriel.pipeline.plan import PreparedBatch, StorePlans, input_sources
 from oriel.pipeline.run.batches import rows_of_batch
 from oriel.pipeline.sinks import (
@@ -123,7 +123,7 @@ class Publisher:
 
 
 def check_publications(
-    stores_and_sinks: Iterable[Store], options: Mapping[str, str] | None
+    stores_and_sinks: Iterable[StoreNode | SinkNode], options: Mapping[str, str] | None
 ) -> None:
     """Check that stores and streams can be written to Kafka.
 

@@ -8,14 +8,8 @@ from typing import Any, Self, overload
 import pyarrow as pa
 
 from oriel.pipeline.decoding import reject_ahead
-from oriel.pipeline.language import (
-    KStream,
-    Source,
-    Store,
-    StoreSource,
-    Topology,
-    arrow_schema,
-)
+from oriel.pipeline.language import KStream, Source, StoreSource, Topology, arrow_schema
+from oriel.pipeline.lowered import Store, lower
 from oriel.pipeline.plan import WallClock, WallClockLimits
 from oriel.pipeline.testing.kafka_hints import DriverHints
 from oriel.pipeline.testing.output import OutputReader, rows_for_users
@@ -80,16 +74,16 @@ class TopologyTestDriver(DriverHints):
                 f"{topology!r}"
             )
             raise IllegalArgument(message)
-        self._topology = topology
+        self._topology = lower(topology)
         self._collects_function_errors = collect_function_errors
         # Check schemas first, because only this message can name the source of a schema.
         self._schemas = {
-            source: arrow_schema(source.schema, str(source)) for source in topology.sources
+            source: arrow_schema(source.schema, str(source)) for source in self._topology.sources
         }
         self._stores: dict[str, StoreDriver] = {}
-        for store in topology.stores:
+        for store in self._topology.stores:
             self._stores[store.name] = StoreDriver(store, self._stores)
-        self._sinks = {sink.name: StreamDriver(sink, self._stores) for sink in topology.sinks}
+        self._sinks = {sink.name: StreamDriver(sink, self._stores) for sink in self._topology.sinks}
         self._streams: list[StreamDriver] = []
         settings = WallClockLimits(
             None if max_ahead_ms is None else to_ms(max_ahead_ms, "max_ahead_ms"),

@@ -13,7 +13,8 @@ import pyarrow as pa
 from oriel.pipeline.commit import prepared_batch
 from oriel.pipeline.dead_letters import Reason, SourceReasons
 from oriel.pipeline.errors import FunctionRaised
-from oriel.pipeline.language import Source, Store
+from oriel.pipeline.language import Source
+from oriel.pipeline.lowered import Store
 from oriel.pipeline.plan import (
     BatchPlan,
     PreparedBatch,

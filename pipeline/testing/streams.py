@@ -3,18 +3,17 @@
 from collections.abc import Mapping
 from copy import deepcopy
 
-from oriel.pipeline.language import KStream, Publication, Records, Store
+from oriel.pipeline.language import KStream, Publication, SinkNode
+from oriel.pipeline.lowered import Store, lower_sink
 from oriel.pipeline.testing.output import Reader
 from oriel.pipeline.testing.records import Record
 from oriel.pipeline.testing.store_driver import MemoryFiles, StoreDriver
-from oriel.pipeline.windows import NULL_VALUE, EmitStrategy, NoWindows, python_rows
-from oriel.storage import sink_name
+from oriel.pipeline.windows import NULL_VALUE, python_rows
 
 
 def stream_sink(stream: KStream) -> Store:
     """Return a sink for the records of ``stream``."""
-    emit, to = EmitStrategy.on_window_update(), (Publication("read"),)
-    return Store(sink_name("read"), stream.origins, NoWindows(), Records(), emit, None, to)
+    return lower_sink(SinkNode(stream.origins, (Publication("read"),)))
 
 
 class StreamDriver(StoreDriver):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from oriel import Topology
-from oriel.pipeline.language import Input
+from oriel.pipeline.lowered import Input, lower
 from oriel.testing import TopologyTestDriver
 from tests.documentation.pages import Block, blocks, pages
 from tests.tidy.project import ROOT
@@ -26,7 +26,7 @@ _PAGES = [page for page in pages() if _python_blocks(page)]
 
 def _needs_spark(topology: Topology) -> bool:
     """Whether a step has an expression, or may have one."""
-    return any(_has_steps(each) for store in topology.stores for each in store.inputs)
+    return any(_has_steps(each) for store in lower(topology).stores for each in store.inputs)
 
 
 def _has_steps(stream: Input) -> bool:

@@ -13,6 +13,7 @@ from oriel import (
     count,
 )
 from oriel.pipeline.language.tables import KTable, SourceTable
+from oriel.pipeline.lowered import lower
 from oriel.testing import Record, TopologyTestDriver
 
 ORDERS, USERS = "user STRING, n INT", "name STRING"
@@ -288,7 +289,7 @@ def test_a_star_reads_its_facts_once_for_each_foreign_key() -> None:
         joined = join(dimension, foreign_key=f"f{number}")
     joined.group_by("concat(coalesce(d0, '-'), d1, coalesce(d2, '-'), d3)").count().materialize("s")
     topology = builder.build()
-    (grouped,) = topology.stores[0].inputs
+    (grouped,) = lower(topology).stores[0].inputs
     assert [source.topic for source in grouped.sources].count("facts") == 5
     driver = TopologyTestDriver(topology)
     facts = [{f"f{n}": key for n in range(4)} for key in ("x", "y", "x")]

@@ -7,7 +7,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
 from oriel import InvalidTopology, JoinWindows, StreamsBuilder, collect_list, count
-from oriel.pipeline.language import NO_ROW_KEY
+from oriel.pipeline.lowered import NO_ROW_KEY
 from oriel.testing import Counters, Record, TopologyTestDriver, spark_session
 from tests.testing.driver_runs import driver_of, tumbling
 from tests.testing.test_driver_streams import values

@@ -8,6 +8,7 @@ import pytest
 
 from oriel import JoinWindows, StreamsBuilder, TimeWindows, collect_list, count, first
 from oriel.pipeline.language.streams import KStream
+from oriel.pipeline.lowered import lower
 from oriel.testing import Counters, KeyValue, Record, TopologyTestDriver
 from tests.campaigns import cases
 from tests.testing.driver_runs import driver_of, tumbling
@@ -60,8 +61,11 @@ def test_a_changed_chain_is_another_definition() -> None:
         )
         return builder.build()
 
-    assert chain("join").stores[0].grouped_by == "join(table 'a').join(table 'b'): key"
-    assert chain("left_join").stores[0].grouped_by == "left_join(table 'a').join(table 'b'): key"
+    assert lower(chain("join")).stores[0].grouped_by == "join(table 'a').join(table 'b'): key"
+    assert (
+        lower(chain("left_join")).stores[0].grouped_by
+        == "left_join(table 'a').join(table 'b'): key"
+    )
     described = chain("join").describe()
     assert "((stream('s')).join(table 'a') of (table('a')).filter('x > 1'))" in described
     drawn = chain("join").to_mermaid()
@@ -75,7 +79,7 @@ def test_joins_of_joins_are_told_apart() -> None:
         builder = StreamsBuilder()
         stream = joined(*(builder.stream(topic, f"{topic} STRING") for topic in "abc"))
         stream.group_by_key().count().materialize("n")
-        return builder.build().stores[0].grouped_by
+        return lower(builder.build()).stores[0].grouped_by
 
     within = "within -10 and +10 ms, grace 5 ms"
     left = grouped_by(lambda a, b, c: a.join(c, WITHIN).join(b, WITHIN))

@@ -19,6 +19,7 @@ from oriel import (
     sum,
     until_window_closes,
 )
+from oriel.pipeline.lowered import lower
 from oriel.testing import Record, TopologyTestDriver
 
 INNER_MS, INNER_GRACE_MS = 5, 2
@@ -145,7 +146,7 @@ def test_final_rows_are_written_to_a_topic_and_steps_stand_in_front() -> None:
     )
     busy.to_stream().to("busy-rows")
     topology = builder.build()
-    assert topology.levels == (("busy",), ("to(busy-rows)",))
+    assert lower(topology).levels == (("busy",), ("to(busy-rows)",))
     with TopologyTestDriver(topology) as driver:
         driver.pipe_input("t", [Record("a", {"v": 1}, time) for time in (0, 1, 6, 10, 12, 14, 30)])
         written = driver.create_output_topic("busy-rows").read_records()
@@ -163,14 +164,14 @@ def test_what_has_no_final_rows_is_refused_with_the_way_out() -> None:
     with pytest.raises(InvalidTopology, match=r"the table needs a store\. Call materialize first"):
         windowed.count().suppress(until_window_closes()).to_stream()
     final = windowed.count().suppress(until_window_closes()).materialize("final")
-    assert str(final.to_stream().origins[0].source) == "store('final').to_stream()"
+    assert str(final.to_stream().origins[0].operation.source) == "store('final').to_stream()"
 
 
 def test_a_topology_with_layers_is_told_and_drawn() -> None:
     """The description and the diagram show for each store the topics or stores that it reads."""
     topology = layers("key")
-    assert topology.levels == (("inner",), ("outer",))
+    assert lower(topology).levels == (("inner",), ("outer",))
     assert "Input: store('inner').to_stream().select_key(key).group_by_key()" in topology.describe()
     assert '    store0 -->|"select_key(key)"| store1' in topology.to_mermaid()
     assert topology.topics == ("t",)
-    assert topology.readers_of("inner") == ["outer"]
+    assert lower(topology).readers_of("inner") == ["outer"]

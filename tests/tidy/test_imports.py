@@ -73,6 +73,26 @@ def test_the_window_engine_is_pure() -> None:
     assert not found, f"keep Spark, files and storage out of the engine:{offenders(found)}"
 
 
+def test_no_call_of_the_language_lowers_a_node() -> None:
+    """Only texts of a topology use its lowered form. import-linter checks all other imports."""
+    texts = {"__repr__", "describe", "explain", "to_mermaid"}
+    uses = [
+        (module.name, function.name)
+        for module in modules_of("pipeline/language")
+        for function in module.functions()
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name) and node.id == "lowered_texts"
+    ]
+    assert texts == {name for _, name in uses}
+    imports = {
+        module.name
+        for module in modules_of("pipeline/language")
+        for name, _ in module.imported()
+        if name.startswith(("oriel.pipeline.explained", "oriel.pipeline.lowered"))
+    }
+    assert imports == {"pipeline/language/lowered_texts.py"}
+
+
 def test_a_reference_model_shares_nothing_with_the_engine() -> None:
     """A model imports only the standard library and other models, except for the listed imports."""
     imported = {

@@ -37,9 +37,9 @@ INTERNAL = {
     "KGroupedTable": "origin registry",
     "KStream": "origins registry",
     "KTable": "as_table handed_over is_windowed looked_up",
-    "SourceTable": "registry rows store_name tables updates",
+    "SourceTable": "node registry store_name updates",
     "TimeWindowedKStream": "origins registry strategy windows",
-    "Topology": "levels readers_of sinks sources units",
+    "Topology": "sinks sources units",
     "VersionedTable": "history_ms newest origin registry",
     "Windows": "close_delay_ms is_late kind last_end_ms least_retention_ms length_ms rule",
 }

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from oriel.pipeline.language.kafka_hints import CallHints
 from oriel.pipeline.language.registry import Registry
-from oriel.pipeline.language.topology import Input
+from oriel.pipeline.language.topology import Node
 
 
 @dataclass(frozen=True, repr=False)
@@ -21,8 +21,8 @@ class GlobalKTable(CallHints):
     """
 
     registry: Registry
-    origin: Input
+    origin: Node
 
     def __repr__(self) -> str:
         """Return the call that creates the table, for messages."""
-        return f"<GlobalKTable {self.origin.source}>"
+        return f"<GlobalKTable {self.origin.operation.source}>"

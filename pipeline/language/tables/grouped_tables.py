@@ -12,7 +12,7 @@ from oriel.pipeline.language.arguments import (
 from oriel.pipeline.language.kafka_hints import CallHints
 from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.tables.ktables import KTable
-from oriel.pipeline.language.topology import Aggregation, Input, Store
+from oriel.pipeline.language.topology import Aggregated, Aggregation, Node
 from oriel.pipeline.windows import Aggregate, Aggregator, EmitStrategy, Merger, NoWindows, count
 
 
@@ -31,7 +31,7 @@ class KGroupedTable(CallHints):
     """
 
     registry: Registry = field(repr=False)
-    origin: Input
+    origin: Node
 
     def count(self) -> "KTable":
         """Count the rows of each group.
@@ -125,7 +125,9 @@ class KGroupedTable(CallHints):
         return self._table(aggregation)
 
     def _table(self, aggregation: Aggregation) -> "KTable":
-        emit = EmitStrategy.on_window_update()
-        store = Store("", (self.origin,), NoWindows(), aggregation, emit, None)
-        text = f"{self.origin.source.topic}: {aggregation_text(aggregation)}"
-        return KTable(self.registry, store, text)
+        rows = Aggregated(
+            streams=((self.origin,),), windows=NoWindows(), aggregation=aggregation,
+            emit=EmitStrategy.on_window_update(),
+        )  # fmt: skip
+        text = f"{self.origin.operation.source.topic}: {aggregation_text(aggregation)}"
+        return KTable(self.registry, rows, text)

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import (
+    checked_key_type,
     checked_retention,
     checked_strategy,
     require_expressions,
-    with_key_type,
 )
 from oriel.pipeline.language.formats import StoreKeySerde
-from oriel.pipeline.language.joins import aggregate_updates, results_of
 from oriel.pipeline.language.kafka_hints import CallHints
 from oriel.pipeline.language.names import check_names
 from oriel.pipeline.language.registry import Registry
@@ -25,10 +24,13 @@ from oriel.pipeline.language.step_checks import (
     reject_foreign_key,
 )
 from oriel.pipeline.language.topology import (
+    AggregationUpdates,
     Filter,
-    Input,
     MapValues,
-    Store,
+    Node,
+    Read,
+    Rows,
+    StoreNode,
     StoreSource,
     verb,
 )
@@ -55,10 +57,10 @@ class KTable(CallHints):
         <KTable flights: aggregate(count=count())>
     """
 
-    def __init__(self, registry: Registry, store: Store, text: str) -> None:
+    def __init__(self, registry: Registry, rows: Rows, text: str) -> None:
         """Register the aggregation, with ``text`` for messages, until it is stored or read."""
         self.registry = registry
-        self._store = store
+        self._rows = rows
         self._text = text
         self._store_name: str | None = None
         # The key is an object, because Python reuses the ``id`` of a deleted object.
@@ -72,12 +74,12 @@ class KTable(CallHints):
     @property
     def is_windowed(self) -> bool:
         """Whether the rows have windows."""
-        return self._store.windows.kind != "none"
+        return self._rows.windows.kind != "none"
 
-    def handed_over(self) -> tuple[Store, str]:
+    def handed_over(self) -> tuple[Rows, str]:
         """Return the aggregation and its text for a join, which replaces both aggregations."""
         self.registry.waiting.pop(self._registry_key, None)
-        return self._store, self._text
+        return self._rows, self._text
 
     def suppress(self, until: EmitStrategy) -> "KTable":
         """Emit only final rows, each once, when its window is final (semantics.md#2-6).
@@ -100,8 +102,8 @@ class KTable(CallHints):
             >>> counted = flights.group_by_key().windowed_by(hour).count()
             >>> final = counted.suppress(until_window_closes()).materialize("final_hours")
         """
-        strategy = checked_strategy(until, self._store.windows, "suppress")
-        return self._replaced_by(replace(self._store, emit=strategy), self._text)
+        strategy = checked_strategy(until, self._rows.windows, "suppress")
+        return self._replaced_by(replace(self._rows, emit=strategy), self._text)
 
     def filter(self, condition: "str | Column") -> "KTable":
         """Keep the rows for which a condition is true, like HAVING in SQL.
@@ -212,15 +214,12 @@ class KTable(CallHints):
             >>> counted = flights.group_by_key().windowed_by(hour).count()
             >>> day = counted.materialize("flights_of_a_day", retention_ms=86_400_000)
         """
-        store = replace(
-            self._store,
-            name=self.registry.new_store_name(store_name),
-            inputs=with_key_type(store_name, self._store.inputs, key_serde),
-            retention_ms=checked_retention(store_name, self._store.windows, retention_ms),
-        )
-        self.registry.stores.append(store)
+        name = self.registry.new_store_name(store_name)
+        key_type = checked_key_type(store_name, self._rows.inputs, key_serde)
+        kept_ms = checked_retention(store_name, self._rows.windows, retention_ms)
+        self.registry.stores.append(StoreNode(name, self._rows, kept_ms, key_type))
         self.registry.waiting.pop(self._registry_key, None)
-        self._store_name = store.name
+        self._store_name = name
         return self
 
     def to_stream(self) -> "KStream":
@@ -246,12 +245,12 @@ class KTable(CallHints):
         """
         from oriel.pipeline.language.streams import KStream  # noqa: PLC0415 - knows tables itself
 
-        if self._store.emit != EmitStrategy.on_window_close():
+        if self._rows.emit != EmitStrategy.on_window_close():
             return KStream(self.registry, (self._updates(),))
         if self._store_name is None:
             message = "to_stream: the table needs a store. Call materialize first"
             raise InvalidTopology(message)
-        return KStream(self.registry, (Input(StoreSource.of(self._store_name), (), ()),))
+        return KStream(self.registry, (Node(Read(StoreSource.of(self._store_name))),))
 
     def join(
         self,
@@ -390,7 +389,7 @@ class KTable(CallHints):
         self.registry.publish(self._store_name, topic, final_only=final_only)
         return self
 
-    def looked_up(self, step: str) -> Input:
+    def looked_up(self, step: str) -> Node:
         """Return the updates of the rows, for the table side of a stream-table join.
 
         ``step`` is the name of the join, for messages.
@@ -398,7 +397,7 @@ class KTable(CallHints):
         Raises:
             InvalidTopology: The aggregation has windows.
         """
-        return self._rows(
+        return self._updates_without_windows(
             step,
             "a stream cannot join rows of windows. Join the stream with to_stream() of the table "
             "within JoinWindows",
@@ -414,15 +413,15 @@ class KTable(CallHints):
         """
         from oriel.pipeline.language.tables.source_tables import SourceTable  # noqa: PLC0415 - knows this
 
-        rows = self._rows(
+        rows = self._updates_without_windows(
             step,
             "a windowed table joins only an aggregation by the same time windows. Use to_stream() "
             "to join or group its records, or create a table of its rows: "
             "to_stream().select_key('key', 'window_start_ms').map_values('n').to_table()",
         )
-        return SourceTable(self.registry, (rows,))
+        return SourceTable(self.registry, rows)
 
-    def _rows(self, step: str, window_error: str) -> Input:
+    def _updates_without_windows(self, step: str, window_error: str) -> Node:
         """Return the updates of the rows, or reject windows with the message ``window_error``."""
         if self.is_windowed:
             message = f"{step}: {window_error}"
@@ -438,8 +437,8 @@ class KTable(CallHints):
         step = verb(how)
         if isinstance(other, KTable) and self.is_windowed and other.is_windowed and not foreign_key:
             check_builder(step, self.registry, other.registry)
-            other_store, text = other.handed_over()
-            joined = joined_windows(how, self._store, other_store)
+            other_rows, text = other.handed_over()
+            joined = joined_windows(how, self._rows, other_rows)
             return self._replaced_by(joined, f"{self._text}.{step}({text})")
         table = self.as_table(step)
         if how == "outer":
@@ -447,20 +446,19 @@ class KTable(CallHints):
         join = table.join if how == "inner" else table.left_join
         return join(other, foreign_key=foreign_key)
 
-    def _updates(self) -> Input:
-        updates = results_of(aggregate_updates(self._store))
+    def _updates(self) -> Node:
         # An aggregation needs no store if its updates are read.
         self.registry.waiting.pop(self._registry_key, None)
-        return updates
+        return Node(AggregationUpdates(self._rows))
 
     def _stepped(self, step: Filter | MapValues) -> "KTable":
-        store = replace(self._store, row_steps=(*self._store.row_steps, step))
-        return self._replaced_by(store, f"{self._text}.{step}")
+        rows = replace(self._rows, row_steps=(*self._rows.row_steps, step))
+        return self._replaced_by(rows, f"{self._text}.{step}")
 
-    def _replaced_by(self, store: Store, text: str) -> "KTable":
+    def _replaced_by(self, rows: Rows, text: str) -> "KTable":
         """Return another aggregation. It replaces this one in the list of unfinished ones."""
         self.registry.waiting.pop(self._registry_key, None)
-        return KTable(self.registry, store, text)
+        return KTable(self.registry, rows, text)
 
 
 def until_window_closes() -> EmitStrategy:

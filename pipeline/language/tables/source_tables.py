@@ -7,26 +7,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.language.arguments import require_expressions, with_key_type
+from oriel.pipeline.language import lowered_texts
+from oriel.pipeline.language.arguments import checked_key_type, require_expressions
 from oriel.pipeline.language.formats import StoreKeySerde
 from oriel.pipeline.language.joins import (
-    are_topics_rows,
-    checked_foreign_key,
-    foreign_rows,
-    foreign_updates,
-    numbered,
+    check_fan_outs,
+    joined_tables,
     reject_update_times,
-    results_of,
     stepped,
-    table_changes,
-    table_updates,
+    updates_of,
     with_row_step,
 )
 from oriel.pipeline.language.kafka_hints import CallHints
 from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.step_checks import (
     check_builder,
-    checked_inputs,
     checked_map_values,
     reject_foreign_key,
 )
@@ -35,16 +30,13 @@ from oriel.pipeline.language.tables.grouped_tables import KGroupedTable
 from oriel.pipeline.language.tables.ktables import KTable
 from oriel.pipeline.language.topology import (
     Filter,
-    Input,
     MapValues,
-    Store,
-    TableRows,
-    as_join_input,
+    Node,
+    RowChanges,
+    StoreNode,
     null_key_filter,
     verb,
-    written,
 )
-from oriel.pipeline.windows import EmitStrategy, NoWindows, TableJoin
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -67,16 +59,13 @@ class SourceTable(CallHints):
     """
 
     registry: Registry
-    tables: tuple[Input, ...]
-    #: The join of ``tables`` by their indexes, or the index of the table without a join.
-    rows: TableJoin | int = 0
+    node: Node
     #: The name of the store after ``materialize``.
     store_name: str | None = None
 
     def __repr__(self) -> str:
         """Return the calls that create the table, for messages."""
-        tables = (written(as_join_input(table), is_table=True) for table in self.tables)
-        return f"<SourceTable {' and '.join(tables)}>"
+        return f"<SourceTable {lowered_texts.table_text(self.node)}>"
 
     def filter(self, condition: "str | Column") -> "SourceTable":
         """Keep the rows for which a condition is true.
@@ -266,8 +255,9 @@ class SourceTable(CallHints):
         require_expressions("group_by", *columns)
         # The group of an old row is computed again when the row is subtracted from it.
         reject_update_times("group_by", "a row's group", columns)
-        changes = results_of(table_changes("group_by", self.tables, self.rows))
-        return KGroupedTable(self.registry, replace(changes, group_by=columns))
+        check_fan_outs("group_by", self.node)
+        changes = Node(RowChanges(self.node), group_by=columns)
+        return KGroupedTable(self.registry, changes)
 
     def to_stream(self) -> "KStream":
         """Read the updates of the table as a stream.
@@ -294,15 +284,15 @@ class SourceTable(CallHints):
             updates = stepped(updates, null_key_filter("to_stream()"))
         return KStream(self.registry, (updates,))
 
-    def updates(self, step: str) -> Input:
-        """Return the updates of the table as an input.
+    def updates(self, step: str) -> Node:
+        """Return the updates of the table.
 
         ``step`` is the name of the step that reads them, for messages.
 
         Raises:
             InvalidTopology: The updates cannot be read, as for ``to_stream``.
         """
-        return table_updates(step, self.tables, self.rows)
+        return updates_of(step, self.node)
 
     def materialize(self, store_name: str, key_serde: StoreKeySerde | None = None) -> "SourceTable":
         """Keep the rows in a store, which clients query by its name.
@@ -326,11 +316,9 @@ class SourceTable(CallHints):
             >>> airlines.materialize("airlines").store_name
             'airlines'
         """
-        inputs = with_key_type(store_name, self.tables, key_serde)
+        key_type = checked_key_type(store_name, self.node.tables, key_serde)
         name = self.registry.new_store_name(store_name)
-        emit = EmitStrategy.on_window_update()
-        store = Store(name, inputs, NoWindows(), TableRows(self.rows), emit, None)
-        self.registry.stores.append(store)
+        self.registry.stores.append(StoreNode(name, self.node, key_type=key_type))
         return replace(self, store_name=name)
 
     def to(self, topic: str) -> "SourceTable":
@@ -356,7 +344,7 @@ class SourceTable(CallHints):
         return self
 
     def _with_step(self, called: str, step: Filter | MapValues) -> "SourceTable":
-        return replace(self, tables=(with_row_step(self.updates(called), step),), rows=0)
+        return replace(self, node=with_row_step(self.updates(called), step))
 
     def _joined(
         self,
@@ -381,13 +369,5 @@ class SourceTable(CallHints):
                 message += ". Join the table with stream.join(table), or aggregate the stream first"
             raise InvalidTopology(message)
         check_builder(step, self.registry, other.registry)
-        tables = other.tables
-        if foreign_key is not None:
-            key = checked_foreign_key(step, foreign_key)
-            if not are_topics_rows(self.tables[0], self.rows, other.rows):
-                both = self.updates(step), other.updates(step)
-                return SourceTable(self.registry, (foreign_updates(step, how, both, key),))
-            tables = (foreign_rows(self.tables[0], tables[0], key),)
-        rows = TableJoin(how, self.rows, numbered(other.rows, len(self.tables)))
-        inputs = checked_inputs(step, (*self.tables, *tables))
-        return SourceTable(self.registry, inputs, rows)
+        joined = joined_tables(step, how, self.node, other.node, foreign_key)
+        return SourceTable(self.registry, joined)

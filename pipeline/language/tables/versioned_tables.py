@@ -3,9 +3,10 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from oriel.pipeline.language import lowered_texts
 from oriel.pipeline.language.arguments import require_expressions
 from oriel.pipeline.language.formats import StoreKeySerde
-from oriel.pipeline.language.joins import results_of, with_row_step
+from oriel.pipeline.language.joins import with_row_step
 from oriel.pipeline.language.kafka_hints import CallHints
 from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.step_checks import checked_map_values
@@ -14,11 +15,9 @@ from oriel.pipeline.language.tables.ktables import KTable
 from oriel.pipeline.language.tables.source_tables import SourceTable
 from oriel.pipeline.language.topology import (
     Filter,
-    Input,
     MapValues,
-    VersionedRecords,
-    as_join_input,
-    written,
+    Node,
+    Versions,
 )
 
 if TYPE_CHECKING:
@@ -43,12 +42,12 @@ class VersionedTable(CallHints):
     """
 
     registry: Registry
-    origin: Input
+    origin: Node
     history_ms: int
 
     def __repr__(self) -> str:
         """Return the calls that create the table, for messages."""
-        return f"<VersionedTable {written(as_join_input(self.origin))}>"
+        return f"<VersionedTable {lowered_texts.stream_text((self.origin,))}>"
 
     def filter(self, condition: "str | Column") -> "VersionedTable":
         """Keep the versions for which a condition is true.
@@ -254,8 +253,8 @@ class VersionedTable(CallHints):
         return self._records(newest_only=True)
 
     def _records(self, *, newest_only: bool) -> SourceTable:
-        records = VersionedRecords(as_join_input(self.origin), self.history_ms, newest_only)
-        return SourceTable(self.registry, (results_of(records),))
+        versions = Versions(self.origin, self.history_ms, newest_only)
+        return SourceTable(self.registry, Node(versions))
 
     def _with_step(self, step: Filter | MapValues) -> "VersionedTable":
         return replace(self, origin=with_row_step(self.origin, step))

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from oriel.pipeline.language.topology.schema_texts import schema_text
 from oriel.pipeline.language.topology.steps import function_name
-from oriel.pipeline.windows import Aggregate, Aggregator, Merger, TableJoin
+from oriel.pipeline.windows import Aggregate, Aggregator, Merger
 
 
 def verb(how: str) -> str:
@@ -144,45 +144,6 @@ class Functions(Aggregation):
     def computed_by(self, inputs: int) -> str:
         del inputs
         return self.step
-
-
-@dataclass(frozen=True)
-class TableRows(Aggregation):
-    """The rows of a table, or of several tables that are joined by key, without aggregation.
-
-    Attributes:
-        join: The join of the inputs of the store by their indexes. For one table, it is 0.
-    """
-
-    join: TableJoin | int
-    is_table: ClassVar[bool] = True
-
-    def computed_by(self, inputs: int) -> str:
-        return f"{self.how} join of tables" if inputs > 1 else super().computed_by(inputs)
-
-    def __str__(self) -> str:
-        """Return the kind of the rows, for ``describe``."""
-        if isinstance(self.join, int):
-            return "of the table"
-        is_pair = self.how == self.join.how
-        return f"{verb(self.how)} of tables" if is_pair else f"joins of tables: {self.how}"
-
-    @property
-    def how(self) -> str:
-        """The joins as text: the kind of join for two tables, with indexes for more tables."""
-        join = self.join
-        if isinstance(join, TableJoin) and (join.left, join.right) == (0, 1):
-            return join.how
-        return str(join)
-
-
-@dataclass(frozen=True)
-class Records(Aggregation):
-    """The records of a stream that is written to a topic, without aggregation."""
-
-    def __str__(self) -> str:
-        """Return the content of the topic, for ``describe``."""
-        return "records"
 
 
 @dataclass(frozen=True)

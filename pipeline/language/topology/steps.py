@@ -10,9 +10,6 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from oriel.pipeline.language.names import SCOPE_COLUMNS, WINDOW_BOUNDS
-from oriel.storage import TEXT, KeyType
-
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
@@ -276,81 +273,6 @@ class FlatMapValues(Step):
         return f"flat_map_values({columns_text(self.keep, self.columns)})"
 
 
-#: The column with the key of a record during its join with a global table.
-OWN_KEY = "__own_key"
-
-
-@dataclass(frozen=True)
-class LookupKey(Step):
-    """Set the key with which a record is joined with a global table, and keep its own key.
-
-    Its own key is in the column ``OWN_KEY``. A null key becomes ``NO_ROW_KEY``, because a global
-    table has no row with this key.
-    """
-
-    key: "str | Column"
-
-    @property
-    def call(self) -> str:
-        return ""
-
-    @property
-    def lookup_key(self) -> "tuple[str | Column, ...]":
-        return (self.key,)
-
-    def expressions(self) -> "Iterator[str | Column | Peeker]":
-        yield self.key
-
-    def __str__(self) -> str:
-        return f"with_lookup_key({grouping_text((self.key,))})"
-
-
-#: A Unicode noncharacter, which is not valid for interchange. Global tables drop a row with it.
-NO_ROW_KEY = "\uffff"
-
-
-@dataclass(frozen=True)
-class OwnKey(Step):
-    """Restore the own key of a record after its join with a global table."""
-
-    @property
-    def call(self) -> str:
-        return ""
-
-    def __str__(self) -> str:
-        return "with_own_key()"
-
-
-@dataclass(frozen=True)
-class ForeignKey(Step):
-    """Compute the foreign key of a row as the column ``FOREIGN_KEY`` (KIP-213).
-
-    Attributes:
-        key: The expressions of the foreign key, combined as by ``group_by``.
-        keeps_columns: Whether to keep the other columns of the row. Default: drop them.
-    """
-
-    key: tuple["str | Column", ...]
-    keeps_columns: bool = False
-
-    @property
-    def call(self) -> str:
-        return ""
-
-    @property
-    def foreign_key(self) -> "tuple[str | Column, ...]":
-        return self.key
-
-    def expressions(self) -> "Iterator[str | Column | Peeker]":
-        yield from self.key
-
-    def selected_columns(self, names: Sequence[str]) -> Sequence[str] | None:
-        return names if self.keeps_columns else ()
-
-    def __str__(self) -> str:
-        return f"{'with_' if self.keeps_columns else ''}foreign_key({grouping_text(self.key)})"
-
-
 @dataclass(frozen=True)
 class Peek(Step):
     """Call ``function(key, value, timestamp_ms)`` with each record. Records do not change."""
@@ -410,48 +332,6 @@ class Branches(Step):
     def __str__(self) -> str:
         """Return the steps of all branches, for ``describe``."""
         return f"branches({'; '.join('.'.join(map(str, steps)) for steps in self.chains)})"
-
-
-@dataclass(frozen=True)
-class AggregatedRows:
-    """The rows of a store between its aggregation and its table, with their steps.
-
-    A filter deletes the rows that it drops.
-
-    Attributes:
-        steps: The steps over the rows.
-        windowed: Whether the rows have windows, so that the steps can read the window bounds.
-    """
-
-    steps: tuple[Filter | MapValues, ...]
-    windowed: bool
-    #: Whether it is the rows of an aggregation, and not the records of an input.
-    are_rows: ClassVar[bool] = True
-    #: The name of the rows in messages.
-    input_text: ClassVar[str] = "the aggregation"
-
-    def __str__(self) -> str:
-        return ".".join(map(str, self.steps))
-
-    @property
-    def group_by(self) -> "tuple[str | Column, ...]":
-        """Empty, because a row keeps its key."""
-        return ()
-
-    @property
-    def key_columns(self) -> "tuple[str | Column, ...]":
-        """Empty, because a row keeps its key."""
-        return ()
-
-    @property
-    def key_type(self) -> KeyType:
-        """The type of keys before the steps. The aggregation has checked them."""
-        return TEXT
-
-    @property
-    def scope(self) -> tuple[str, ...]:
-        """The columns that expressions can read in addition to the aggregates."""
-        return (*SCOPE_COLUMNS, *(WINDOW_BOUNDS if self.windowed else ()))
 
 
 def kept_columns(keep: Iterable[str], names: Iterable[str]) -> list[str]:

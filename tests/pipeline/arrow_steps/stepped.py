@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from oriel.pipeline.arrow_steps import ArrowSteps
-from oriel.pipeline.language import Input
+from oriel.pipeline.lowered import Input
 from oriel.pipeline.rows import RowSteps
 from oriel.pipeline.stage_columns import MESSAGE, StepsOutput, decoded_schema, joined_schema
 from oriel.pipeline.windows import RESULT_FIELDS

@@ -1,6 +1,7 @@
 """Arrow's row-wise steps return the same rows as Spark's."""
 
 import pickle
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,11 +10,12 @@ from pyspark.sql import SparkSession
 
 from oriel import InvalidTopology, Serdes, StreamsBuilder
 from oriel.pipeline.arrow_steps import selecting_steps
-from oriel.pipeline.language import Input, arrow_schema
-from oriel.pipeline.language.arguments import with_key_type
+from oriel.pipeline.language import arrow_schema
+from oriel.pipeline.language.arguments import checked_key_type
 from oriel.pipeline.language.formats import StoreKeySerde
 from oriel.pipeline.language.grouped import KGroupedStream
 from oriel.pipeline.language.streams import KStream
+from oriel.pipeline.lowered import Input, lower_node
 from oriel.pipeline.stage_columns import StepsOutput, joined_schema
 from oriel.pipeline.windows import RESULT_FIELDS
 from tests.pipeline.arrow_steps.stepped import (
@@ -38,6 +40,12 @@ def stream(schema: str = SCHEMA) -> KStream:
     return StreamsBuilder().stream("t", schema)
 
 
+def with_typed_keys(grouped: KGroupedStream, serde: StoreKeySerde) -> Input:
+    """Return the grouped stream with the keys of a store with ``key_serde``."""
+    key_type = checked_key_type("s", grouped.origins, serde)
+    return replace(lower_node(grouped.origins[0]), key_type=key_type)
+
+
 PLAIN = [
     stream().group_by_key(),
     stream().group_by("w"),
@@ -51,7 +59,7 @@ PLAIN = [
 @pytest.mark.parametrize("grouped", PLAIN)
 def test_steps_that_choose_columns_need_no_spark(spark: SparkSession, grouped: object) -> None:
     """Steps that only choose columns equal Spark's, also for invalid records and after pickling."""
-    origin = grouped.origins[0]  # type: ignore[attr-defined]
+    origin = lower_node(grouped.origins[0])  # type: ignore[attr-defined]
     steps = selecting_steps(origin, origin.source)
     assert steps is not None
     sent = pickle.loads(pickle.dumps(steps))  # noqa: S301
@@ -85,7 +93,7 @@ def test_typed_keys_are_those_of_spark(
     spark: SparkSession, grouped: KGroupedStream, serde: StoreKeySerde
 ) -> None:
     """Arrow and Spark reject the same values for the same reasons. Valid keys fit their type."""
-    (origin,) = with_key_type("s", [grouped.origins[0]], serde)
+    origin = with_typed_keys(grouped, serde)
     records = decoded(VALUES, _TYPED_ROWS)
     _, steps = checked_steps(spark, origin, records, [])
     assert steps is not None
@@ -99,9 +107,7 @@ def test_typed_keys_are_those_of_spark(
 @pytest.mark.slow
 def test_columns_become_the_components_of_a_key(spark: SparkSession) -> None:
     """Columns with any content become the components of a key. A null component is a null key."""
-    (origin,) = with_key_type(
-        "s", [stream().group_by("w", "n").origins[0]], (Serdes.string(), Serdes.long())
-    )
+    origin = with_typed_keys(stream().group_by("w", "n"), (Serdes.string(), Serdes.long()))
     rows: list[Row | None] = [{"w": "a|b\\", "n": -3}, {"w": 'é"', "n": 7}, {"w": "a", "n": None}]
     records = decoded(VALUES, rows)
     _, steps = checked_steps(spark, origin, records, [])
@@ -116,16 +122,16 @@ def test_results_of_a_join_pass_with_their_reports(spark: SparkSession) -> None:
     """A row that only has a reason is not a record. It keeps its position and skips all steps."""
     grouped = stream().map_values("n", "w").group_by("w")
     read = joined_schema(pa.schema([*RESULT_FIELDS, *VALUES]))
-    steps = selecting_steps(grouped.origins[0], read)
+    steps = selecting_steps(lower_node(grouped.origins[0]), read)
     assert steps is not None
     rows = [row for row in ROWS if row is not None]
-    assert_same_rows(spark, steps, grouped.origins[0], joined(VALUES, rows))
+    assert_same_rows(spark, steps, lower_node(grouped.origins[0]), joined(VALUES, rows))
 
 
 @pytest.mark.slow
 def test_a_side_of_a_join_keeps_its_key(spark: SparkSession) -> None:
     """An input of a join without `group_by` keeps the key of the record."""
-    side = Input(stream().group_by_key().origins[0].source, (), is_grouped=False)
+    side = Input(stream().group_by_key().origins[0].operation.source, (), is_grouped=False)
     steps = selecting_steps(side, side.source)
     assert steps is not None
     assert_same_rows(spark, steps, side, decoded(VALUES, ROWS))
@@ -146,7 +152,7 @@ def test_a_side_of_a_join_keeps_its_key(spark: SparkSession) -> None:
 )
 def test_expressions_are_sparks(grouped: object) -> None:
     """Arrow has no steps for SQL, names in another case, and keys that only Spark can format."""
-    origin = grouped.origins[0]  # type: ignore[attr-defined]
+    origin = lower_node(grouped.origins[0])  # type: ignore[attr-defined]
     assert selecting_steps(origin, origin.source) is None
 
 
@@ -168,7 +174,7 @@ def test_branches_are_merged_as_spark_does_it(
     spark: SparkSession, *, maps: bool, of_join: bool
 ) -> None:
     """Each row has the key and the columns of its branch, also if a column is a list."""
-    origin = _branched(maps=maps).group_by_key().origins[0]
+    origin = lower_node(_branched(maps=maps).group_by_key().origins[0])
     rows = [row for row in ROWS if row is not None]
     records = joined(VALUES, rows) if of_join else decoded(VALUES, ROWS)
     row_steps, steps = checked_steps(spark, origin, records, ())
@@ -179,6 +185,6 @@ def test_branches_are_merged_as_spark_does_it(
 
 def test_a_name_that_is_taken_is_refused() -> None:
     """Arrow's steps reject a reserved column name, as Spark's steps do."""
-    origin = stream("key STRING").group_by_key().origins[0]
+    origin = lower_node(stream("key STRING").group_by_key().origins[0])
     with pytest.raises(InvalidTopology, match="Leave them out of the schema"):
         selecting_steps(origin, origin.source)

@@ -14,6 +14,7 @@ from oriel import StreamsBuilder
 from oriel.pipeline.arrow_steps.functions import FUNCTIONS
 from oriel.pipeline.language.grouped import KGroupedStream
 from oriel.pipeline.language.streams import KStream
+from oriel.pipeline.lowered import lower_node
 from oriel.pipeline.windows import NULL_VALUE
 from tests.pipeline.arrow_steps.expressions import (
     CONDITIONS,
@@ -60,7 +61,7 @@ def test_any_expression_gives_what_spark_gives(
     """Arrow equals Spark in any step, for nulls, NaN, infinities, extreme numbers, odd strings."""
     computed = {f"x{number}": one for number, one in enumerate(expressions)}
     grouped = stream().map_values("*", **computed).filter(condition).group_by(*key)
-    row_steps, steps = checked_steps(spark, grouped.origins[0], RECORDS, list(computed))
+    row_steps, steps = checked_steps(spark, lower_node(grouped.origins[0]), RECORDS, list(computed))
     # A constant expression can be -0.0, which only Spark supports.
     assume(steps is not None)
     assert steps is not None
@@ -89,9 +90,9 @@ IN_THE_TABLE = (
 def test_the_whole_table_is_run_by_arrow(spark: SparkSession) -> None:
     """Arrow runs every expression of the list, and the list uses each function of the table."""
     computed = {f"x{number}": one for number, one in enumerate(IN_THE_TABLE)}
-    origin = stream().map_values("w", "i", **computed).group_by("w", "i").origins[0]
+    origin = lower_node(stream().map_values("w", "i", **computed).group_by("w", "i").origins[0])
     for expression in IN_THE_TABLE:
-        single = stream().map_values(x=expression).group_by_key().origins[0]
+        single = lower_node(stream().map_values(x=expression).group_by_key().origins[0])
         assert checked_steps(spark, single, RECORDS, [])[1] is not None, expression
     steps = checked_steps(spark, origin, RECORDS, list(computed))[1]
     assert steps is not None
@@ -153,16 +154,17 @@ STEPS = [
 @pytest.mark.parametrize("grouped", STEPS, ids=lambda grouped: str(grouped.origins[0].steps))
 def test_steps_follow_each_other_as_sparks_do(spark: SparkSession, grouped: KGroupedStream) -> None:
     """Steps equal Spark's steps. Computed columns of invalid and filtered records are null."""
-    steps = checked_steps(spark, grouped.origins[0], RECORDS, [])[1]
+    origin = lower_node(grouped.origins[0])
+    steps = checked_steps(spark, origin, RECORDS, [])[1]
     assert steps is not None
-    assert_same_rows(spark, pickle.loads(pickle.dumps(steps)), grouped.origins[0], RECORDS)  # noqa: S301
+    assert_same_rows(spark, pickle.loads(pickle.dumps(steps)), origin, RECORDS)  # noqa: S301
 
 
 def test_texts_are_split_as_sparks_are(spark: SparkSession) -> None:
     """`split` with a literal separator equals Spark's, also if the string repeats or lacks it."""
     separators = ("a", "b", "ab", "aa", " ", "é", "😀", "A", "\u0301", "\0", "/", "a b")
     split = {f"x{n}": f"split(w, '{separator}')" for n, separator in enumerate(separators)}
-    origin = stream().map_values(**split).group_by_key().origins[0]
+    origin = lower_node(stream().map_values(**split).group_by_key().origins[0])
     row_steps, steps = checked_steps(spark, origin, RECORDS, list(split))
     assert steps is not None
     wanted = row_steps.rows(spark.createDataFrame(RECORDS).coalesce(1)).toArrow()
@@ -179,7 +181,7 @@ def test_arrays_are_made_and_sliced_as_sparks_are(spark: SparkSession) -> None:
         "CASE WHEN i > 0 THEN split(w, 'a') WHEN t THEN array(y) END",
     ]  # fmt: skip
     computed = {f"x{number}": one for number, one in enumerate(arrays)}
-    origin = stream().map_values(**computed).group_by("'all'").origins[0]
+    origin = lower_node(stream().map_values(**computed).group_by("'all'").origins[0])
     row_steps, steps = checked_steps(spark, origin, RECORDS, list(computed))
     assert steps is not None
     wanted = row_steps.rows(spark.createDataFrame(RECORDS).coalesce(1)).toArrow()
@@ -194,7 +196,7 @@ def test_a_row_that_is_gone_has_no_value(spark: SparkSession) -> None:
     is_gone = pa.array([place % 3 == 0 for place in range(len(rows))])
     rows = rows.append_column(NULL_VALUE, is_gone)
     grouped = stream().map_values(x="1", w="coalesce(w, 'none')").group_by_key()
-    row_steps, steps = checked_steps(spark, grouped.origins[0], rows, ["x", "w"])
+    row_steps, steps = checked_steps(spark, lower_node(grouped.origins[0]), rows, ["x", "w"])
     assert steps is not None
     for told in (steps.rows(rows), row_steps.rows(spark.createDataFrame(rows)).toArrow()):
         gone = told.filter(told["null_value"])
@@ -211,9 +213,9 @@ def test_results_of_a_join_go_through_expressions(spark: SparkSession) -> None:
         stepped.group_by("w"),
         stepped.flat_map_values("w", a="array(x, 1)").group_by("w"),
     ):
-        steps = checked_steps(spark, grouped.origins[0], rows, [])[1]
+        steps = checked_steps(spark, lower_node(grouped.origins[0]), rows, [])[1]
         assert steps is not None
-        assert_same_rows(spark, steps, grouped.origins[0], rows)
+        assert_same_rows(spark, steps, lower_node(grouped.origins[0]), rows)
 
 
 @pytest.mark.parametrize(
@@ -257,14 +259,14 @@ def test_results_of_a_join_go_through_expressions(spark: SparkSession) -> None:
 def test_what_is_not_known_to_be_equal_is_sparks(spark: SparkSession, expression: str) -> None:
     """Spark runs each expression for which Arrow can differ, also within another expression."""
     for text in (expression, f"CASE WHEN t THEN {expression} END"):
-        origin = stream().map_values(x=text).group_by_key().origins[0]
+        origin = lower_node(stream().map_values(x=text).group_by_key().origins[0])
         assert checked_steps(spark, origin, RECORDS, [])[1] is None
 
 
 @pytest.mark.parametrize("expression", ["i + j", "-i", "CAST(v AS INT)", "abs(i)", "v / x"])
 def test_ansi_mode_is_sparks(spark: SparkSession, expression: str) -> None:
     """In ANSI mode, Spark raises errors where Arrow wraps, so Spark runs the expression."""
-    origin = stream().map_values(x=expression).group_by_key().origins[0]
+    origin = lower_node(stream().map_values(x=expression).group_by_key().origins[0])
     spark.conf.set("spark.sql.ansi.enabled", "true")
     try:
         assert checked_steps(spark, origin, RECORDS, ["x"])[1] is None

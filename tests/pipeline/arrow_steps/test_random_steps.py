@@ -14,14 +14,12 @@ from oriel.pipeline.language import (
     Branches,
     Filter,
     FlatMapValues,
-    Input,
-    LookupKey,
     MapValues,
-    OwnKey,
     Step,
     ValueSerde,
     arrow_schema,
 )
+from oriel.pipeline.lowered import Input, LookupKey, OwnKey, lower_node
 from oriel.pipeline.rows import RowSteps
 from oriel.pipeline.stage_columns import StepsOutput
 from tests.pipeline.arrow_steps.stepped import Row, assert_same_rows, decoded
@@ -31,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 SCHEMA = "n BIGINT, w STRING, l ARRAY<STRING>"
 VALUES = arrow_schema(SCHEMA)
-SOURCE = StreamsBuilder().stream("t", SCHEMA).group_by_key().origins[0].source
+SOURCE = StreamsBuilder().stream("t", SCHEMA).group_by_key().origins[0].operation.source
 ROWS: list[Row | None] = [
     {"n": n, "w": w, "l": elements}
     for n, w, elements in [
@@ -121,7 +119,7 @@ def test_columns_of_all_types_pass_through(spark: SparkSession, serde: ValueSerd
         schema += ", d DATE, p DECIMAL(10, 2), b BINARY, l ARRAY<DATE>"
     stream = StreamsBuilder().stream("t", schema, Consumed(value_serde=serde))
     steps = stream.filter("m IS NOT NULL").map_values("*", has="o IS NULL", q="o.m").filter("n > 0")
-    (origin,) = steps.group_by("n").origins
+    origin = lower_node(steps.group_by("n").origins[0])
     rows: list[Row | None] = [
         {"n": n, "m": m, "o": {"m": {"k": [1, None]}}, "d": date(2024, 1, 1), "p": Decimal("1.50"),
          "b": b"\xff", "l": [None]}
@@ -141,7 +139,7 @@ def test_a_map_in_a_branch_keeps_a_column_of_any_type(spark: SparkSession) -> No
     source = StreamsBuilder().stream("t", "v BIGINT, s STRUCT<a: BIGINT>").group_by_key()
     first = (Filter("v > 0"), MapValues(("*",), {"t": "s"}), MapValues(("v",), {"u": "t.a"}))
     second = (Filter("v > 0", is_negated=True), MapValues(("v",), {"u": "s.a"}))
-    origin = Input(source.origins[0].source, (Branches((first, second)),))
+    origin = Input(source.origins[0].operation.source, (Branches((first, second)),))
     rows: list[Row | None] = [{"v": v, "s": {"a": v}} for v in (-1, 0, 1)]
     records = decoded(arrow_schema("v BIGINT, s STRUCT<a: BIGINT>"), rows)
     empty = spark.createDataFrame([], from_arrow_schema(records.schema))

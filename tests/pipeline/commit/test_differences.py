@@ -10,21 +10,24 @@ import pytest
 from oriel import Consumed, EmitStrategy, JoinWindows, TimeWindows, count, sum
 from oriel.pipeline.commit.differences import FIXED_FIELDS, differences, settled, store_definition
 from oriel.pipeline.language import (
-    AggregateUpdates,
     Columns,
     Filter,
     FlatMapValues,
-    ForeignKey,
     Functions,
+    MapValues,
+    Peek,
+    Source,
+    Step,
+    schema_text,
+)
+from oriel.pipeline.lowered import (
+    AggregateUpdates,
+    ForeignKey,
     GraceBuffer,
     Input,
     LookupKey,
-    MapValues,
     MergedStreams,
-    Peek,
     Responses,
-    Source,
-    Step,
     Store,
     StreamJoin,
     StreamTableJoin,
@@ -33,7 +36,6 @@ from oriel.pipeline.language import (
     TableRows,
     TableUpdates,
     VersionedRecords,
-    schema_text,
 )
 from oriel.pipeline.windows import NoWindows, TableJoin
 from oriel.storage import LONG, IncompatibleStore, StoreDefinition

@@ -8,6 +8,7 @@ import pytest
 from oriel import StreamsBuilder
 from oriel.pipeline.commit import Checkpoint, SinkDefinition, SinkTopic, mark_published
 from oriel.pipeline.errors import CheckpointError
+from oriel.pipeline.lowered import lower
 from oriel.pipeline.plan import PreparedBatch
 from oriel.storage import CommitRecord, DataLayout, IncompatibleStore
 
@@ -18,7 +19,7 @@ def defined(condition: str = "v > 1", key_groups: int = 8) -> SinkDefinition:
     """Return the definition of a topic of a filtered stream."""
     builder = StreamsBuilder()
     builder.stream("t", "v INT").filter(condition).to("out")
-    return SinkDefinition.of(builder.build().sinks[0], key_groups)
+    return SinkDefinition.of(lower(builder.build()).sinks[0], key_groups)
 
 
 def prepared(batch: int, changed: int = 1) -> PreparedBatch:

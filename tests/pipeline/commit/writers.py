@@ -20,6 +20,7 @@ from oriel.pipeline.commit import (
     topology_recovery_point,
 )
 from oriel.pipeline.decoding import BlockDecoder
+from oriel.pipeline.lowered import lower
 from oriel.pipeline.plan import StorePlans, reasons_by_store
 from oriel.pipeline.sources import EventLog
 from oriel.pipeline.tasks import LocalRunner, run_stages
@@ -92,7 +93,7 @@ class Writer:
         content = (directory / "log" / "t" / "0.jsonl").read_bytes().splitlines(keepends=True)
         sizes = [sum(map(len, content[: end + LINES])) for end in range(0, len(content), LINES)]
         self._cuts = sizes
-        topology = two_stores()
+        topology = lower(two_stores())
         self._decoders = {source: self.log.decoder(source) for source in topology.sources}
         reasons = reasons_by_store(topology)
         for store in topology.stores:

@@ -12,7 +12,7 @@ from oriel.pipeline.sources import EventLog, Kafka
 
 def source(schema: str, consumed: Any) -> Source:
     """Return the source of a stream of topic `t`."""
-    return StreamsBuilder().stream("t", schema, consumed).origins[0].source
+    return StreamsBuilder().stream("t", schema, consumed).origins[0].operation.source
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from oriel import InvalidTopology, SlidingWindows, StreamsBuilder, count, sum
 from oriel.pipeline.language import Columns, Filter
 from oriel.pipeline.language.windowed import TimeWindowedKStream
+from oriel.pipeline.lowered import lower
 
 WINDOWS = SlidingWindows.of_time_difference_and_grace(10, 5)
 
@@ -25,7 +26,7 @@ def test_one_stream_may_feed_several_stores() -> None:
     filtered = stream.filter("v > 0")
     stream.group_by_key().windowed_by(WINDOWS).count().materialize("all")
     filtered.group_by("v").windowed_by(WINDOWS).aggregate(t=sum("v")).materialize("some", 25)
-    every, some = builder.build().stores
+    every, some = lower(builder.build()).stores
     assert (every.name, every.grouped_by, every.retention_ms) == ("all", "key", None)
     assert [one.steps for one in every.inputs] == [()]
     assert (some.grouped_by, some.retention_ms) == ("v", 25)

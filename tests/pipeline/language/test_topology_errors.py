@@ -15,6 +15,7 @@ from oriel import (
     SlidingWindows,
     StreamsBuilder,
     TimeWindows,
+    Topology,
     count,
     sum,
     until_window_closes,
@@ -23,6 +24,7 @@ from oriel.pipeline.language.grouped import CogroupedKStream, KGroupedStream
 from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.language.tables import SourceTable
 from oriel.pipeline.language.windowed import TimeWindowedKStream
+from oriel.pipeline.lowered import lower
 
 WINDOWS = TimeWindows.of_size_with_no_grace(10)
 SESSIONS = SessionWindows.of_inactivity_gap_with_no_grace(10)
@@ -392,7 +394,8 @@ def test_no_two_stores_have_one_name(kind: str) -> None:
     }
     with pytest.raises(InvalidTopology, match="materialize: two stores are named 's'"):
         second[kind]()
-    assert [store.topics for store in builder.registry.stores] == [("u",)]
+    stores = lower(Topology(tuple(builder.registry.stores))).stores
+    assert [store.topics for store in stores] == [("u",)]
 
 
 def test_store_names_that_differ_in_case_only_are_refused() -> None:
@@ -433,7 +436,7 @@ def test_a_suppressed_aggregation_waits_once() -> None:
     builder = StreamsBuilder()
     counted = builder.stream("t", "v INT").group_by_key().windowed_by(WINDOWS).count()
     counted.suppress(until_window_closes()).materialize("s")
-    (store,) = builder.build().stores
+    (store,) = lower(builder.build()).stores
     assert store.emit.is_on_close
 
 

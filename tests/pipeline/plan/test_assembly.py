@@ -16,8 +16,8 @@ from oriel import (
     count,
     sum,
 )
-from oriel.pipeline.language import Store
 from oriel.pipeline.language.grouped import CogroupedKStream
+from oriel.pipeline.lowered import Store, lower
 from oriel.pipeline.plan import aggregate_calls, plan_engine
 from oriel.pipeline.plan.engine import PlannedEngine
 from oriel.pipeline.windows import Times
@@ -175,7 +175,7 @@ def test_a_type_that_no_store_can_hold_is_refused(found: pa.DataType) -> None:
     builder = StreamsBuilder()
     builder.table("t", "v STRING").materialize("rows")
     builder.stream("t", "v STRING").group_by_key().reduce(lambda kept, _: kept).materialize("kept")
-    for store in builder.build().stores:
+    for store in lower(builder.build()).stores:
         with pytest.raises(InvalidTopology) as caught:
             plan_engine(store, [pa.schema([("v", found)])])
         assert str(caught.value).startswith(
@@ -189,7 +189,7 @@ def test_a_value_may_not_take_the_name_of_a_stores_column(name: str) -> None:
     builder = StreamsBuilder()
     builder.table("t", "v STRING").materialize("rows")
     builder.stream("t", "v STRING").group_by_key().reduce(lambda kept, _: kept).materialize("kept")
-    for store in builder.build().stores:
+    for store in lower(builder.build()).stores:
         with pytest.raises(InvalidTopology) as caught:
             plan_engine(store, [pa.schema([(name, pa.string())])])
         assert str(caught.value).startswith(f"store {store.name!r}: ")
@@ -213,7 +213,7 @@ def test_a_join_of_streams_orders_its_results() -> None:
     joined.group_by_key().windowed_by(windows).count().materialize("streams")
     looked_up = left.join(builder.table("b", "x INT"))
     looked_up.group_by_key().windowed_by(windows).count().materialize("table")
-    streams, table = builder.build().stores
+    streams, table = lower(builder.build()).stores
     values = [pa.schema([("v", pa.float64()), ("x", pa.int32())])]
     assert "__lineage" in plan_engine(streams, values).engine.record_schema.names
     assert "__lineage" not in plan_engine(table, values).engine.record_schema.names
@@ -226,7 +226,7 @@ def test_a_session_needs_a_merger_only_for_functions() -> None:
     windowed = builder.stream("b", "v INT").group_by_key().windowed_by(windows)
     windowed.reduce(lambda kept, _: kept).materialize("reduced")
     windowed.aggregate(n=count()).materialize("counted")
-    for store in builder.build().stores:
+    for store in lower(builder.build()).stores:
         assert plan_engine(store, [B]).engine.aggregate_types
 
 

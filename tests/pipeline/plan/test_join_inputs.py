@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from oriel import SessionWindows, StreamsBuilder, count
-from oriel.pipeline.language import Store
+from oriel.pipeline.lowered import Store
 from oriel.pipeline.state import KeyedState
 from oriel.pipeline.state.hashes import key_hashes
 from oriel.pipeline.state.keyed_state import KeyedWorkingSet

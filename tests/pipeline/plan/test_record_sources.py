@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from oriel import JoinWindows, StreamsBuilder
 from oriel.pipeline.dead_letters import SourceReasons
 from oriel.pipeline.language import KStream
+from oriel.pipeline.lowered import lower_sink
 from oriel.pipeline.plan import InputSource, StorePlans, input_sources, record_sources
 from oriel.pipeline.testing.steps import steps_for
 from oriel.pipeline.windows import LINEAGE
@@ -30,7 +31,7 @@ def rows(*records: tuple[int, ...]) -> pa.Table:
 def sources_of(stream: KStream) -> tuple[InputSource, ...]:
     """Return how the records of a stream are identified."""
     stream.to("out")
-    (sink,) = stream.registry.sinks
+    sink = lower_sink(stream.registry.sinks[0])
     reasons = dict.fromkeys(sink.sources, SourceReasons.FOR_ALL)
     return input_sources(StorePlans(sink, partial(steps_for, store=sink.name), reasons))
 

@@ -2,6 +2,7 @@
 
 from oriel import StreamsBuilder
 from oriel.pipeline.dead_letters import SourceReasons
+from oriel.pipeline.lowered import lower
 from oriel.pipeline.plan import reasons_by_store
 from oriel.testing import Record, TopologyTestDriver
 
@@ -12,7 +13,7 @@ def test_the_first_store_of_a_topic_reports_for_all() -> None:
     for name in ("one", "two"):
         builder.stream("t", "v INT").group_by_key().count().materialize(name)
     builder.stream("other", "v INT").group_by_key().count().materialize("three")
-    by_store = reasons_by_store(builder.build())
+    by_store = reasons_by_store(lower(builder.build()))
     assert {name: list(reasons.values()) for name, reasons in by_store.items()} == {
         "one": [SourceReasons.FOR_ALL],
         "two": [SourceReasons.NOT_REPORTED],
@@ -25,9 +26,9 @@ def test_with_several_schemas_each_store_reports_for_itself() -> None:
     builder = StreamsBuilder()
     for name, kind in (("one", "INT"), ("two", "STRING"), ("three", "INT")):
         builder.stream("t", f"v {kind}").group_by_key().count().materialize(name)
-    assert {tuple(reasons.values()) for reasons in reasons_by_store(builder.build()).values()} == {
-        (SourceReasons.FOR_ITSELF,)
-    }
+    assert {
+        tuple(reasons.values()) for reasons in reasons_by_store(lower(builder.build())).values()
+    } == {(SourceReasons.FOR_ITSELF,)}
 
 
 def test_every_reading_of_a_topic_reports_what_is_bad_for_it() -> None:

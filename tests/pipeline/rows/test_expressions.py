@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from oriel import InvalidTopology, StreamsBuilder
 from oriel.pipeline.language.grouped import KGroupedStream
 from oriel.pipeline.language.streams import KStream
+from oriel.pipeline.lowered import lower_node
 from oriel.pipeline.rows import RowSteps
 from tests.pipeline.rows.decoded import decoded_columns
 
@@ -81,7 +82,7 @@ ALLOWED = (
 def build(spark: SparkSession) -> Callable[[KGroupedStream], RowSteps]:
     """Return a function that builds the steps of a stream into the store `s`."""
     empty = spark.createDataFrame([], EMPTY)
-    return lambda grouped: RowSteps(empty, grouped.origins[0], "s")
+    return lambda grouped: RowSteps(empty, lower_node(grouped.origins[0]), "s")
 
 
 def stream() -> KStream:
@@ -206,7 +207,7 @@ def test_a_column_of_the_schema_that_can_not_go_on_is_named(spark: SparkSession)
     """The error names the stream."""
     grouped = StreamsBuilder().stream("t", "at TIMESTAMP").group_by_key()
     empty = spark.createDataFrame([], EMPTY.replace(SCHEMA, "at TIMESTAMP"))
-    told = refused(lambda grouped: RowSteps(empty, grouped.origins[0], "s"), grouped)
+    told = refused(lambda grouped: RowSteps(empty, lower_node(grouped.origins[0]), "s"), grouped)
     assert told.startswith("store 's', stream('t'): column 'at' cannot have the type TIMESTAMP. ")
 
 

@@ -11,6 +11,7 @@ from oriel import InvalidTopology, StreamsBuilder
 from oriel.pipeline.language import reject_internal_names
 from oriel.pipeline.language.grouped import KGroupedStream
 from oriel.pipeline.language.streams import KStream
+from oriel.pipeline.lowered import lower_node
 from oriel.pipeline.rows import RowSteps
 from oriel.pipeline.stage_columns import STAGE_COLUMNS, StepsOutput
 from tests.pipeline.rows.decoded import decoded_columns
@@ -28,11 +29,11 @@ def stream(schema: str = SCHEMA) -> KStream:
 
 def rows_of(spark: SparkSession, grouped: KGroupedStream, values: list[Any]) -> list[Any]:
     """Run the steps over records with these values, and return the rows in order."""
-    schema = decoded_columns(grouped.origins[0].source.schema)
+    schema = decoded_columns(grouped.origins[0].operation.source.schema)
     records = spark.createDataFrame(
         [(0, place, b"", None, "k", 1, value, None) for place, value in enumerate(values)], schema
     ).coalesce(1)
-    steps = RowSteps(records, grouped.origins[0], "s")
+    steps = RowSteps(records, lower_node(grouped.origins[0]), "s")
     steps.select(StepsOutput(["v"], null_values=False))
     return steps.rows(records).collect()
 
@@ -98,9 +99,11 @@ def test_a_value_column_with_a_name_of_the_rows_can_be_renamed(
     records = spark.createDataFrame([(0, 0, b"", None, "k", 1, ("x",), None)], schema)
     grouped = stream(f"{name} STRING").group_by_key()
     with pytest.raises(InvalidTopology, match=rf"store 's'.*{name}.*Rename them .*map_values"):
-        reject_internal_names("s", RowSteps(records, grouped.origins[0], "s").values.names)
+        reject_internal_names(
+            "s", RowSteps(records, lower_node(grouped.origins[0]), "s").values.names
+        )
     renamed = stream(f"{name} STRING").map_values(other=name).group_by_key()
-    steps = RowSteps(records, renamed.origins[0], "s")
+    steps = RowSteps(records, lower_node(renamed.origins[0]), "s")
     steps.select(StepsOutput(["other"], null_values=False))
     assert [row.other for row in steps.rows(records).collect()] == ["x"]
 
@@ -115,10 +118,10 @@ def test_a_python_function_in_a_step_reads_the_same_in_every_run(spark: SparkSes
     one = grouped()
     # Created at another line, with other objects.
     other = grouped()
-    assert one.origins[0].grouping == other.origins[0].grouping
+    assert lower_node(one.origins[0]).grouping == lower_node(other.origins[0]).grouping
     assert str(one.origins[0].steps[0]) == str(other.origins[0].steps[0])
-    assert one.origins[0].grouping == "Column<'upper(w)'>, w"
-    for text in (one.origins[0].grouping, str(one.origins[0].steps[0])):
+    assert lower_node(one.origins[0]).grouping == "Column<'upper(w)'>, w"
+    for text in (lower_node(one.origins[0]).grouping, str(one.origins[0].steps[0])):
         assert "Origin" not in text
         assert "@" not in text
 
@@ -127,5 +130,7 @@ def test_what_a_python_function_is_given_is_written_as_in_sql(spark: SparkSessio
     """People read them in errors and in the description of a topology."""
     assert spark is not None
     shout = F.udf(str.upper)
-    step = stream("s STRUCT<a: STRING>, w STRING").map_values(x=shout("s.a", F.lit(3))).origins[0]
+    step = lower_node(
+        stream("s STRUCT<a: STRING>, w STRING").map_values(x=shout("s.a", F.lit(3))).origins[0]
+    )
     assert str(step.steps[0]) == "map_values(x=Column<'upper(s.a, 3)'>)"

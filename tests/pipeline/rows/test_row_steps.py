@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from oriel import InvalidTopology, StreamsBuilder
 from oriel.pipeline.language.grouped import KGroupedStream
 from oriel.pipeline.language.streams import KStream
+from oriel.pipeline.lowered import lower_node
 from oriel.pipeline.rows import RowSteps
 from oriel.pipeline.stage_columns import StepsOutput
 from tests.pipeline.rows.decoded import decoded_columns
@@ -40,7 +41,7 @@ def steps_of(
     records: DataFrame, grouped: KGroupedStream, *columns: str, null_values: bool = False
 ) -> RowSteps:
     """Return the steps of a stream into the store `s`, which reads `columns`."""
-    steps = RowSteps(records, grouped.origins[0], "s")
+    steps = RowSteps(records, lower_node(grouped.origins[0]), "s")
     steps.select(StepsOutput(columns, null_values=null_values))
     return steps
 
@@ -75,7 +76,7 @@ def test_a_store_may_want_records_without_a_value(spark: SparkSession) -> None:
 def test_bytes_are_kept_of_bad_records_or_of_all(spark: SparkSession) -> None:
     """A store with functions keeps all bytes, because any record can still become a dead letter."""
     records = spark.createDataFrame(list(RECORDS), DECODED).coalesce(1)
-    origin = stream().group_by_key().origins[0]
+    origin = lower_node(stream().group_by_key().origins[0])
     kept = {}
     for keeps_raw in (False, True):
         steps = RowSteps(records, origin, "s")
@@ -88,7 +89,7 @@ def test_bytes_are_kept_of_bad_records_or_of_all(spark: SparkSession) -> None:
 def test_messages_are_kept_of_bad_records(spark: SparkSession) -> None:
     """Records that the steps reject also keep them. A dead letter has the key of its message."""
     records = spark.createDataFrame(list(RECORDS), DECODED).coalesce(1)
-    steps = RowSteps(records, stream().group_by_key().origins[0], "s")
+    steps = RowSteps(records, lower_node(stream().group_by_key().origins[0]), "s")
     steps.select(StepsOutput(["v"], null_values=False))
     found = [row["__message"] for row in steps.rows(records).collect()]
     assert found[:3] == [None] * 3
@@ -156,7 +157,7 @@ def test_value_columns_may_not_hide_the_record(spark: SparkSession) -> None:
     records = spark.createDataFrame([], decoded_columns("key: STRING"))
     grouped = StreamsBuilder().stream("t", "key STRING").group_by_key()
     with pytest.raises(InvalidTopology, match="Leave them out of the schema"):
-        RowSteps(records, grouped.origins[0], "s")
+        RowSteps(records, lower_node(grouped.origins[0]), "s")
 
 
 @given(st.lists(st.text(alphabet="ab|\\", max_size=4), min_size=2, max_size=3, unique=True))

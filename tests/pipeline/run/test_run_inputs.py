@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from oriel import StreamsBuilder, count, sum
 from oriel.pipeline.commit import store_batch
+from oriel.pipeline.lowered import lower
 from tests.models.run_inputs import Model
 from tests.pipeline.run.inputs_run import Done, whole
 from tests.pipeline.run.inputs_topology import RUBBISH, every_input
@@ -204,7 +205,7 @@ def test_what_is_bad_for_all_stores_is_told_once(whole: Done) -> None:
 
 def test_the_position_covers_the_topics_that_a_store_reads(whole: Done) -> None:
     """Each store has a position in each of its own topics."""
-    for store in every_input().stores:
+    for store in lower(every_input()).stores:
         record = whole.stores.last[store.name].record
         assert sorted(record.offsets) == sorted(store.topics)
         for topic in store.topics:

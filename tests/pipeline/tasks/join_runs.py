@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from oriel.pipeline.commit import prepared_batch
 from oriel.pipeline.dead_letters import SourceReasons
-from oriel.pipeline.language import AggregatedRows, Input, Source, Store
+from oriel.pipeline.language import Source
+from oriel.pipeline.lowered import AggregatedRows, Input, Store
 from oriel.pipeline.plan import BatchPlan, JoinPlan, PreparedBatch, StorePlans, StreamPlan
 from oriel.pipeline.stage_columns import StepsOutput, joined_values
 from oriel.pipeline.tasks import Received, Reports, join_task, stream_task

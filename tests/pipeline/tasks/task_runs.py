@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from oriel import Topology
 from oriel.pipeline.commit import prepared_batch
 from oriel.pipeline.dead_letters import SourceReasons
-from oriel.pipeline.language import Store
+from oriel.pipeline.lowered import Store, lower
 from oriel.pipeline.plan import BatchPlan, StreamPlan, StreamTimePlan, plan_engine
 from oriel.pipeline.plan.engine import PlannedEngine
 from oriel.pipeline.stage_columns import STEPPED_FIELDS
@@ -35,7 +35,7 @@ CLOCK = StreamTimePlan("t", "t", 0)
 
 def one_store(topology: Topology) -> Store:
     """Return the only store of a topology."""
-    (store,) = topology.stores
+    (store,) = lower(topology).stores
     return store
 
 

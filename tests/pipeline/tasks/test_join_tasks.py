@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oriel import JoinWindows, SessionWindows, StreamsBuilder, TimeWindows, collect_list, count
-from oriel.pipeline.language import Store
+from oriel.pipeline.lowered import Store
 from tests.models.joins import Logs, Span, joined
 from tests.pipeline.tasks.join_runs import JoinRun
 from tests.pipeline.tasks.task_runs import one_store

@@ -14,7 +14,8 @@ from oriel import JoinWindows, SlidingWindows, StreamsBuilder, TimeWindows, Topo
 from oriel.pipeline.arrow_steps import ArrowSteps, selecting_steps
 from oriel.pipeline.commit import prepared_batch
 from oriel.pipeline.decoding import BlockDecoder, event_log_decoder
-from oriel.pipeline.language import AggregatedRows, Input, Source
+from oriel.pipeline.language import Source
+from oriel.pipeline.lowered import AggregatedRows, Input, lower
 from oriel.pipeline.plan import StorePlans, reasons_by_store
 from oriel.pipeline.tasks import (
     ENVELOPE_SCHEMA,
@@ -130,7 +131,8 @@ def random_lines(random: Random) -> Lines:
 def works(directory: Path, topology: Topology, lines: Lines, tasks: int) -> list[StoreWork]:
     """Return the first batch of each store."""
     ends = {t: {str(p): len(rows) for p, rows in enumerate(of)} for t, of in lines.items()}
-    reasons = reasons_by_store(topology)
+    lowered = lower(topology)
+    reasons = reasons_by_store(lowered)
 
     def steps_of(origin: Input | AggregatedRows, read: Source | pa.Schema) -> ArrowSteps:
         steps = selecting_steps(origin, read)
@@ -138,7 +140,7 @@ def works(directory: Path, topology: Topology, lines: Lines, tasks: int) -> list
         return steps
 
     stores = []
-    for store in topology.stores:
+    for store in lowered.stores:
         plans = StorePlans(store, steps_of, reasons[store.name])
         plans.select_columns(key_groups=8)
         (directory / store.name).mkdir(parents=True)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from oriel import SlidingWindows, StreamsBuilder, TimeWindows, collect_list, count
 from oriel.pipeline.commit import prepared_batch
-from oriel.pipeline.language import Store
+from oriel.pipeline.lowered import Store
 from oriel.pipeline.plan import BatchPlan, PreparedBatch, plan_engine
 from oriel.pipeline.plan.store import stream_times_before
 from oriel.pipeline.state import key_hashes

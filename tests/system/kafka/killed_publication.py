@@ -19,6 +19,7 @@ from confluent_kafka import Producer
 
 from oriel import StreamsBuilder
 from oriel.pipeline.commit import Checkpoint, SinkDefinition, SinkTopic, sink_topic
+from oriel.pipeline.lowered import lower
 from oriel.pipeline.plan import InputSource, PreparedBatch
 from oriel.pipeline.sinks import (
     Messages,
@@ -59,7 +60,7 @@ def sink_inputs(topic: str) -> tuple[SinkDefinition, list[InputSource]]:
     """Return a sink that copies the topic ``t``, and its inputs."""
     builder = StreamsBuilder()
     builder.stream("t", "n BIGINT").to(topic)
-    (sink,) = builder.build().sinks
+    (sink,) = lower(builder.build()).sinks
     return SinkDefinition.of(sink, 8), [InputSource(sink.inputs[0].lineage, topic="t")]
 
 

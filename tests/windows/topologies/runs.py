@@ -13,7 +13,8 @@ import pyarrow as pa
 from oriel import Topology
 from oriel.pipeline.commit import prepared_batch
 from oriel.pipeline.dead_letters import SourceReasons
-from oriel.pipeline.language import Source, Store, StoreSource, arrow_schema
+from oriel.pipeline.language import Source, StoreSource, arrow_schema
+from oriel.pipeline.lowered import Store, lower
 from oriel.pipeline.plan import (
     BatchPlan,
     PreparedBatch,
@@ -212,9 +213,10 @@ class StagesRun:
         A sink's folder has its number, as its name is none of a folder.
         """
         self._batches = 0
+        lowered = lower(topology)
         self._stores: list[_StoreRun] = []
         self.plans: dict[str, StorePlans] = plans or {}
-        for number, store in enumerate(topology.units):
+        for number, store in enumerate(lowered.units):
             own = directory / str(number)
             (own / "state").mkdir(parents=True)
             planned = self.plans.get(store.name)

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from oriel.pipeline.language.topology.inputs import Input, Join
-from oriel.pipeline.language.topology.sources import StoreSource
-from oriel.pipeline.language.topology.stores import Store
-from oriel.pipeline.language.topology.written import (
+from oriel.pipeline.language import StoreSource
+from oriel.pipeline.lowered.inputs import Input, Join
+from oriel.pipeline.lowered.stores import Store
+from oriel.pipeline.lowered.written import (
     grouping_call,
     is_changes,
     join_call,

@@ -2,20 +2,22 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import is_
 from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
-from oriel.pipeline.language.names import SCOPE_COLUMNS
-from oriel.pipeline.language.topology.aggregations import Columns, Functions, verb
-from oriel.pipeline.language.topology.sources import Source
-from oriel.pipeline.language.topology.steps import (
+from oriel.pipeline.language import (
+    SCOPE_COLUMNS,
+    Columns,
     Filter,
+    Functions,
     MapValues,
+    Source,
     Step,
     flattens,
     grouping_text,
     key_of,
+    verb,
 )
 from oriel.pipeline.windows import (
     RIGHT,
@@ -244,20 +246,9 @@ class Join(ABC):
         return max(each.fan_outs for each in self.inputs)
 
     @property
-    def responds_to(self) -> Input | None:
-        """The table whose foreign keys the join responds to, with its last step. Usually None."""
-        return None
-
-    @property
     def changes_of(self) -> Input | None:
         """The table, if the join only computes its old and new rows. Usually None."""
         return None
-
-    def with_row_step(self, step: Filter | MapValues) -> "Join":
-        """Return the join with one more step over its rows, if it emits rows."""
-        del step
-        message = f"{type(self).__name__} emits no rows"
-        raise TypeError(message)
 
     def needs_old_rows(self, *, needs_old: bool) -> bool:
         """Return whether it needs the old rows of joined tables.
@@ -487,9 +478,6 @@ class TableUpdates(JoinOfTables):
     row_steps: tuple[Filter | MapValues, ...] = ()
     by_foreign_key: bool = False
 
-    def with_row_step(self, step: Filter | MapValues) -> "TableUpdates":
-        return replace(self, row_steps=(*self.row_steps, step))
-
     def __str__(self) -> str:
         """Return the joins and steps after the first table."""
         joins = joins_after_first(self.tables, self.rows)
@@ -607,9 +595,6 @@ class AggregateUpdates(Join):
     others: tuple[Input, ...] = ()
     streams: tuple[int, ...] = (0,)
 
-    def with_row_step(self, step: Filter | MapValues) -> "AggregateUpdates":
-        return replace(self, row_steps=(*self.row_steps, step))
-
     def __str__(self) -> str:
         """Return the step as text, with the names of functions."""
         of, windows = self.aggregation, self.windows
@@ -705,11 +690,6 @@ class Responses(ForeignKeyMessages):
     left: Input
     right: Input
     each: bool = False
-
-    @property
-    def responds_to(self) -> Input | None:
-        # The subscriptions read the table with its foreign keys.
-        return None if self.left.join is None else self.left.join.left
 
     def __str__(self) -> str:
         """Return the step as text, for ``describe``."""

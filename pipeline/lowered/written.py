@@ -10,8 +10,8 @@ from dataclasses import replace
 from functools import singledispatch
 from typing import cast
 
-from oriel.pipeline.language.topology.aggregations import verb
-from oriel.pipeline.language.topology.inputs import (
+from oriel.pipeline.language import Step, grouping_text, verb
+from oriel.pipeline.lowered.inputs import (
     AggregateUpdates,
     GraceBuffer,
     Input,
@@ -21,10 +21,6 @@ from oriel.pipeline.language.topology.inputs import (
     TableChanges,
     TableUpdates,
     joins_after_first,
-)
-from oriel.pipeline.language.topology.steps import (
-    Step,
-    grouping_text,
 )
 
 #: The enclosing function before the name of a function.

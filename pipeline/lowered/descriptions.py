@@ -9,10 +9,9 @@ a changed body is not detected. ``peek`` changes no row, so it is not in the tex
 from dataclasses import MISSING, fields
 from typing import Any
 
-from oriel.pipeline.language.topology.inputs import Input, Join
-from oriel.pipeline.language.topology.schema_texts import schema_text
-from oriel.pipeline.language.topology.sources import Source
-from oriel.pipeline.language.topology.stores import Store
+from oriel.pipeline.language import Source, schema_text
+from oriel.pipeline.lowered.inputs import Input, Join
+from oriel.pipeline.lowered.stores import Store
 
 
 def source_texts(store: Store) -> tuple[str, ...]:
