@@ -44,7 +44,7 @@ def _dicts_in(column_type: pa.DataType) -> Callable[[Any], Any] | None:
         changed = {name: each for name, each in of_fields.items() if each is not None}
         return _of_struct(changed) if changed else None
     if types.is_map(column_type):
-        of_item = _dicts_in(column_type.item_type) or _identity
+        of_item = _dicts_in(column_type.item_type) or (lambda value: value)
         return _of_map(of_item, as_dict=not types.is_nested(column_type.key_type))
     return None
 
@@ -75,7 +75,3 @@ def _of_map(of_item: Callable[[Any], Any], *, as_dict: bool) -> Callable[[Any], 
         return dict(changed) if as_dict else list(changed)
 
     return of_map
-
-
-def _identity(value: Any) -> Any:
-    return value
