@@ -41,8 +41,17 @@ def field_times_ms(
     deletes the row of a table, has no time column. So it has the time of its message.
     """
     column = pc.struct_field(rows, timestamp.column)
-    read = _iso_times_ms if timestamp.unit == "iso" else _scaled_times_ms
-    times_ms = read(timestamp, column, row_errors)
+    if timestamp.unit == "iso":
+        times_ms = _iso_times_ms(timestamp, column, row_errors)
+    else:
+        values = np.asarray(column.cast(pa.int64()).fill_null(0))
+        if timestamp.unit == "s":
+            # Values that would overflow 64 bits are clipped. They remain out of range.
+            bound = _MAX_INT64 // 1000
+            values = np.clip(values, -bound, bound) * 1000
+        elif timestamp.unit == "us":
+            values = np.floor_divide(values, 1000)
+        times_ms = pa.array(values, mask=np.asarray(column.is_null()))
     return pc.if_else(rows.is_null(), message_ms, times_ms)
 
 
@@ -63,17 +72,6 @@ def check_times(time_ms: pa.Int64Array, row_errors: RowErrors, timestamp: Timest
                 row_errors.set_one(row, reason, f"the time column {timestamp.column} {text}")
         else:
             row_errors.set(invalid, reason)
-
-
-def _scaled_times_ms(timestamp: FieldTimestamp, column: pa.Array, _errors: RowErrors) -> pa.Array:
-    values = np.asarray(column.cast(pa.int64()).fill_null(0))
-    if timestamp.unit == "s":
-        # Values that would overflow 64 bits are clipped. They remain out of range.
-        bound = _MAX_INT64 // 1000
-        values = np.clip(values, -bound, bound) * 1000
-    elif timestamp.unit == "us":
-        values = np.floor_divide(values, 1000)
-    return pa.array(values, mask=np.asarray(column.is_null()))
 
 
 def _iso_times_ms(

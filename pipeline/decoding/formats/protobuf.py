@@ -8,6 +8,7 @@ without ``optional``. Enums are names in STRING columns and numbers in integer c
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -143,13 +144,10 @@ def _map_getter(field: FieldDescriptor, column_type: pa.DataType, path: str) -> 
 
     def get(message: Any) -> list[tuple[Any, Any]]:
         # The library loses the order of the message. With sorted entries, a row is deterministic.
-        return [(key(k), item(v)) for k, v in sorted(getattr(message, name).items(), key=_first)]
+        entries = sorted(getattr(message, name).items(), key=itemgetter(0))
+        return [(key(k), item(v)) for k, v in entries]
 
     return get
-
-
-def _first(pair: tuple[Any, Any]) -> Any:
-    return pair[0]
 
 
 def _converter(field: FieldDescriptor, column_type: pa.DataType, path: str) -> Getter:
@@ -198,16 +196,14 @@ def _header(descriptor: Descriptor) -> tuple[bytes, ...]:
         siblings = outer.nested_types if outer else descriptor.file.message_types_by_name.values()
         indexes.insert(0, [each.full_name for each in siblings].index(descriptor.full_name))
         descriptor = outer
-    encoded = b"".join(_zigzag(index) for index in (len(indexes), *indexes))
-    return (b"\x00", encoded) if indexes == [0] else (encoded,)
-
-
-def _zigzag(index: int) -> bytes:
-    rest, written = index << 1, bytearray()
-    while rest > 0x7F:
-        written.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    return bytes([*written, rest])
+    encoded = bytearray()
+    for index in (len(indexes), *indexes):
+        rest = index << 1  # Zigzag. Seven bits per byte follow.
+        while rest > 0x7F:
+            encoded.append(rest & 0x7F | 0x80)
+            rest >>= 7
+        encoded.append(rest)
+    return (b"\x00", bytes(encoded)) if indexes == [0] else (bytes(encoded),)
 
 
 def _body(value: bytes, headers: tuple[bytes, ...] | None) -> bytes:

@@ -123,19 +123,14 @@ class _Marks:
         """Return text -> the positions of the marks that it replaces."""
         replaced: dict[bytes, list[Ints]] = {}
         for values in self._maps:
-            for text, marks in self._of_objects(values):
-                replaced.setdefault(text, []).append(self.positions[marks])
+            depths = self.depths[values]
+            for depth in np.unique(depths):
+                for text, marks in self._in_objects(values[depths == depth], depth):
+                    replaced.setdefault(text, []).append(self.positions[marks])
         return {text: np.concatenate(some) for text, some in replaced.items()}
 
-    def _of_objects(self, values: Ints) -> Sequence[tuple[bytes, Ints]]:
-        """Return the texts for the marks of objects, and leave out lines with invalid objects."""
-        if not len(values):
-            return ()
-        depths = self.depths[values]
-        found = [self._in_objects(values[depths == depth], depth) for depth in np.unique(depths)]
-        return [each for some in found for each in some]
-
     def _in_objects(self, values: Ints, depth: int) -> Sequence[tuple[bytes, Ints]]:
+        """Return the texts for the marks of objects, and leave out lines with invalid objects."""
         inside = np.flatnonzero((self.depths == depth) & ~self._opens)
         openers = self.openers(depth)
         place = np.searchsorted(openers, inside) - 1
