@@ -35,7 +35,14 @@ def kafka_settings(ivy: Path | None = None) -> dict[str, str]:
     if not token_provider.is_file():
         phase = "downloading a part of the Kafka connector"
         say("starting", log_line("starting Spark", phase=phase))
-        _fetch_token_provider()
+        # In a separate Spark process, because a running JVM keeps its packages.
+        subprocess.run(  # noqa: S603 - our own module
+            [sys.executable, "-m", __spec__.name],
+            check=False,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=os.environ,
+        )
     if not token_provider.is_file():
         message = (
             f"Spark's Kafka connector could not be fetched ({token_provider.name}): check that "
@@ -47,17 +54,6 @@ def kafka_settings(ivy: Path | None = None) -> dict[str, str]:
         "spark.jars.excludes": _TOKEN_PROVIDER,
         "spark.jars": str(token_provider),
     }
-
-
-def _fetch_token_provider() -> None:
-    """Resolve the jar in a separate Spark process, because a running JVM keeps its packages."""
-    subprocess.run(  # noqa: S603 - our own module
-        [sys.executable, "-m", __spec__.name],
-        check=False,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=os.environ,
-    )
 
 
 if __name__ == "__main__":
