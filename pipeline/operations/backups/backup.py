@@ -215,10 +215,17 @@ def _consistent(layout: DataLayout) -> tuple[dict[str, int], Iterator[Path]]:
         checkpoint = layout.checkpoint(name)
         if not files.exists(checkpoint / "application.json") and not _states(checkpoint):
             continue
-        applications[_application(checkpoint / "application.json")] = batches[name] = _newest_batch(
-            checkpoint
-        )
-        _refuse_missing_tables(layout, checkpoint, batches[name])
+        batch = batches[name] = _newest_batch(checkpoint)
+        applications[_application(checkpoint / "application.json")] = batch
+        # No run could continue a store of the topology that has a state and no table.
+        for state in _states(checkpoint):
+            store = state.name.partition("@")[0]
+            # A store with an older batch has been removed from the topology.
+            is_current = StateVersions(state, sync=False).newest() >= max(batch, 0)
+            if is_current and not is_sink_name(store) and not has_table(layout.table(store)):
+                table = uri(layout.table(store))
+                message = f"{table}: the table of store {store!r} is missing. {rebuild(store)}"
+                raise _InconsistentError(message)
 
     def paths() -> Iterator[Path]:
         for name, batch in batches.items():
@@ -260,18 +267,6 @@ def _action(layout: DataLayout, path: Path) -> str:
         if at + 1 < len(names):
             return rebuild(names[at].partition("@")[0])
     return "Restore it from a backup"
-
-
-def _refuse_missing_tables(layout: DataLayout, checkpoint: Path, batch: int) -> None:
-    """Reject a store of the topology that has a state and no table. No run could continue it."""
-    for state in _states(checkpoint):
-        store = state.name.partition("@")[0]
-        # A store with an older batch has been removed from the topology.
-        is_current = StateVersions(state, sync=False).newest() >= max(batch, 0)
-        if is_current and not is_sink_name(store) and not has_table(layout.table(store)):
-            table = uri(layout.table(store))
-            message = f"{table}: the table of store {store!r} is missing. {rebuild(store)}"
-            raise _InconsistentError(message)
 
 
 class _InconsistentError(Exception):
