@@ -43,11 +43,6 @@ def _less(left: Operand, right: Operand) -> Operand:
     return pc.or_(less, pc.and_not(pc.is_nan(right), pc.is_nan(left)))
 
 
-def _equal_null_safe(left: Operand, right: Operand) -> Operand:
-    both_null = pc.and_(pc.is_null(left), pc.is_null(right))
-    return pc.or_(both_null, pc.fill_null(_equal(left, right), fill_value=False))
-
-
 def _if(condition: Operand, value: Operand, other: Operand) -> Operand:
     return pc.if_else(pc.fill_null(condition, fill_value=False), value, other)
 
@@ -244,7 +239,10 @@ FUNCTIONS: Mapping[str, Callable[..., Operand]] = {
     "divide": _divide,
     "ends_with": pc.ends_with,
     "equal": _equal,
-    "equal_null_safe": _equal_null_safe,
+    "equal_null_safe": lambda left, right: pc.or_(
+        pc.and_(pc.is_null(left), pc.is_null(right)),
+        pc.fill_null(_equal(left, right), fill_value=False),
+    ),
     "field": _field,
     "floor": lambda value: _rounded(pc.floor, value),
     "greater": lambda left, right: _less(right, left),

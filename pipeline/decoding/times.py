@@ -84,20 +84,19 @@ def _iso_times_ms(
         times = texts.cast(_MICROSECONDS)
     except pa.ArrowInvalid:
         # A date or a time of day does not exist, for example February 30. This is rare.
-        times = pa.array([_iso_time(text) for text in texts], _MICROSECONDS)
+        read: list[pa.TimestampScalar | None] = []
+        for text in texts:
+            try:
+                read.append(text.cast(_MICROSECONDS))
+            except pa.ArrowInvalid:
+                read.append(None)
+        times = pa.array(read, _MICROSECONDS)
     invalid = np.asarray(pc.and_(times.is_null(), column.is_valid()))
     for row in np.flatnonzero(invalid).tolist():
         wrong = WrongType("a time like 2026-03-01T12:00:00Z", json.dumps(column[row].as_py()))
         wrong.path.append(timestamp.column)
         row_errors.set_one(row, Reason.INVALID_TIMESTAMP, wrong.detail)
     return message_times_ms(times)
-
-
-def _iso_time(text: pa.StringScalar) -> pa.TimestampScalar:
-    try:
-        return text.cast(_MICROSECONDS)
-    except pa.ArrowInvalid:
-        return pa.scalar(None, _MICROSECONDS)
 
 
 def reject_ahead(records: pa.Table, latest_ms: int | None) -> pa.Table:

@@ -123,7 +123,15 @@ def _field_getter(descriptor: Descriptor, column: pa.Field, path: str) -> Getter
         raise InvalidTopology(message)
     name = column.name
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
-        return _map_getter(field, column.type, path)
+        if not pa.types.is_map(column.type):
+            raise _misfit(field, path)
+        entry = field.message_type.fields_by_name
+        key = _converter(entry["key"], column.type.key_type, path)
+        item = _converter(entry["value"], column.type.item_type, path)
+        # The library loses the order of the message. With sorted entries, a row is deterministic.
+        return lambda message: [
+            (key(k), item(v)) for k, v in sorted(getattr(message, name).items(), key=itemgetter(0))
+        ]
     if field.is_repeated:
         if not pa.types.is_list(column.type):
             raise _misfit(field, path)
@@ -133,21 +141,6 @@ def _field_getter(descriptor: Descriptor, column: pa.Field, path: str) -> Getter
     if field.has_presence:
         return lambda m: convert(getattr(m, name)) if m.HasField(name) else None
     return lambda message: convert(getattr(message, name))
-
-
-def _map_getter(field: FieldDescriptor, column_type: pa.DataType, path: str) -> Getter:
-    if not pa.types.is_map(column_type):
-        raise _misfit(field, path)
-    entry, name = field.message_type.fields_by_name, field.name
-    key = _converter(entry["key"], column_type.key_type, path)
-    item = _converter(entry["value"], column_type.item_type, path)
-
-    def get(message: Any) -> list[tuple[Any, Any]]:
-        # The library loses the order of the message. With sorted entries, a row is deterministic.
-        entries = sorted(getattr(message, name).items(), key=itemgetter(0))
-        return [(key(k), item(v)) for k, v in entries]
-
-    return get
 
 
 def _converter(field: FieldDescriptor, column_type: pa.DataType, path: str) -> Getter:

@@ -117,7 +117,13 @@ class _Marks:
             return
         for field in column_type:
             if has_map(field.type):
-                self.visit(field.type, children[self._are_named(children - 1, field.name)])
+                # The string before the colon is the name of the field.
+                quoted = json.dumps(field.name, ensure_ascii=False).encode()
+                starts = self.positions[children - 1] - len(quoted)
+                is_named: Flags = starts >= 0
+                for offset, byte in enumerate(quoted):
+                    is_named &= self._data[np.maximum(starts, 0) + offset] == byte
+                self.visit(field.type, children[is_named])
 
     def replacements(self) -> Mapping[bytes, Ints]:
         """Return text -> the positions of the marks that it replaces."""
@@ -168,15 +174,6 @@ class _Marks:
             is_value[np.searchsorted(outer, values[self.depths[values] == depth])] = True
             children.append(inner[is_value[np.searchsorted(outer, inner) - 1]])
         return np.concatenate(children)
-
-    def _are_named(self, colons: Ints, name: str) -> Flags:
-        """Return whether the string before each colon is ``name``."""
-        quoted = json.dumps(name, ensure_ascii=False).encode()
-        starts = self.positions[colons] - len(quoted)
-        named: Flags = starts >= 0
-        for offset, byte in enumerate(quoted):
-            named &= self._data[np.maximum(starts, 0) + offset] == byte
-        return named
 
 
 def _unsafe_escapes(data: Any, marks: Ints, is_quote: Flags) -> Ints:
