@@ -325,7 +325,7 @@ def _slice_end(path: Path, start: int, size: int, share_bytes: int | None) -> in
         )
         raise EventLogError(message)
     # A slice ends after a newline. If the file was only appended to, it still has this newline.
-    if size > start > 0 and not _ends_a_line(path, start):
+    if size > start > 0 and block_before(str(path), start, 1) != _NEWLINE:
         message = (
             f"event log {path} was replaced: {start} bytes were read, but no line begins at this "
             "byte now. It is append-only. Restore it, or start again with an empty data directory"
@@ -337,12 +337,6 @@ def _slice_end(path: Path, start: int, size: int, share_bytes: int | None) -> in
         # One line is longer than the share. The slice contains it whole, so the query advances.
         return _next_line_end(path, limit, size) or start
     return end
-
-
-def _ends_a_line(path: Path, position: int) -> bool:
-    with path.open("rb") as file:
-        file.seek(position - 1)
-        return file.read(1) == _NEWLINE
 
 
 def _next_line_end(path: Path, start: int, size: int) -> int | None:

@@ -19,17 +19,14 @@ _TOKEN_PROVIDER = "org.apache.spark:spark-token-provider-kafka-0-10_2.13"  # noq
 _TOKEN_PROVIDER_VERSION = "4.0.0"  # noqa: S105
 
 
-def kafka_settings(ivy: Path | None = None) -> dict[str, str]:
+def kafka_settings() -> dict[str, str]:
     """Return the settings with which Spark adds the Kafka connector to the class path.
-
-    Args:
-        ivy: Ivy's cache directory. Default: the cache directory of Spark.
 
     Raises:
         ConnectorUnavailable: The token provider cannot be downloaded.
     """
     # Spark's cache, see build_session.
-    jars = (ivy or Path.home() / ".ivy2.5.2") / "jars"
+    jars = Path.home() / ".ivy2.5.2" / "jars"
     group, artifact = _TOKEN_PROVIDER.split(":")
     token_provider = jars / f"{group}_{artifact}-{_TOKEN_PROVIDER_VERSION}.jar"
     if not token_provider.is_file():

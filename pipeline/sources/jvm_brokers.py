@@ -37,6 +37,12 @@ _TRANSIENT = {
     "DisconnectException": "the broker ends the connection",
     "No resolvable bootstrap urls": UNRESOLVED,
 }
+#: A word in the reason of an error -> what to check. The first word counts.
+_REMEDIES = {
+    **dict.fromkeys(("Sasl", "Ssl", "Authentication"), CHECK_LOGIN),
+    "Cert": CHECK_CERTIFICATE,
+    "Authorization": CHECK_PERMISSIONS,
+}
 
 
 @dataclass(frozen=True)
@@ -219,17 +225,10 @@ class JvmBrokers(Brokers):
             for word, meaning in _TRANSIENT.items():
                 if word in reason:
                     raise BrokersUnavailable(prefix + meaning) from error
-            raise KafkaUnavailable(prefix + reason + _remedy(reason)) from error
+            remedy = next((text for word, text in _REMEDIES.items() if word in reason), "")
+            raise KafkaUnavailable(prefix + reason + remedy) from error
 
 
 def _partitions(described: Any) -> dict[str, list[int]]:
     """Return topic -> partitions, from descriptions of the brokers."""
     return {name: [info.partition() for info in described[name].partitions()] for name in described}
-
-
-def _remedy(reason: str) -> str:
-    if "Sasl" in reason or "Ssl" in reason or "Authentication" in reason:
-        return CHECK_LOGIN
-    if "Cert" in reason:
-        return CHECK_CERTIFICATE
-    return CHECK_PERMISSIONS if "Authorization" in reason else ""

@@ -60,21 +60,8 @@ def scratch_directory() -> Path:
     # Never closed: the lock ends with the process, for any reason. Child processes do not inherit
     # it.
     fcntl.flock(os.open(directory / _LOCK, os.O_CREAT | os.O_RDWR, 0o600), fcntl.LOCK_EX)
-    _delete_at_exit(directory)
-    return directory
-
-
-#: Waits for the end of its input, when the process that holds the other end has ended. The JVM can
-#: need a moment longer, and creates files until then.
-_DELETE_SCRIPT = 'read _; for pause in 0 1 4; do sleep "$pause"; rm -rf -- "$1"; done'
-_deleters: list["subprocess.Popen[bytes]"] = []
-
-
-def _delete_at_exit(directory: Path) -> None:
-    """Start a process that deletes a directory when this process ends.
-
-    It has its own session, so signals to this process group do not end it.
-    """
+    # Deletes the directory when this process ends. It has its own session, so signals to this
+    # process group do not end it.
     deleter = subprocess.Popen(  # noqa: S603 - our own text
         ["/bin/sh", "-c", _DELETE_SCRIPT, "sh", str(directory)],
         stdin=subprocess.PIPE,
@@ -84,6 +71,13 @@ def _delete_at_exit(directory: Path) -> None:
     )
     # Kept in a list, so that its input stays open.
     _deleters.append(deleter)
+    return directory
+
+
+#: Waits for the end of its input, when the process that holds the other end has ended. The JVM can
+#: need a moment longer, and creates files until then.
+_DELETE_SCRIPT = 'read _; for pause in 0 1 4; do sleep "$pause"; rm -rf -- "$1"; done'
+_deleters: list["subprocess.Popen[bytes]"] = []
 
 
 def _delete_if_abandoned(directory: Path) -> None:
@@ -299,7 +293,16 @@ class SparkStart:
                 return self._restart().session(application)
             if not is_cluster(self._master):
                 raise
-            raise _no_session(self._master, error) from error
+            # This is Spark's message if a master listens and does not register the application.
+            is_unregistered = "stopped SparkContext" in str(error)
+            reason = "no master registered the application"
+            message = (
+                f"no session on the cluster {self._master}: "
+                f"{reason if is_unregistered else first_line(error)}. Check --master, that a Spark "
+                "master of this version listens there, and that this machine and the workers reach "
+                "each other"
+            )
+            raise ClusterUnavailable(message) from error
         if is_first and self._resolved == self._settings:
             # spark-submit writes all jars to this setting. ``spark.jars`` only has the requested
             # ones.
@@ -327,13 +330,12 @@ def build_session(
     cores: int | None = None,
     packages: Sequence[str] = (),
     extra: Mapping[str, str] | None = None,
-    log: LogFile | None = None,
 ) -> SparkSession:
     """Start Spark and return the session for ``application``, or return the running session.
 
     The other arguments are the same as for ``SparkStart``.
     """
-    return SparkStart(cores=cores, packages=packages, extra=extra, log=log).session(application)
+    return SparkStart(cores=cores, packages=packages, extra=extra).session(application)
 
 
 def _require_java() -> None:
@@ -354,16 +356,6 @@ def _without_lookup_of_data_sources(spark: SparkSession) -> None:
         manager = getattr(jvm.org.apache.spark.sql.execution.datasources, "DataSourceManager$")
         no_sources = getattr(getattr(jvm.scala.collection.immutable, "Map$"), "MODULE$").empty()
         getattr(getattr(manager, "MODULE$"), "dataSourceBuilders_$eq")(jvm.scala.Some(no_sources))
-
-
-def _no_session(master: str, error: Exception) -> ClusterUnavailable:
-    # This is Spark's message if a master listens and does not register the application.
-    is_unregistered = "stopped SparkContext" in str(error)
-    reason = "no master registered the application" if is_unregistered else first_line(error)
-    return ClusterUnavailable(
-        f"no session on the cluster {master}: {reason}. Check --master, that a Spark master of "
-        "this version listens there, and that this machine and the workers reach each other"
-    )
 
 
 def _disable_duplicate_error_logs() -> None:
