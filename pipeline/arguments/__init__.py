@@ -4,6 +4,7 @@
 """
 
 from oriel.pipeline.arguments.client import add_client_options
+from oriel.pipeline.arguments.data import add_data_option
 from oriel.pipeline.arguments.kafka import (
     DEFAULT_RECORDS,
     ReaderName,
@@ -17,6 +18,7 @@ __all__ = [
     "ReaderName",
     "Start",
     "add_client_options",
+    "add_data_option",
     "check_kafka_arguments",
     "rebuild_parser",
     "run_parser",

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from oriel.pipeline.arguments import add_data_option
 from oriel.pipeline.commit import (
     Checkpoint,
     SinkDefinition,
@@ -32,7 +33,7 @@ from oriel.pipeline.windows import (
     NEVER_CLOSED_MS,
     NO_STREAM_TIME_MS,
 )
-from oriel.storage import DataLayout, current_files, is_sink_name, parse_data_directory, uri
+from oriel.storage import DataLayout, current_files, is_sink_name, uri
 from oriel.storage.delta import DeltaLog
 from oriel.storage.index import table_batches
 from oriel.storage.monitoring import RunStatusFile
@@ -82,13 +83,7 @@ def _parser() -> argparse.ArgumentParser:
         "becoming final, and which are idle. With --set, set a stream time back.",
     )
     parser.add_argument("store", nargs="?", help="select only this store. Default: all stores")
-    parser.add_argument(
-        "--data",
-        type=parse_data_directory,
-        required=True,
-        metavar="DIR",
-        help="read the checkpoints of this data directory",
-    )
+    add_data_option(parser, "read the checkpoints of this data directory")
     parser.add_argument(
         "--name", metavar="NAME",
         help="select this checkpoint. Required if the data directory has several",

@@ -31,6 +31,7 @@ import orjson
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
+from oriel.pipeline.arguments import add_data_option
 from oriel.pipeline.commit import SINK_FILE, StateVersions
 from oriel.pipeline.errors import BackupError, CheckpointError
 from oriel.pipeline.operations.messages import EXPECTED, print_error
@@ -50,7 +51,6 @@ from oriel.storage import (
     current_files,
     is_object,
     is_sink_name,
-    parse_data_directory,
     replace_file,
     sync_directory,
     uri,
@@ -81,13 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Copy tables and checkpoints as of one batch into a new directory, and check "
         "the copy. Pipelines can run meanwhile.",
     )
-    parser.add_argument(
-        "--data",
-        type=parse_data_directory,
-        required=True,
-        metavar="DIR",
-        help="back up this data directory",
-    )
+    add_data_option(parser, "back up this data directory")
     parser.add_argument(
         "--to", type=Path, required=True, metavar="BACKUP",
         help="write the backup into this directory, which must not exist yet",

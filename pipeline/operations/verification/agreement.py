@@ -1,6 +1,7 @@
 """Compare tables with states, and states with event logs and the topics of Kafka."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -177,7 +178,11 @@ class KafkaTopics(Check):
         if prepared is None or not _is_in_topology(subject):
             return
         path = subject / f"{prepared.record.batch:012d}.json"
-        known = _topic_ids(subject.parent.parent)
+        known: Mapping[str, str] = {}
+        # Another check reports a damaged file.
+        with suppress(FileNotFoundError, KeyError, TypeError, ValueError):
+            content = current_files().read(subject.parent.parent / _KAFKA_RECORD)
+            known = orjson.loads(without_digest(content))["topic_ids"]
         for topic, partitions in sorted(of_topics(prepared.record.offsets).items()):
             log, store = site.topic(topic), store_of(subject)
             # Without a topic id, the topic can be the same one.
@@ -203,16 +208,6 @@ class KafkaTopics(Check):
 def has_kafka_record(checkpoint: Path) -> bool:
     """Return whether the pipeline of a checkpoint reads Kafka."""
     return current_files().exists(checkpoint / _KAFKA_RECORD)
-
-
-def _topic_ids(checkpoint: Path) -> Mapping[str, str]:
-    try:
-        content = current_files().read(checkpoint / _KAFKA_RECORD)
-        ids: dict[str, str] = orjson.loads(without_digest(content))["topic_ids"]
-    except (FileNotFoundError, KeyError, TypeError, ValueError):
-        # Another check reports a damaged file.
-        return {}
-    return ids
 
 
 def _partition_problem(log: "TopicLog", partition: str, offset: int) -> tuple[str, str] | None:
