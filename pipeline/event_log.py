@@ -27,17 +27,9 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceStreamReader,
-    InputPartition,
-)
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.streaming.datasource import (
-    ReadLimit,
-    ReadMaxBytes,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from oriel.pipeline.errors import EventLogError
@@ -259,9 +251,7 @@ def next_ends(
     }
 
 
-def slice_lines(
-    rows: Iterable[pa.RecordBatch],
-) -> Iterator[tuple[str, pa.RecordBatch]]:
+def slice_lines(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Yield the topic and the lines of the slices in rows of the source."""
     for batch in rows:
         for fields in batch.to_pylist():

@@ -5,12 +5,7 @@
 
 from oriel.pipeline.arguments.client import add_client_options
 from oriel.pipeline.arguments.data import add_data_option
-from oriel.pipeline.arguments.kafka import (
-    DEFAULT_RECORDS,
-    ReaderName,
-    Start,
-    check_kafka_arguments,
-)
+from oriel.pipeline.arguments.kafka import DEFAULT_RECORDS, ReaderName, Start, check_kafka_arguments
 from oriel.pipeline.arguments.parsers import rebuild_parser, run_parser
 
 __all__ = [

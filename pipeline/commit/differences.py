@@ -11,12 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from oriel.pipeline.language import (
-    Store,
-    function_texts,
-    source_texts,
-    step_texts,
-)
+from oriel.pipeline.language import Store, function_texts, source_texts, step_texts
 from oriel.pipeline.plan import aggregate_calls
 from oriel.pipeline.windows import TimeWindows
 from oriel.storage import (

@@ -218,9 +218,7 @@ def event_log_decoder(value_schema: str, consumed: Consumed = JSON_RECORDS) -> B
 
 
 def kafka_decoder(
-    value_schema: str,
-    consumed: Consumed = JSON_RECORDS,
-    registry: SchemaRegistry | None = None,
+    value_schema: str, consumed: Consumed = JSON_RECORDS, registry: SchemaRegistry | None = None
 ) -> BlockDecoder | None:
     """Return the decoder of Kafka messages.
 

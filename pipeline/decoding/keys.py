@@ -50,11 +50,7 @@ def _canonical_json_key(key: bytes) -> str | Reason | WrongType | None:
             text = content
         else:
             text = json.dumps(
-                content,
-                sort_keys=True,
-                ensure_ascii=False,
-                allow_nan=False,
-                separators=(",", ":"),
+                content, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":")
             )
         if text is not None:
             text.encode()

@@ -227,9 +227,7 @@ def _copy(builder: ProgramBuilder, prefix: str, names: Iterable[str]) -> None:
 
 
 def _replace_value(
-    builder: ProgramBuilder,
-    step: MapValues | FlatMapValues,
-    guard: str | None = None,
+    builder: ProgramBuilder, step: MapValues | FlatMapValues, guard: str | None = None
 ) -> None:
     """Add the projection of a step that computes columns: first kept columns, then computed ones.
 

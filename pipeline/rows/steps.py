@@ -25,12 +25,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 from oriel.pipeline.arrow_steps import ArrowSteps, TypedKeys
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.language import (
-    AggregatedRows,
-    Input,
-    grouping_text,
-    step_for_message,
-)
+from oriel.pipeline.language import AggregatedRows, Input, grouping_text, step_for_message
 from oriel.pipeline.row_program import ROW_KEY, RowOperation
 from oriel.pipeline.rows.catalyst import AnalyzedOperation, arrow_program
 from oriel.pipeline.rows.columns import columns_of, in_use, key_text

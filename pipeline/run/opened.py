@@ -22,13 +22,7 @@ from oriel.pipeline.commit import (
 )
 from oriel.pipeline.decoding import BlockDecoder
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.language import (
-    AggregatedRows,
-    Input,
-    Source,
-    Topology,
-    arrow_schema,
-)
+from oriel.pipeline.language import AggregatedRows, Input, Source, Topology, arrow_schema
 from oriel.pipeline.plan import StorePlans, WallClock, reasons_by_store
 from oriel.pipeline.rows import RowSteps, row_steps
 from oriel.pipeline.run.batches import Computation

@@ -102,10 +102,7 @@ _IMPORT_ROOT = Path(oriel.__file__).parent.parent
 #: A URI, because the name of the directory can contain spaces.
 _LOGGING = Path(__file__).resolve().with_name("log4j2.properties").as_uri()
 
-_JAVA_OPTIONS = (
-    STACK_OPTION,
-    f"-Dlog4j2.configurationFile={_LOGGING}",
-)
+_JAVA_OPTIONS = (STACK_OPTION, f"-Dlog4j2.configurationFile={_LOGGING}")
 
 #: For a run of a few minutes: the JVM compiles quickly, not well, and collects garbage without
 #: extra threads. The first 600,000 records from Kafka need 10 s of its processor time instead of 19
@@ -175,10 +172,7 @@ _LOCAL_SETTINGS = {
 #: Environment variables of Spark's Python workers. The engines allocate and drop arrays of
 #: megabytes in each batch. By default, glibc returns the pages each time, and clearing new pages
 #: costs up to a quarter of the time (docs/decisions/0017).
-WORKER_ENVIRONMENT = {
-    "MALLOC_MMAP_THRESHOLD_": str(2**30),
-    "MALLOC_TRIM_THRESHOLD_": str(2**31),
-}
+WORKER_ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**31)}
 
 
 class SparkStart:

@@ -50,14 +50,7 @@ from oriel.pipeline.state.segments import (
 )
 from oriel.pipeline.state.sorted_runs import Runs, Segment
 from oriel.pipeline.state.visible_rows import newest, sorted_by_hash, state_rows, without_tombstones
-from oriel.pipeline.windows import (
-    FOREVER_MS,
-    NEVER_CLOSED_MS,
-    Flags,
-    Ints,
-    Ranges,
-    coded_keys,
-)
+from oriel.pipeline.windows import FOREVER_MS, NEVER_CLOSED_MS, Flags, Ints, Ranges, coded_keys
 
 #: The number of visible rows in the version that ends with this segment, and its runs.
 _ROWS_KEY, _RUNS_KEY = b"oriel.rows", b"oriel.runs"

@@ -8,13 +8,7 @@ from typing import Any, Self, overload
 import pyarrow as pa
 
 from oriel.pipeline.decoding import reject_ahead
-from oriel.pipeline.language import (
-    KStream,
-    Source,
-    StoreSource,
-    Topology,
-    arrow_schema,
-)
+from oriel.pipeline.language import KStream, Source, StoreSource, Topology, arrow_schema
 from oriel.pipeline.plan import WallClock, WallClockLimits
 from oriel.pipeline.testing.kafka_hints import DriverHints
 from oriel.pipeline.testing.output import OutputReader, rows_for_users

@@ -6,12 +6,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from oriel.pipeline.arrow_steps import selecting_steps
-from oriel.pipeline.language import (
-    AggregatedRows,
-    Input,
-    Source,
-    arrow_schema,
-)
+from oriel.pipeline.language import AggregatedRows, Input, Source, arrow_schema
 from oriel.pipeline.plan import Steps
 from oriel.pipeline.stage_columns import StepsOutput, decoded_schema
 

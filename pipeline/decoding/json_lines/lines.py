@@ -19,11 +19,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.decoding.json_lines.spark_values import (
-    base64_bytes,
-    date_days,
-    decimal_value,
-)
+from oriel.pipeline.decoding.json_lines.spark_values import base64_bytes, date_days, decimal_value
 from oriel.pipeline.decoding.row_errors import WrongType, out_of_range
 
 #: Jackson's limits: levels, digits of a number, and UTF-16 characters of a name and of a string in
@@ -141,10 +137,7 @@ def _decimal(digits: str) -> _Decimal:
 
 
 _SCANNER = json.JSONDecoder(
-    object_pairs_hook=_pairs,
-    parse_int=_integer,
-    parse_float=_decimal,
-    parse_constant=_reject,
+    object_pairs_hook=_pairs, parse_int=_integer, parse_float=_decimal, parse_constant=_reject
 )
 
 

@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from oriel.pipeline.language import of_topics
-from oriel.pipeline.operations.verification.findings import (
-    RESTORE,
-    Check,
-    Finding,
-    Site,
-    rebuild,
-)
+from oriel.pipeline.operations.verification.findings import RESTORE, Check, Finding, Site, rebuild
 from oriel.pipeline.operations.verification.states import (
     application_of,
     is_state_of_store,

@@ -20,13 +20,7 @@ from oriel.pipeline.operations.verification.findings import (
 )
 from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.state import named_digest
-from oriel.storage import (
-    CommitRecord,
-    StorageError,
-    current_files,
-    is_sink_name,
-    without_digest,
-)
+from oriel.storage import CommitRecord, StorageError, current_files, is_sink_name, without_digest
 from oriel.storage.dead_letters import read_replays
 from oriel.storage.files import file_digest
 from oriel.storage.monitoring import STATUS_FILE

@@ -288,11 +288,7 @@ _TABLE: dict[str, tuple[Rule, ...]] = {
     ),
     "stddev": (
         Rule(
-            is_number,
-            pa.float64(),
-            (COUNT, EXACT_SUM, SQUARES),
-            _deviation,
-            _deviation_of_values,
+            is_number, pa.float64(), (COUNT, EXACT_SUM, SQUARES), _deviation, _deviation_of_values
         ),
     ),
     "min": (Rule(is_scalar, widened, (LEAST,), _unchanged),),

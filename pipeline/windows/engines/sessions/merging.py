@@ -103,10 +103,7 @@ class SessionBounds:
         )
 
     def sessions_by(
-        self,
-        group: Ints,
-        rows: Ints,
-        aggregates: Mapping[int, Any] | Sequence[Any] | None = None,
+        self, group: Ints, rows: Ints, aggregates: Mapping[int, Any] | Sequence[Any] | None = None
     ) -> dict[int, list[PartitionSession]]:
         """Return the sessions of the chosen state rows by their group.
 
