@@ -53,6 +53,8 @@ from benchmarks.peer_runs.plan import (
     CHOSEN_PARTS,
     COLD,
     LATENCY_SECONDS,
+    RATES,
+    STORES,
     LatencyCase,
     RateCase,
     Run,
@@ -306,6 +308,14 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=tuple(KINDS))
     parser.add_argument("--systems", nargs="+", choices=TITLES, default=tuple(TITLES))
     parser.add_argument("--disorder", nargs="+", type=int, default=(0, 5), metavar="SECONDS")
+    parser.add_argument(
+        "--rates", nargs="+", type=int, choices=RATES, default=RATES,
+        help="measure latency only at these records per second",
+    )  # fmt: skip
+    parser.add_argument(
+        "--stores", nargs="+", type=int, choices=STORES, default=STORES,
+        help="measure latency only with so many stores",
+    )  # fmt: skip
     parser.add_argument(
         "--records", type=int,
         help=f"use at most this many records per run. Default: {STEADY_RECORDS:,}",

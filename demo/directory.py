@@ -1,11 +1,12 @@
 """The directory of the demo: event log, data and logs. Each start empties it."""
 
-import fcntl
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from filelock import lock_descriptor
 
 from oriel.demo.errors import DemoError
 
@@ -50,11 +51,9 @@ def fresh_directory(root: Path) -> Iterator[DemoDirectory]:
         raise DemoError(message)
     root.mkdir(parents=True, exist_ok=True)
     with (root / _LOCK).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        if not lock_descriptor(lock.fileno(), blocking=False):
             message = f"another demo uses {root}. Stop it, or set --folder to another directory"
-            raise DemoError(message) from error
+            raise DemoError(message)
         directory = DemoDirectory(root.resolve())
         for path in (directory.event_log, directory.data, directory.logs):
             shutil.rmtree(path, ignore_errors=True)

@@ -8,14 +8,10 @@ from pathlib import Path
 from oriel.storage import CommitRecord
 from oriel.storage.delta import DeltaLog
 
-#: Characters of the bar.
-_BAR = 30
-
 
 def say(text: str) -> None:
-    """Print one line on stderr. It replaces an unfinished progress bar."""
-    over_bar = "\r\x1b[K" if sys.stderr.isatty() else ""
-    print(f"{over_bar}demo: {text}", file=sys.stderr, flush=True)
+    """Print one line on stderr."""
+    print(f"demo: {text}", file=sys.stderr, flush=True)
 
 
 def last_commit(table: Path) -> CommitRecord | None:
@@ -24,7 +20,7 @@ def last_commit(table: Path) -> CommitRecord | None:
 
 
 class Progress:
-    """The share of the event log that a store includes: a bar in a terminal, otherwise lines."""
+    """The share of the event log that a store includes."""
 
     def __init__(
         self,
@@ -83,11 +79,4 @@ class Progress:
         if percent <= self._printed_percent:
             return
         self._printed_percent = percent
-        if not sys.stderr.isatty():
-            say(f"pipeline {percent} %, {detail}")
-            return
-        bar = ("#" * (percent * _BAR // 100)).ljust(_BAR, ".")
-        # Replace the previous bar completely.
-        end = "\n" if percent == 100 else ""
-        sys.stderr.write(f"\rdemo: [{bar}] {percent} %, {detail}\x1b[K{end}")
-        sys.stderr.flush()
+        say(f"pipeline {percent} %, {detail}")

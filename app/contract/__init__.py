@@ -55,7 +55,7 @@ from oriel.app.contract.problems import (
     problem_response,
 )
 from oriel.app.contract.queries import POSITION_QUERY
-from oriel.app.contract.texts import decode_path
+from oriel.app.contract.values import decode_path
 
 __all__ = [
     "ALL_KINDS",

@@ -270,7 +270,7 @@ def _path_parameter(parameter: PathParameter) -> Json:
         "in": "path",
         "required": True,
         "description": parameter.description,
-        "schema": parameter.schema,
+        "schema": parameter.values.schema,
         "example": parameter.example,
     }
 

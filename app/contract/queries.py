@@ -38,7 +38,7 @@ from oriel.app.contract.parameters import (
     QueryParameter,
 )
 from oriel.app.contract.problems import InvalidParameter, UnknownParameter
-from oriel.app.contract.texts import decode_query
+from oriel.app.contract.values import decode_query
 
 
 class Query:
@@ -49,7 +49,10 @@ class Query:
         self.parameters = parameters
         self.bounds = tuple(parameter.name for parameter in parameters if parameter.is_bound)
         self._by_name = {parameter.name: parameter for parameter in parameters}
-        self._defaults = {parameter.name: parameter.default for parameter in parameters}
+        self._defaults = {
+            parameter.name: parameter.absent if parameter.default is None else parameter.default
+            for parameter in parameters
+        }
         self._repeatable = {parameter.name for parameter in parameters if parameter.repeatable}
 
     def read(self, query_string: bytes) -> Mapping[str, Any]:

@@ -1,7 +1,6 @@
 """Create a token for the service, and add its digest to a token file."""
 
 import argparse
-import fcntl
 import hashlib
 import os
 import secrets
@@ -13,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import orjson
+from filelock import lock_descriptor
 
 from oriel.app.guards.seals import sealed
 from oriel.app.guards.tokens import InvalidTokenFile, parse_tokens, read_text
@@ -88,7 +88,7 @@ def _locked(directory: Path) -> Iterator[int]:
     """Open a directory and lock it, so that no token of another ``oriel token`` is lost."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        lock_descriptor(descriptor)
         yield descriptor
     finally:
         os.close(descriptor)

@@ -93,8 +93,8 @@ def _cases(options: argparse.Namespace) -> Iterator[Case]:
                     if needed:
                         yield case
     if LATENCY in options.parts:
-        for rate in RATES:
-            for stores in STORES:
+        for rate in options.rates:
+            for stores in options.stores:
                 yield LatencyCase(rate, stores)
 
 

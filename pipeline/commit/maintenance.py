@@ -183,7 +183,8 @@ class Maintenance:
     def _failed(self, table: _MaintainedTable, error: Exception) -> None:
         self.failures += 1
         table.errors += 1
-        pause = min(_RETRY_SECONDS * 2 ** (table.errors - 1), _RETRY_SECONDS_MAX)
+        # A float cannot have 2 to the power of 1,024, which is a week of errors.
+        pause = min(_RETRY_SECONDS * 2 ** min(table.errors - 1, 20), _RETRY_SECONDS_MAX)
         table.due = time.monotonic() + pause
         if table.errors == 1:
             # Nothing configures the logging of the pipeline, so this text is one line on stderr.

@@ -5,13 +5,13 @@ priority executes this run. It uses about 20 s of processor time, once per versi
 Spark.
 """
 
-import fcntl
 import os
 import sys
 import tempfile
 from pathlib import Path
 
 import orjson
+from filelock import lock_descriptor
 from pyspark import SparkContext
 
 from oriel.pipeline import run_command
@@ -48,9 +48,7 @@ def main() -> int:
     directory.mkdir(parents=True, exist_ok=True)
     os.nice(19)
     with (directory / f"{prefix}.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not lock_descriptor(lock.fileno(), blocking=False):
             return 0
         if find_archive() is not None:
             return 0

@@ -6,7 +6,6 @@ process deletes the directory after this process has ended for any reason. If th
 also killed, the next process that starts finds the directory without its lock and deletes it.
 """
 
-import fcntl
 import logging
 import os
 import shutil
@@ -18,6 +17,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from filelock import lock_descriptor
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
@@ -59,7 +59,7 @@ def scratch_directory() -> Path:
     directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
     # Never closed: the lock ends with the process, for any reason. Child processes do not inherit
     # it.
-    fcntl.flock(os.open(directory / _LOCK, os.O_CREAT | os.O_RDWR, 0o600), fcntl.LOCK_EX)
+    lock_descriptor(os.open(directory / _LOCK, os.O_CREAT | os.O_RDWR, 0o600))
     # Deletes the directory when this process ends. It has its own session, so signals to this
     # process group do not end it.
     deleter = subprocess.Popen(  # noqa: S603 - our own text
@@ -89,10 +89,8 @@ def _delete_if_abandoned(directory: Path) -> None:
         # Either it belongs to another user, or its process has not created the lock file yet.
         return
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(directory, ignore_errors=True)
-    except BlockingIOError:
-        return
+        if lock_descriptor(lock, blocking=False):
+            shutil.rmtree(directory, ignore_errors=True)
     finally:
         os.close(lock)
 

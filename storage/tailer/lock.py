@@ -1,10 +1,11 @@
 """Run one tailer per data directory and index format. If none runs, require verifications."""
 
-import fcntl
 import logging
 import os
 from contextlib import suppress
 from pathlib import Path
+
+from filelock import lock_descriptor
 
 from oriel.storage.index import IndexDirectory, block_reads_until_verified
 from oriel.storage.layout import INDEX_FORMAT, DataLayout
@@ -25,14 +26,12 @@ def acquire_lock(data: Path, shard: Shard = ALL_KEYS, *, wait: bool) -> int | No
     data.mkdir(parents=True, exist_ok=True)
     name = LOCK_FILE if shard.is_all else f"{LOCK_FILE}-{shard.number}-of-{shard.count}"
     descriptor = os.open(data / name, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not lock_descriptor(descriptor, blocking=False):
         if not wait:
             os.close(descriptor)
             return None
         logger.info("another tailer serves %s. Waiting until it ends", data)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        lock_descriptor(descriptor)
     return descriptor
 
 

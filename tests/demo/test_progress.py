@@ -1,20 +1,12 @@
 """Output of the demo while the pipeline reads the log."""
 
-import io
-import sys
 from pathlib import Path
 
 import pytest
 
 from oriel.demo import progress as progress_module
-from oriel.demo.progress import Progress, say
+from oriel.demo.progress import Progress
 from oriel.storage import CommitRecord
-
-
-class _Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        """Return True, as a terminal does."""
-        return True
 
 
 class _Run:
@@ -74,19 +66,3 @@ def test_each_phase_of_the_start_is_a_line(
         'demo: pipeline 0 %, starting Spark: phase="starting Java" seconds=0.1',
         "demo: pipeline 0 %, Spark is ready: seconds=9.8",
     ]
-
-
-def test_on_a_terminal_there_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bar stays in its line. Another line replaces it, and the bar continues below."""
-    terminal = _Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    run = _Run(monkeypatch)
-    run.report(1, 500, 5)
-    say("the first answer")
-    run.report(2, 1000, 10)
-    clear = "\x1b[K"
-    assert terminal.getvalue() == (
-        f"\rdemo: [{'#' * 15}{'.' * 15}] 50 %, 5 records{clear}"
-        f"\r{clear}demo: the first answer\n"
-        f"\rdemo: [{'#' * 30}] 100 %, 10 records, 5 per second, 0 s left{clear}\n"
-    )

@@ -18,17 +18,16 @@ A checkpoint in an object store has neither a lock nor Spark's directory. Spark 
 local directory. The next start, on any machine, writes another one, as each start does.
 """
 
-import fcntl
 import os
 import socket
-import time
 import uuid
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
-from typing import IO, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import orjson
+from filelock import FileLock, Timeout
 
 from oriel.pipeline.commit.checkpoint.epochs import EPOCHS_KEPT, Epoch
 from oriel.pipeline.commit.checkpoint.recovery_point import (
@@ -93,7 +92,7 @@ class Checkpoint:
             self.application = self._application_id()
             self._epoch = Epoch(directory / "epochs", sync=sync)
         except BaseException:
-            # Otherwise the lock would be held until the garbage collector closes its file.
+            # Otherwise the lock would be held until the garbage collector releases it.
             self.close()
             raise
 
@@ -232,44 +231,35 @@ def check_not_running(directory: Path) -> None:
     path = directory / "lock"
     # Objects do not have locks, and a checkpoint that does not exist is not in use.
     if not is_object(directory) and path.exists():
-        # To close the file releases the lock. The process acquires it again when it opens the
-        # checkpoint.
-        _locked(path, LOCK_WAIT_SECONDS).close()
+        # The process acquires the lock again when it opens the checkpoint.
+        with _locked(path, LOCK_WAIT_SECONDS):
+            pass
 
 
-def _locked(path: Path, wait_s: float) -> IO[str]:
-    """Acquire the lock, and write this process into its file.
+def _locked(path: Path, wait_s: float) -> AbstractContextManager[Any]:
+    """Acquire the lock, and write this process into its file. The result releases the lock.
 
     The lock is for a fast and clear message if one machine starts a pipeline twice. On file systems
     without locks, only the epoch protects the pipeline.
     """
-    # The mode ``a+`` creates a missing file and keeps the content of an existing one, which names
-    # the process that holds the lock.
-    file = path.open("a+")
-    until = time.monotonic() + wait_s
-    while True:
-        try:
-            # The kernel releases the lock when the process ends, even if it is killed. So a lock is
-            # never left over from an earlier process.
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except BlockingIOError as error:
-            if time.monotonic() < until:
-                time.sleep(_LOCK_POLL_SECONDS)
-                continue
-            file.seek(0)
-            holder = file.read() or "another process"
-            file.close()
-            message = f"{holder} runs this pipeline (it holds {path}). Stop it first"
-            raise AlreadyRunning(message) from error
-        except OSError:
-            return file
+    # An error of ``open`` is about the file. An error of ``acquire`` is about a file system without
+    # locks.
+    path.open("a").close()
+    # The kernel releases the lock when the process ends, even if it is killed. The fallback of
+    # ``FileLock`` is a file that a killed process leaves. Any thread can close the checkpoint.
+    lock = FileLock(path, thread_local=False, fallback_to_soft=False)
+    try:
+        held = lock.acquire(wait_s, _LOCK_POLL_SECONDS)
+    except Timeout as error:
+        holder = path.read_text() or "another process"
+        message = f"{holder} runs this pipeline (it holds {path}). Stop it first"
+        raise AlreadyRunning(message) from error
+    except OSError:
+        return nullcontext()
     # On a full disk, the file stays empty.
     with suppress(OSError):
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}")
-        file.flush()
-    return file
+        path.write_text(f"process {os.getpid()} on {socket.gethostname()}")
+    return held
 
 
 class NewestPrepared(NamedTuple):

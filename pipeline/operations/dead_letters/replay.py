@@ -1,6 +1,5 @@
 """Send the records of dead letters to their topics again, each at most once (decision 0038)."""
 
-import fcntl
 import os
 import time
 import uuid
@@ -14,6 +13,7 @@ from typing import Protocol
 
 import orjson
 import pyarrow as pa
+from filelock import lock_descriptor
 
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.errors import PipelineError, ReplayRejected
@@ -250,11 +250,9 @@ def _replay_log(data: Path) -> Iterator[tuple[Replays, Note]]:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+b") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        if not lock_descriptor(file.fileno(), blocking=False):
             message = f"another replay of {data} is running. Wait until it ends"
-            raise ReplayRejected(message) from error
+            raise ReplayRejected(message)
         sync_directory(path.parent)
         replays = read_replays(layout)
         # Cut off an incomplete last line, which a crash left. Its record was not sent, or has a

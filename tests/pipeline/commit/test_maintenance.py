@@ -1,6 +1,7 @@
 """The maintenance thread compacts tables while batches run, after errors, and at its end."""
 
 import logging
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -93,6 +94,16 @@ def test_an_error_is_told_once_and_never_stops_the_stream(
     wait_for_few_files(table)
     maintenance.close(finish=False)
     table.assert_unchanged()
+
+
+def test_the_pause_has_a_limit_after_a_week_of_errors(tmp_path: Path) -> None:
+    """The pause stays at its longest value, however many errors occur in a row."""
+    maintenance = maintained(CompactedTable(tmp_path, SLIDING))
+    table = maintenance._tables[0]
+    for _ in range(2_000):
+        maintenance._failed(table, OSError("No space left on device"))
+    longest = module._RETRY_SECONDS_MAX
+    assert longest / 2 < table.due - time.monotonic() <= longest
 
 
 def test_a_large_merge_lets_small_files_pass_and_is_given_up_at_the_end(tmp_path: Path) -> None:

@@ -42,6 +42,12 @@ def test_systems_take_turns_in_each_case() -> None:
     )
 
 
+def test_single_cases_of_latency() -> None:
+    """A saved case of latency can be measured again without the others."""
+    runs = planned(parsed(["--parts", LATENCY, "--rates", "1000", "--stores", "5"]))
+    assert {run.case for run in runs} == {LatencyCase(1_000, 5)}
+
+
 def test_a_full_benchmark_has_each_case() -> None:
     """Each kind and disorder, cold and steady, and each pace with one and five stores."""
     runs = planned(parsed([]))
