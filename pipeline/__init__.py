@@ -9,7 +9,4 @@ the reader of event logs, and errors. This package exports errors only. Users im
 
 from oriel.pipeline.errors import InvalidTopology, PipelineError
 
-__all__ = [
-    "InvalidTopology",
-    "PipelineError",
-]
+__all__ = ["InvalidTopology", "PipelineError"]

@@ -129,10 +129,7 @@ class DeadLetters:
     batch: int
 
     def of_records(
-        self,
-        topic: str,
-        rows: pa.Table,
-        source_reasons: SourceReasons = SourceReasons.NOT_REPORTED,
+        self, topic: str, rows: pa.Table, source_reasons: SourceReasons = SourceReasons.NOT_REPORTED
     ) -> pa.Table:
         """Return the dead letters of invalid records.
 

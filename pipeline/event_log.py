@@ -27,17 +27,9 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceStreamReader,
-    InputPartition,
-)
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.streaming.datasource import (
-    ReadLimit,
-    ReadMaxBytes,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from oriel.pipeline.errors import EventLogError
@@ -259,9 +251,7 @@ def next_ends(
     }
 
 
-def slice_lines(
-    rows: Iterable[pa.RecordBatch],
-) -> Iterator[tuple[str, pa.RecordBatch]]:
+def slice_lines(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Yield the topic and the lines of the slices in rows of the source."""
     for batch in rows:
         for fields in batch.to_pylist():
@@ -325,7 +315,7 @@ def _slice_end(path: Path, start: int, size: int, share_bytes: int | None) -> in
         )
         raise EventLogError(message)
     # A slice ends after a newline. If the file was only appended to, it still has this newline.
-    if size > start > 0 and not _ends_a_line(path, start):
+    if size > start > 0 and block_before(str(path), start, 1) != _NEWLINE:
         message = (
             f"event log {path} was replaced: {start} bytes were read, but no line begins at this "
             "byte now. It is append-only. Restore it, or start again with an empty data directory"
@@ -337,12 +327,6 @@ def _slice_end(path: Path, start: int, size: int, share_bytes: int | None) -> in
         # One line is longer than the share. The slice contains it whole, so the query advances.
         return _next_line_end(path, limit, size) or start
     return end
-
-
-def _ends_a_line(path: Path, position: int) -> bool:
-    with path.open("rb") as file:
-        file.seek(position - 1)
-        return file.read(1) == _NEWLINE
 
 
 def _next_line_end(path: Path, start: int, size: int) -> int | None:

@@ -27,7 +27,18 @@ def explain(topology: Topology) -> str:
     for store in lowered.units:
         steps_of = partial(_steps_of, store.name)
         plans[store.name] = StorePlans(store, steps_of, reasons[store.name], plans)
-    physical = [line for plan in plans.values() for line in _store_node(plan).lines()]
+    physical: list[str] = []
+    for plan in plans.values():
+        store = plan.store
+        functions = [] if plan.functions is None else [f"functions {plan.functions}"]
+        inputs = [
+            _Node("Late filter", [_stream(definition, input_plan)])
+            for definition, input_plan in zip(store.inputs, plan.inputs, strict=True)
+        ]
+        rows = _operator_node(str(store.aggregation), plan.assembly.engine, inputs, functions)
+        if store.row_steps:
+            rows = _Node(f"Steps in Arrow: {'.'.join(step_calls(store.row_steps))}", [rows])
+        physical += _Node(f"{store.name} ({store.kind})", [rows]).lines()
     return "\n".join(["== Logical plan ==", lowered.describe(), "== Physical plan ==", *physical])
 
 
@@ -51,19 +62,6 @@ class _Node:
             corner, line = ("+- ", "   ") if is_last else (":- ", ":  ")
             lines += child.lines(f"{follows}{corner}", f"{follows}{line}")
         return lines
-
-
-def _store_node(plans: StorePlans) -> _Node:
-    store = plans.store
-    functions = [] if plans.functions is None else [f"functions {plans.functions}"]
-    inputs = [
-        _Node("Late filter", [_stream(definition, plan)])
-        for definition, plan in zip(store.inputs, plans.inputs, strict=True)
-    ]
-    rows = _operator_node(str(store.aggregation), plans.assembly.engine, inputs, functions)
-    if store.row_steps:
-        rows = _Node(f"Steps in Arrow: {'.'.join(step_calls(store.row_steps))}", [rows])
-    return _Node(f"{store.name} ({store.kind})", [rows])
 
 
 def _operator_node(

@@ -67,8 +67,7 @@ def _main(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> i
         if options.explain:
             return _explain(options.topology)
         # Spark needs seconds to start, so mistakes are reported first.
-        name = _checkpoint_name(options)
-        _check_directories(options.data, options.event_log)
+        name = _checked_name(options)
         if options.kafka_reader != "spark":
             start = SparkStart(
                 cores=options.cores,
@@ -83,8 +82,10 @@ def _main(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> i
     except (PipelineError, StorageError, IllegalArgument, OSError) as error:
         if start is not None:
             start.cancel()
-        if is_new:
-            _remove_logs(options.data)
+        # Remove a new data directory that has only the logs of a run that was rejected.
+        logs = log_directory(options.data)
+        if is_new and options.data.is_dir() and {*options.data.iterdir()} <= {logs}:
+            shutil.rmtree(options.data)
         line = str(error)
         # Invalid options raise an OSError without a number.
         if isinstance(error, OSError) and (error.errno is not None or "\n" in line):
@@ -103,12 +104,6 @@ def _explain(topology: Path) -> int:
 
     sys.stdout.write(f"{load_topology(topology).explain()}\n")
     return 0
-
-
-def _remove_logs(data: Path) -> None:
-    """Remove a new data directory that has only the logs of a run that was rejected."""
-    if data.is_dir() and {path.name for path in data.iterdir()} <= {log_directory(data).name}:
-        shutil.rmtree(data)
 
 
 def _error_line(error: Exception, log_file: LogFile) -> str:
@@ -133,7 +128,24 @@ def _error_line(error: Exception, log_file: LogFile) -> str:
     return f"{where}{first_line(error)} (see the stack trace in {log_file.log})"
 
 
-def _check_directories(data: Path, event_log: Path | None) -> None:
+def _checked_name(options: argparse.Namespace) -> str:
+    """Check the directories, and return ``--name``, or the name of the topology file.
+
+    Raises:
+        InvalidTopology: The name is not a valid name of a pipeline.
+        NotADirectoryError: A directory is a file, or the event log does not exist.
+    """
+    name = options.topology.stem if options.name is None else options.name
+    try:
+        check_store_name(name)
+    except InvalidDefinition as error:
+        source = "--name" if options.name is not None else "the name of the topology file"
+        message = (
+            f"{source} must be a valid name of a pipeline, not {name!r}. Use --name with 1 to 128 "
+            "letters, digits, '.', '_' or '-', which begin with a letter or digit"
+        )
+        raise InvalidTopology(message) from error
+    data, event_log = options.data, options.event_log
     if not is_object(data) and data.exists() and not data.is_dir():
         message = f"--data {data} is a file. Name a directory, which is created if it is missing"
         raise NotADirectoryError(message)
@@ -144,24 +156,7 @@ def _check_directories(data: Path, event_log: Path | None) -> None:
             "directory per topic, or create it"
         )
         raise NotADirectoryError(message)
-
-
-def _checkpoint_name(options: argparse.Namespace) -> str:
-    """Return ``--name``, or the name of the topology file.
-
-    Raises:
-        InvalidTopology: The name is not a valid name of a pipeline.
-    """
-    name = options.topology.stem if options.name is None else options.name
-    try:
-        return check_store_name(name)
-    except InvalidDefinition as error:
-        source = "--name" if options.name is not None else "the name of the topology file"
-        message = (
-            f"{source} must be a valid name of a pipeline, not {name!r}. Use --name with 1 to 128 "
-            "letters, digits, '.', '_' or '-', which begin with a letter or digit"
-        )
-        raise InvalidTopology(message) from error
+    return str(name)
 
 
 def _log_file(options: argparse.Namespace) -> LogFile:

@@ -4,12 +4,8 @@
 """
 
 from oriel.pipeline.arguments.client import add_client_options
-from oriel.pipeline.arguments.kafka import (
-    DEFAULT_RECORDS,
-    ReaderName,
-    Start,
-    check_kafka_arguments,
-)
+from oriel.pipeline.arguments.data import add_data_option
+from oriel.pipeline.arguments.kafka import DEFAULT_RECORDS, ReaderName, Start, check_kafka_arguments
 from oriel.pipeline.arguments.parsers import rebuild_parser, run_parser
 
 __all__ = [
@@ -17,6 +13,7 @@ __all__ = [
     "ReaderName",
     "Start",
     "add_client_options",
+    "add_data_option",
     "check_kafka_arguments",
     "rebuild_parser",
     "run_parser",

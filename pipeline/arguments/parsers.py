@@ -3,10 +3,11 @@
 import argparse
 from pathlib import Path
 
+from oriel.pipeline.arguments.data import add_data_option
 from oriel.pipeline.arguments.kafka import add_kafka_arguments
 from oriel.pipeline.arguments.maintenance import add_maintenance_options
 from oriel.pipeline.arguments.stream_time import add_stream_time_options
-from oriel.storage import add_log_format, parse_data_directory
+from oriel.storage import add_log_format
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -77,10 +78,9 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         help="fetch the schemas that Avro values reference by id from this registry, for example "
         "http://registry:8081. Set its user and password in ORIEL_SCHEMA_REGISTRY_USER_INFO",
     )  # fmt: skip
-    parser.add_argument(
-        "--data", type=parse_data_directory, required=True, metavar="DIR",
-        help="write tables and checkpoints into this data directory, or into s3://BUCKET/PREFIX",
-    )  # fmt: skip
+    add_data_option(
+        parser, "write tables and checkpoints into this data directory, or into s3://BUCKET/PREFIX"
+    )
     parser.add_argument(
         "--name", metavar="NAME",
         help="set the name of the checkpoint and of the pipeline. Default: the name of the "

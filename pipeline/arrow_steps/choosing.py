@@ -29,7 +29,15 @@ def selecting_steps(origin: Input | AggregatedRows, read: Source | pa.Schema) ->
     Raises:
         InvalidTopology: The schema of the source is invalid, or a column has a reserved name.
     """
-    values = _input_values(origin, read)
+    # The value columns that the first step reads.
+    if isinstance(read, Source):
+        values = arrow_schema(read.columns)
+        reject_scope_names(str(read), values.names)
+    elif origin.are_rows:
+        values = pa.schema([field for field in read if field.name not in origin.scope])
+        reject_scope_names(origin.input_text, values.names)
+    else:
+        values = joined_values(read)
     scope = {name: name for name in origin.scope}
     operations: list[RowOperation[Expression]] = []
     for step in origin.steps:
@@ -50,23 +58,6 @@ def selecting_steps(origin: Input | AggregatedRows, read: Source | pa.Schema) ->
     typed_keys = TypedKeys.of(origin)
     is_joined = not isinstance(read, Source) and not origin.are_rows
     return ArrowSteps(values, RowProgram(tuple(operations)), typed_keys, joined=is_joined)
-
-
-def _input_values(origin: Input | AggregatedRows, read: Source | pa.Schema) -> pa.Schema:
-    """Return the value columns that the first step reads.
-
-    Raises:
-        InvalidTopology: The schema of the source is invalid, or a column has a reserved name.
-    """
-    if isinstance(read, Source):
-        values = arrow_schema(read.columns)
-        reject_scope_names(str(read), values.names)
-        return values
-    if origin.are_rows:
-        values = pa.schema([field for field in read if field.name not in origin.scope])
-        reject_scope_names(origin.input_text, values.names)
-        return values
-    return joined_values(read)
 
 
 def _key(parts: "tuple[str | Column, ...]", values: pa.Schema) -> Expression | None:

@@ -43,16 +43,6 @@ def _less(left: Operand, right: Operand) -> Operand:
     return pc.or_(less, pc.and_not(pc.is_nan(right), pc.is_nan(left)))
 
 
-def _equal_null_safe(left: Operand, right: Operand) -> Operand:
-    both_null = pc.and_(pc.is_null(left), pc.is_null(right))
-    return pc.or_(both_null, pc.fill_null(_equal(left, right), fill_value=False))
-
-
-def _is_in(value: Operand, *others: Operand) -> Operand:
-    """Return true for any match, otherwise null if a value was null, as for ORs of comparisons."""
-    return reduce(pc.or_kleene, (_equal(value, other) for other in others))
-
-
 def _if(condition: Operand, value: Operand, other: Operand) -> Operand:
     return pc.if_else(pc.fill_null(condition, fill_value=False), value, other)
 
@@ -184,16 +174,8 @@ def _saturated(value: Operand, to: pa.DataType) -> Operand:
     return pc.if_else(is_under, pa.scalar(least, to), fitting)
 
 
-def _floor(value: Operand) -> Operand:
-    return value if pa.types.is_integer(value.type) else _saturated(pc.floor(value), pa.int64())
-
-
-def _ceil(value: Operand) -> Operand:
-    return value if pa.types.is_integer(value.type) else _saturated(pc.ceil(value), pa.int64())
-
-
-def _is_nan(value: Operand) -> Operand:
-    return pc.fill_null(pc.is_nan(value), fill_value=False)
+def _rounded(rounding: Callable[[Operand], Operand], value: Operand) -> Operand:
+    return value if pa.types.is_integer(value.type) else _saturated(rounding(value), pa.int64())
 
 
 def _concat(*texts: Operand) -> Operand:
@@ -211,44 +193,6 @@ def _concat_with(*texts: Operand, separator: str) -> Operand:
         result = pc.if_else(pc.is_valid(text), with_text, result)
         has_text = pc.or_(has_text, pc.is_valid(text))
     return result
-
-
-def _contains(text: Operand, *, pattern: str) -> Operand:
-    return pc.match_substring(text, pattern)
-
-
-def _starts_with(text: Operand, *, pattern: str) -> Operand:
-    return pc.starts_with(text, pattern)
-
-
-def _ends_with(text: Operand, *, pattern: str) -> Operand:
-    return pc.ends_with(text, pattern)
-
-
-def _substring(text: Operand, *, start: int, stop: int) -> Operand:
-    return pc.utf8_slice_codeunits(text, start, stop)
-
-
-def _replace(text: Operand, *, pattern: str, replacement: str) -> Operand:
-    # Spark never finds an empty pattern. Arrow would find it in an endless loop.
-    return pc.replace_substring(text, pattern, replacement) if pattern else text
-
-
-def _trim(text: Operand) -> Operand:
-    """Remove leading and trailing spaces, but no other white space."""
-    return pc.utf8_trim(text, " ")
-
-
-def _trim_left(text: Operand) -> Operand:
-    return pc.utf8_ltrim(text, " ")
-
-
-def _trim_right(text: Operand) -> Operand:
-    return pc.utf8_rtrim(text, " ")
-
-
-def _split(text: Operand, *, pattern: str) -> Operand:
-    return pc.split_pattern(text, pattern).cast(_SPLIT_TYPE)
 
 
 def as_one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -275,10 +219,6 @@ def _array(*values: Operand, has_nulls: bool) -> Operand:
     return pa.ListArray.from_arrays(pa.array(ends), elements, type=pa.list_(element))
 
 
-def _slice(array: Operand, *, start: int, stop: int) -> Operand:
-    return pc.list_slice(array, start, stop, return_fixed_size_list=False).cast(array.type)
-
-
 def _field(value: Operand, *, index: int) -> Operand:
     return pc.struct_field(value, index)
 
@@ -291,22 +231,28 @@ FUNCTIONS: Mapping[str, Callable[..., Operand]] = {
     "array": _array,
     "case_when": _case_when,
     "cast": _cast,
-    "ceil": _ceil,
+    "ceil": lambda value: _rounded(pc.ceil, value),
     "coalesce": pc.coalesce,
     "concat": _concat,
     "concat_with": _concat_with,
-    "contains": _contains,
+    "contains": pc.match_substring,
     "divide": _divide,
-    "ends_with": _ends_with,
+    "ends_with": pc.ends_with,
     "equal": _equal,
-    "equal_null_safe": _equal_null_safe,
+    "equal_null_safe": lambda left, right: pc.or_(
+        pc.and_(pc.is_null(left), pc.is_null(right)),
+        pc.fill_null(_equal(left, right), fill_value=False),
+    ),
     "field": _field,
-    "floor": _floor,
+    "floor": lambda value: _rounded(pc.floor, value),
     "greater": lambda left, right: _less(right, left),
     "greater_equal": lambda left, right: pc.invert(_less(left, right)),
     "greatest": _greatest,
-    "is_in": _is_in,
-    "is_nan": _is_nan,
+    # True for any match, otherwise null if a value was null, as for ORs of comparisons.
+    "is_in": lambda value, *others: reduce(
+        pc.or_kleene, (_equal(value, other) for other in others)
+    ),
+    "is_nan": lambda value: pc.fill_null(pc.is_nan(value), fill_value=False),
     "is_not_null": pc.is_valid,
     "is_null": pc.is_null,
     "least": _least,
@@ -319,13 +265,19 @@ FUNCTIONS: Mapping[str, Callable[..., Operand]] = {
     "or": pc.or_kleene,
     "positive_remainder": _positive_remainder,
     "remainder": _remainder,
-    "replace": _replace,
-    "slice": _slice,
-    "split": _split,
-    "starts_with": _starts_with,
-    "substring": _substring,
+    # Spark never finds an empty pattern. Arrow would find it in an endless loop.
+    "replace": lambda text, *, pattern, replacement: (
+        pc.replace_substring(text, pattern, replacement) if pattern else text
+    ),
+    "slice": lambda array, *, start, stop: pc.list_slice(
+        array, start, stop, return_fixed_size_list=False
+    ).cast(array.type),
+    "split": lambda text, *, pattern: pc.split_pattern(text, pattern).cast(_SPLIT_TYPE),
+    "starts_with": pc.starts_with,
+    "substring": pc.utf8_slice_codeunits,
     "subtract": pc.subtract,
-    "trim": _trim,
-    "trim_left": _trim_left,
-    "trim_right": _trim_right,
+    # Only spaces, and no other white space.
+    "trim": lambda text: pc.utf8_trim(text, " "),
+    "trim_left": lambda text: pc.utf8_ltrim(text, " "),
+    "trim_right": lambda text: pc.utf8_rtrim(text, " "),
 }

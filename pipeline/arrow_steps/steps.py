@@ -190,7 +190,9 @@ class Rows:
             if NULL_VALUE.name in records.column_names:
                 null_value = pc.fill_null(records[NULL_VALUE.name], fill_value=False)
         else:
-            columns = _unpacked(records["value"])
+            # The columns of the value. They are null for a null value.
+            value = records["value"]
+            columns = {field.name: pc.struct_field(value, field.name) for field in value.type}
             reason, null_value = records["reason"], pc.is_null(records["value"])
         columns |= {name: records[name] for name in SCOPE_COLUMNS}
         keep = pa.array(np.ones(len(records), dtype=np.bool_))
@@ -268,11 +270,6 @@ _RUN: Mapping[type[RowOperation[Any]], Callable[[Rows, Any], None]] = {
     Project: Rows.project,
     Tombstone: Rows.delete,
 }
-
-
-def _unpacked(values: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
-    """Return the columns of a value, null for a null value."""
-    return {field.name: pc.struct_field(values, field.name) for field in values.type}
 
 
 @dataclass(frozen=True)

@@ -44,13 +44,11 @@ class TypedKeys:
         if not (self.is_joined and isinstance(of_type, CompositeKeys)):
             return pc.if_else(of_type.fitting(strings), strings, pa.scalar(None, pa.string()))
         coded = strings.dictionary_encode()
-        keys = [_composite(text, of_type) for text in coded.dictionary.to_pylist()]
+        keys: list[str | None] = []
+        for joined in coded.dictionary.to_pylist():
+            parts = [_ESCAPED.sub(r"\1", part) for part in _COMPONENT.findall(f"|{joined}")]
+            try:
+                keys.append(of_type.of_strings(parts))
+            except KeyTypeMismatch:
+                keys.append(None)
         return pa.array(keys, pa.string()).take(coded.indices)
-
-
-def _composite(joined: str, of_type: CompositeKeys) -> str | None:
-    parts = [_ESCAPED.sub(r"\1", part) for part in _COMPONENT.findall(f"|{joined}")]
-    try:
-        return of_type.of_strings(parts)
-    except KeyTypeMismatch:
-        return None

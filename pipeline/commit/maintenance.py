@@ -13,7 +13,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -125,18 +125,15 @@ class Maintenance:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
         with suppress(_Stopped):
             while True:
-                self._maintain(self._tables)
+                for table in self._tables:
+                    while time.monotonic() >= table.due and self._step(table, self._merge_small):
+                        self._raise_if_stopped()
                 with self._wake:
-                    self._wake.wait_for(self._is_due, _SECONDS_BETWEEN_CHECKS)
+                    self._wake.wait_for(
+                        lambda: self._stops or self._batches >= _BATCHES_BETWEEN_CHECKS,
+                        _SECONDS_BETWEEN_CHECKS,
+                    )
                     self._batches = 0
-                self._raise_if_stopped()
-
-    def _is_due(self) -> bool:
-        return self._stops or self._batches >= _BATCHES_BETWEEN_CHECKS
-
-    def _maintain(self, tables: Sequence[_MaintainedTable]) -> None:
-        for table in tables:
-            while time.monotonic() >= table.due and self._step(table, self._merge_small):
                 self._raise_if_stopped()
 
     def _step(

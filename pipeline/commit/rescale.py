@@ -7,7 +7,6 @@ generation. The commit of the table with the new number also has the new generat
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from oriel.pipeline.commit.checkpoint import Checkpoint
 from oriel.pipeline.commit.pipeline_names import pipelines
@@ -45,9 +44,18 @@ def rescale(layout: DataLayout, store: str, key_groups: int, *, sync: bool) -> S
         message = f"store {store!r} does not exist in {layout.tables}"
         raise UnknownStore(message)
     definition = DeltaLog(directory).snapshot().definition
+    # The pipeline of the application that writes the store.
+    name = pipelines(layout).get(definition.application)
+    if name is None:
+        message = (
+            f"store {definition.name!r}: the checkpoint of its application "
+            f"{definition.application} is not in {layout.checkpoints}. Restore the checkpoint "
+            "from a backup"
+        )
+        raise CheckpointError(message)
     # A checkpoint has an epoch. So if the pipeline runs on another machine, where the lock has no
     # effect, its next effect raises ``Fenced``.
-    with Checkpoint(_checkpoint_of(layout, definition), sync=sync) as checkpoint:
+    with Checkpoint(layout.checkpoint(name), sync=sync) as checkpoint:
         return _rescaled(layout, checkpoint, key_groups, store, sync=sync)
 
 
@@ -117,16 +125,3 @@ def _without_task_assignment(
 
     joins = {number: reassigned(segments) for number, segments in version.join_segments.items()}
     return replace(version, segments=reassigned(version.segments), join_segments=joins)
-
-
-def _checkpoint_of(layout: DataLayout, definition: StoreDefinition) -> Path:
-    """Return the checkpoint of the application that writes the store."""
-    name = pipelines(layout).get(definition.application)
-    if name is None:
-        message = (
-            f"store {definition.name!r}: the checkpoint of its application "
-            f"{definition.application} is not in {layout.checkpoints}. Restore the checkpoint "
-            "from a backup"
-        )
-        raise CheckpointError(message)
-    return layout.checkpoint(name)

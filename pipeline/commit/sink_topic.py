@@ -154,7 +154,13 @@ class SinkTopic(DeadLetterTable):
         # definition is from a rebuild that was killed.
         if recorded is None:
             defined.write(versions.directory, sync=sync)
-        noted = _published_batches(versions.directory)
+        # The batches that are noted as published, in ascending order.
+        names = (name.removesuffix(".json") for name in current_files().names(versions.directory))
+        noted = sorted(
+            int(name.removeprefix(_PUBLISHED_PREFIX))
+            for name in names
+            if name.startswith(_PUBLISHED_PREFIX)
+        )
         # A batch is prepared only after the previous batch is published (see the module's
         # docstring).
         self._recorded = max(versions.newest() - 1, *noted, -1)
@@ -206,16 +212,6 @@ def mark_published(directory: Path, prepared: PreparedBatch, *, sync: bool) -> N
     with suppress(FileExistsError):
         content = with_digest(prepared.record.to_json().encode())
         create_file(_published_path_in(directory, prepared.record.batch), content, sync=sync)
-
-
-def _published_batches(directory: Path) -> list[int]:
-    """Return the batches that are noted as published, in ascending order."""
-    names = (name.removesuffix(".json") for name in current_files().names(directory))
-    return sorted(
-        int(name.removeprefix(_PUBLISHED_PREFIX))
-        for name in names
-        if name.startswith(_PUBLISHED_PREFIX)
-    )
 
 
 def _published_path_in(directory: Path, batch: int) -> Path:

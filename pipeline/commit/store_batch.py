@@ -51,12 +51,7 @@ from oriel.pipeline.plan import (
 from oriel.pipeline.stage_columns import ReadBlocks
 from oriel.pipeline.tasks import Counters, Reports, StoreWork, count_batch
 from oriel.pipeline.windows import NOTHING_OBSERVED_MS
-from oriel.storage import (
-    CommitRecord,
-    ForeignCheckpoint,
-    Offsets,
-    current_files,
-)
+from oriel.storage import CommitRecord, ForeignCheckpoint, Offsets, current_files
 from oriel.storage.delta import AddedFile
 
 #: The greatest number of state rows of a store that runs in one task.

@@ -8,7 +8,7 @@ record (docs/decisions/0020). A test compares both decoders over hostile lines. 
 a fraction of the time and no JVM.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,11 +83,19 @@ class BlockDecoder:
                 they also have ``key`` (binary) and ``timestamp`` (in microseconds), and ``headers``
                 and ``ingested`` if ``consumed`` needs them.
         """
+        ends = np.cumsum(pc.fill_null(pc.binary_length(raw["raw"]), 0), dtype=np.int64)
         decoded = []
-        expects_rejections = False
-        for block in _blocks(raw):
-            table, expects_rejections = self._decoded(block, expects_rejections=expects_rejections)
+        # If the first block, which is smaller, has invalid lines, the others probably have them.
+        start, size, expects_rejections = 0, _FIRST_BLOCK_BYTES, False
+        while start < len(ends):
+            start_byte = ends[start - 1] if start else 0
+            # A longer line is a block.
+            end = max(start + 1, int(np.searchsorted(ends, start_byte + size, side="right")))
+            table, expects_rejections = self._decoded(
+                raw[start:end], expects_rejections=expects_rejections
+            )
             decoded.append(table)
+            start, size = end, _BLOCK_BYTES
         return pa.concat_tables(decoded) if decoded else self.schema.empty_table()
 
     def _decoded(self, block: pa.RecordBatch, *, expects_rejections: bool) -> tuple[pa.Table, bool]:
@@ -210,9 +218,7 @@ def event_log_decoder(value_schema: str, consumed: Consumed = JSON_RECORDS) -> B
 
 
 def kafka_decoder(
-    value_schema: str,
-    consumed: Consumed = JSON_RECORDS,
-    registry: SchemaRegistry | None = None,
+    value_schema: str, consumed: Consumed = JSON_RECORDS, registry: SchemaRegistry | None = None
 ) -> BlockDecoder | None:
     """Return the decoder of Kafka messages.
 
@@ -244,42 +250,22 @@ def _value_type(value_schema: str, consumed: Consumed) -> pa.StructType | None:
         value_type = pa.struct(list(arrow_schema(value_schema)))
     except InvalidTopology:
         return None
-    return value_type if _is_readable(value_type) else None
-
-
-def _is_readable(value_type: pa.StructType) -> bool:
-    """Return False if Spark's decoder has to report the error of a schema.
-
-    Spark's decoder rejects TINYINT, maps whose keys are not strings, names that differ only in
-    case, and some names that begin with a digit.
-    """
+    # Spark's decoder reports the errors of a schema. It rejects TINYINT, maps whose keys are not
+    # strings, names that differ only in case, and some names that begin with a digit.
     for each in types_in(value_type):
-        if _is_other_map(each) or pa.types.is_int8(each):
-            return False
         names = [field.name.lower() for field in each] if pa.types.is_struct(each) else []
-        if len(set(names)) < len(names) or any(name[0].isdigit() for name in names):
-            return False
-    return True
+        if (
+            (_is_other_map(each) or pa.types.is_int8(each))
+            or len(set(names)) < len(names)
+            or any(name[0].isdigit() for name in names)
+        ):
+            return None
+    return value_type
 
 
 def _is_other_map(column_type: pa.DataType) -> bool:
     """Return whether a type is a map that no JSON object fits, because its keys are not strings."""
     return pa.types.is_map(column_type) and not pa.types.is_string(column_type.key_type)
-
-
-def _blocks(raw: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield blocks of at most ``_BLOCK_BYTES``, or of one longer line.
-
-    The first block is smaller. If it has invalid lines, the others probably have them also.
-    """
-    lengths = pc.fill_null(pc.binary_length(raw["raw"]), 0)
-    ends = np.cumsum(np.asarray(lengths), dtype=np.int64)
-    start, size = 0, _FIRST_BLOCK_BYTES
-    while start < len(ends):
-        start_byte = ends[start - 1] if start else 0
-        end = max(start + 1, int(np.searchsorted(ends, start_byte + size, side="right")))
-        yield raw[start:end]
-        start, size = end, _BLOCK_BYTES
 
 
 def _read(

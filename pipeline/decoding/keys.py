@@ -16,21 +16,14 @@ from oriel.pipeline.decoding.values import numbers, texts
 def read_keys(serde: str, keys: pa.BinaryArray, row_errors: RowErrors) -> pa.StringArray:
     """Return keys as strings, null for a null or invalid key. Numbers become decimal strings.
 
-    An invalid key sets the reason of its row.
+    JSON keys have one spelling: sorted names and no blanks. A JSON string loses its quotes, and
+    JSON's null becomes a null key. An invalid key sets the reason of its row.
     """
     if serde == "string":
         return texts(serde, keys, row_errors)
-    if serde == "json":
-        return _canonical_json_keys(keys, row_errors)
-    return numbers(serde, keys, row_errors).cast(pa.string())
-
-
-def _canonical_json_keys(keys: pa.BinaryArray, row_errors: RowErrors) -> pa.StringArray:
-    """Return JSON keys in one spelling: sorted names and no blanks.
-
-    A JSON string loses its quotes, and JSON's null becomes a null key. Each distinct key is parsed
-    once.
-    """
+    if serde != "json":
+        return numbers(serde, keys, row_errors).cast(pa.string())
+    # Each distinct key is parsed once.
     coded = pc.dictionary_encode(keys)
     found = [_canonical_json_key(key) for key in coded.dictionary.to_pylist()]
     strings = pa.array(
@@ -57,11 +50,7 @@ def _canonical_json_key(key: bytes) -> str | Reason | WrongType | None:
             text = content
         else:
             text = json.dumps(
-                content,
-                sort_keys=True,
-                ensure_ascii=False,
-                allow_nan=False,
-                separators=(",", ":"),
+                content, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":")
             )
         if text is not None:
             text.encode()

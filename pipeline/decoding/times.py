@@ -41,8 +41,17 @@ def field_times_ms(
     deletes the row of a table, has no time column. So it has the time of its message.
     """
     column = pc.struct_field(rows, timestamp.column)
-    read = _iso_times_ms if timestamp.unit == "iso" else _scaled_times_ms
-    times_ms = read(timestamp, column, row_errors)
+    if timestamp.unit == "iso":
+        times_ms = _iso_times_ms(timestamp, column, row_errors)
+    else:
+        values = np.asarray(column.cast(pa.int64()).fill_null(0))
+        if timestamp.unit == "s":
+            # Values that would overflow 64 bits are clipped. They remain out of range.
+            bound = _MAX_INT64 // 1000
+            values = np.clip(values, -bound, bound) * 1000
+        elif timestamp.unit == "us":
+            values = np.floor_divide(values, 1000)
+        times_ms = pa.array(values, mask=np.asarray(column.is_null()))
     return pc.if_else(rows.is_null(), message_ms, times_ms)
 
 
@@ -65,17 +74,6 @@ def check_times(time_ms: pa.Int64Array, row_errors: RowErrors, timestamp: Timest
             row_errors.set(invalid, reason)
 
 
-def _scaled_times_ms(timestamp: FieldTimestamp, column: pa.Array, _errors: RowErrors) -> pa.Array:
-    values = np.asarray(column.cast(pa.int64()).fill_null(0))
-    if timestamp.unit == "s":
-        # Values that would overflow 64 bits are clipped. They remain out of range.
-        bound = _MAX_INT64 // 1000
-        values = np.clip(values, -bound, bound) * 1000
-    elif timestamp.unit == "us":
-        values = np.floor_divide(values, 1000)
-    return pa.array(values, mask=np.asarray(column.is_null()))
-
-
 def _iso_times_ms(
     timestamp: FieldTimestamp, column: pa.StringArray, row_errors: RowErrors
 ) -> pa.Array:
@@ -86,20 +84,19 @@ def _iso_times_ms(
         times = texts.cast(_MICROSECONDS)
     except pa.ArrowInvalid:
         # A date or a time of day does not exist, for example February 30. This is rare.
-        times = pa.array([_iso_time(text) for text in texts], _MICROSECONDS)
+        read: list[pa.TimestampScalar | None] = []
+        for text in texts:
+            try:
+                read.append(text.cast(_MICROSECONDS))
+            except pa.ArrowInvalid:
+                read.append(None)
+        times = pa.array(read, _MICROSECONDS)
     invalid = np.asarray(pc.and_(times.is_null(), column.is_valid()))
     for row in np.flatnonzero(invalid).tolist():
         wrong = WrongType("a time like 2026-03-01T12:00:00Z", json.dumps(column[row].as_py()))
         wrong.path.append(timestamp.column)
         row_errors.set_one(row, Reason.INVALID_TIMESTAMP, wrong.detail)
     return message_times_ms(times)
-
-
-def _iso_time(text: pa.StringScalar) -> pa.TimestampScalar:
-    try:
-        return text.cast(_MICROSECONDS)
-    except pa.ArrowInvalid:
-        return pa.scalar(None, _MICROSECONDS)
 
 
 def reject_ahead(records: pa.Table, latest_ms: int | None) -> pa.Table:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from oriel.pipeline.arguments import add_data_option
 from oriel.pipeline.commit import (
     Checkpoint,
     SinkDefinition,
@@ -32,7 +33,7 @@ from oriel.pipeline.windows import (
     NEVER_CLOSED_MS,
     NO_STREAM_TIME_MS,
 )
-from oriel.storage import DataLayout, current_files, is_sink_name, parse_data_directory, uri
+from oriel.storage import DataLayout, current_files, is_sink_name, uri
 from oriel.storage.delta import DeltaLog
 from oriel.storage.index import table_batches
 from oriel.storage.monitoring import RunStatusFile
@@ -82,13 +83,7 @@ def _parser() -> argparse.ArgumentParser:
         "becoming final, and which are idle. With --set, set a stream time back.",
     )
     parser.add_argument("store", nargs="?", help="select only this store. Default: all stores")
-    parser.add_argument(
-        "--data",
-        type=parse_data_directory,
-        required=True,
-        metavar="DIR",
-        help="read the checkpoints of this data directory",
-    )
+    add_data_option(parser, "read the checkpoints of this data directory")
     parser.add_argument(
         "--name", metavar="NAME",
         help="select this checkpoint. Required if the data directory has several",
@@ -148,9 +143,13 @@ def _versions(layout: DataLayout, directory: Path, store: str | None) -> list[_V
         raise StreamTimeRejected(message)
     newest = []
     for name in existing if store is None else [store]:
-        versions = StateVersions(
-            directory / "state" / _state_name(layout, directory, name), sync=False
-        )
+        # The name of the state has the generation that the store uses (decision 0035).
+        if is_sink_name(name):
+            sink = SinkDefinition.recorded(directory, name)
+            state = name if sink is None else sink.state_name
+        else:
+            state = DeltaLog(layout.table(name)).snapshot().definition.state_name
+        versions = StateVersions(directory / "state" / state, sync=False)
         prepared = _newest(versions)
         if prepared is not None:
             newest.append(_Version(name, versions.directory, prepared))
@@ -190,14 +189,6 @@ def _in_topology(directory: Path, versions: Sequence[_Version]) -> list[_Version
         if version not in current:
             print(f"{version.store}: no longer in the topology, so its stream times stay unchanged")
     return current
-
-
-def _state_name(layout: DataLayout, directory: Path, store: str) -> str:
-    """Return the name of the state, with its generation, that a store uses (decision 0035)."""
-    if is_sink_name(store):
-        sink = SinkDefinition.recorded(directory, store)
-        return store if sink is None else sink.state_name
-    return DeltaLog(layout.table(store)).snapshot().definition.state_name
 
 
 def _newest(versions: StateVersions) -> PreparedBatch | None:
@@ -244,13 +235,15 @@ def _rows(version: _Version, now_ms: int) -> Iterator[tuple[str, ...]]:
             last_record_ms = notes.heard_ms.get(name, {}).get(partition)
             is_idle = int(partition) in notes.idle.get(name, ())
             keeps_open = notes.held_by == (name, int(partition))
+            ahead_ms = time_ms - now_ms
+            offset = f"{_duration_text(abs(ahead_ms))} {'ahead' if ahead_ms > 0 else 'behind'}"
             yield (
                 version.store,
                 name,
                 partition,
                 "none yet" if time_ms == NO_STREAM_TIME_MS else _time_text(time_ms),
                 str(time_ms),
-                "" if time_ms == NO_STREAM_TIME_MS else _offset_text(time_ms - now_ms),
+                "" if time_ms == NO_STREAM_TIME_MS else offset,
                 "" if last_record_ms is None else f"{_duration_text(now_ms - last_record_ms)} ago",
                 "idle" if is_idle else "keeps windows from becoming final" if keeps_open else "",
             )
@@ -264,10 +257,6 @@ def _time_text(time_ms: int) -> str:
     """Return a time as ISO 8601 in UTC, with milliseconds."""
     moment = datetime.fromtimestamp(time_ms // 1000, UTC).replace(tzinfo=None)
     return f"{moment.isoformat()}.{time_ms % 1000:03d}Z"
-
-
-def _offset_text(ahead_ms: int) -> str:
-    return f"{_duration_text(abs(ahead_ms))} {'ahead' if ahead_ms > 0 else 'behind'}"
 
 
 def _duration_text(span_ms: int) -> str:

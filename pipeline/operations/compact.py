@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from oriel.pipeline.arguments import add_data_option
 from oriel.pipeline.operations.messages import EXPECTED, print_error
 from oriel.storage import (
     STORE_PROPERTY,
@@ -15,7 +16,6 @@ from oriel.storage import (
     absolute,
     current_files,
     is_sink_name,
-    parse_data_directory,
     uri,
 )
 from oriel.storage.delta import (
@@ -46,13 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "store", help="name of the store, or _dead_letters for the table of dead letters"
     )
-    parser.add_argument(
-        "--data",
-        type=parse_data_directory,
-        required=True,
-        metavar="DIR",
-        help="compact a table of this data directory",
-    )
+    add_data_option(parser, "compact a table of this data directory")
     parser.add_argument(
         "--all",
         action="store_true",

@@ -3,9 +3,10 @@
 import argparse
 from collections.abc import Sequence
 
+from oriel.pipeline.arguments import add_data_option
 from oriel.pipeline.commit import rescale
 from oriel.pipeline.operations.messages import EXPECTED, print_error
-from oriel.storage import DataLayout, absolute, current_files, parse_data_directory
+from oriel.storage import DataLayout, absolute, current_files
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -22,13 +23,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("store", help="name of the store")
     parser.add_argument("key_groups", type=int, metavar="KEY_GROUPS",
                         help="new number of key groups")  # fmt: skip
-    parser.add_argument(
-        "--data",
-        type=parse_data_directory,
-        required=True,
-        metavar="DIR",
-        help="change a store of this data directory",
-    )
+    add_data_option(parser, "change a store of this data directory")
     parser.add_argument(
         "--no-sync", action="store_true",
         help="do not force files to disk before a commit. This is faster, but loses data on power "

@@ -5,11 +5,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+from oriel.pipeline.arguments import add_data_option
 from oriel.pipeline.commit import Checkpoint
 from oriel.pipeline.errors import AlreadyRunning, CheckpointError
 from oriel.pipeline.operations.messages import EXPECTED, print_error
 from oriel.status_check import pipeline_name
-from oriel.storage import DataLayout, absolute, current_files, is_object, parse_data_directory, uri
+from oriel.storage import DataLayout, absolute, current_files, is_object, uri
 from oriel.storage.monitoring import run_status_files
 
 
@@ -27,13 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "pipeline", type=pipeline_name, help="name of the pipeline or topology file"
     )
-    parser.add_argument(
-        "--data",
-        type=parse_data_directory,
-        required=True,
-        metavar="DIR",
-        help="retire a pipeline of this data directory",
-    )
+    add_data_option(parser, "retire a pipeline of this data directory")
     options = parser.parse_args(arguments)
     try:
         _retire(DataLayout(absolute(options.data)), options.pipeline)

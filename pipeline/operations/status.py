@@ -13,13 +13,12 @@ from pathlib import Path
 
 import orjson
 
+from oriel.pipeline.arguments import add_data_option
 from oriel.pipeline.operations.messages import EXPECTED, print_error
 from oriel.status_check import pipeline_name
-from oriel.storage import current_files, parse_data_directory, uri
+from oriel.storage import current_files, uri
 from oriel.storage.monitoring import (
     Overview,
-    PartitionOverview,
-    PipelineOverview,
     RunStatus,
     StoreOverview,
     duration_text,
@@ -46,13 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Show the status of pipelines, stores, partitions and indexes. The command "
         "does not disturb a pipeline or a service.",
     )
-    parser.add_argument(
-        "--data",
-        type=parse_data_directory,
-        required=True,
-        metavar="DIR",
-        help="read the status of this data directory",
-    )
+    add_data_option(parser, "read the status of this data directory")
     parser.add_argument(
         "--index", type=Path, metavar="DIR",
         help="read the indexes of oriel serve in this directory. Default: DATA/index",
@@ -204,28 +197,27 @@ def _partition_rows(seen: Overview, store: StoreOverview) -> Iterator[list[str]]
     pipeline = next((one for one in seen.pipelines if one.pipeline == store.application), None)
     for partition in store.partitions:
         delay_ms = seen.time_ms - partition.stream_time_ms
+        # The lag in its unit and in time, or the last known lag and its age.
+        lag = "-"
+        if partition.last_lag is not None and pipeline is not None:
+            lag = f"{partition.last_lag:,} {pipeline.lag_unit}"
+            if partition.lag is None:
+                ended_ms = pipeline.log_end_ms
+                age = f" {duration_text(seen.time_ms - ended_ms)} ago" if ended_ms else ""
+                lag = f"unknown ({lag}{age})"
+            elif partition.lag_ms:
+                lag = f"{lag} ({duration_text(partition.lag_ms)})"
         yield [
             store.name,
             partition.topic,
             partition.partition,
             f"{partition.offset:,}",
-            _lag(partition, pipeline, seen.time_ms),
+            lag,
             time_text(partition.stream_time_ms),
             duration_text(delay_ms) if partition.stream_time_ms >= 0 else "-",
             "keeps windows from becoming final" if partition.holds_windows_open
             else "idle, windows become final without it" if partition.is_idle else "",
         ]  # fmt: skip
-
-
-def _lag(partition: PartitionOverview, pipeline: PipelineOverview | None, now_ms: int) -> str:
-    """Return the lag in its unit and in time, or the last known lag and its age."""
-    if partition.last_lag is None or pipeline is None:
-        return "-"
-    lag = f"{partition.last_lag:,} {pipeline.lag_unit}"
-    if partition.lag is None:
-        age = f" {duration_text(now_ms - pipeline.log_end_ms)} ago" if pipeline.log_end_ms else ""
-        return f"unknown ({lag}{age})"
-    return f"{lag} ({duration_text(partition.lag_ms)})" if partition.lag_ms else lag
 
 
 def _table(head: Sequence[str], rows: Iterator[list[str]] | Sequence[list[str]]) -> str:

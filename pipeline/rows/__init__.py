@@ -10,7 +10,4 @@ step.
 from oriel.pipeline.rows.reading import row_steps
 from oriel.pipeline.rows.steps import RowSteps
 
-__all__ = [
-    "RowSteps",
-    "row_steps",
-]
+__all__ = ["RowSteps", "row_steps"]

@@ -140,22 +140,17 @@ def arrow_program(
             plan = getattr(optimizer, rule).apply(plan)
         translated: list[RowOperation[Expression]] = []
         for operation in reversed(operations):
-            if operation.analyzed:
-                plan = _projection_of(plan, operation.analyzed[-1])
+            # The uppermost projection whose last column is the last expression.
+            while operation.analyzed:
+                if plan.nodeName() == "Project":
+                    columns = plan.projectList()
+                    if columns.apply(columns.size() - 1).name() == operation.analyzed[-1]:
+                        break
+                plan = plan.child()
             translated.append(_translated(operation, plan))
         return RowProgram(tuple(reversed(translated)))
     except (NotInArrow, PySparkException, Py4JJavaError):
         return None
-
-
-def _projection_of(plan: Any, last: str) -> Any:
-    """Return the uppermost projection whose last column has the name ``last``."""
-    while True:
-        if plan.nodeName() == "Project":
-            columns = plan.projectList()
-            if columns.apply(columns.size() - 1).name() == last:
-                return plan
-        plan = plan.child()
 
 
 def _translated(analyzed: AnalyzedOperation, projection: Any) -> RowOperation[Expression]:
@@ -266,7 +261,11 @@ class _Reader:
     def cast(self, node: Any, named_expressions: Mapping[Any, Expression]) -> Expression:
         """Return a cast, also to the type that the value already has."""
         read, to = node.child().dataType(), node.dataType()
-        is_known = base_type(to) in _CASTS.get(base_type(read), ()) or _keeps_digits(read, to)
+        is_known = base_type(to) in _CASTS.get(base_type(read), ())
+        if base_type(read) == base_type(to) == "decimal":
+            # The type can have all digits of the other decimal.
+            more_digits = to.scale() - read.scale()
+            is_known |= 0 <= more_digits <= to.precision() - read.precision()
         if not is_known or not _is_legacy(node, "Cast"):
             raise NotInArrow(node.sql())
         return Call(
@@ -407,14 +406,6 @@ _READERS: Mapping[str, Callable[[_Reader, Any, Mapping[Any, Expression]], Expres
     **dict.fromkeys(_SEARCHES, _Reader.searched),
     **dict.fromkeys(_TRIMS, _Reader.trimmed),
 }
-
-
-def _keeps_digits(read: Any, to: Any) -> bool:
-    """Return whether a type is a decimal that can have all digits of another decimal."""
-    if not base_type(read) == base_type(to) == "decimal":
-        return False
-    more_digits = to.scale() - read.scale()
-    return bool(0 <= more_digits <= to.precision() - read.precision())
 
 
 def _is_legacy(node: Any, kind: str) -> bool:

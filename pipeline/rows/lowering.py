@@ -154,12 +154,6 @@ def _lookup_key(builder: ProgramBuilder, step: LookupKey) -> None:
     project(builder, computed, (*builder.columns.values, OWN_KEY), {KEY: step.key})
 
 
-def _own_key(builder: ProgramBuilder, step: OwnKey) -> None:
-    del step
-    values = [name for name in builder.columns.values if name != OWN_KEY]
-    project(builder, {"key": column_of(OWN_KEY)}, values)
-
-
 def _foreign_key(builder: ProgramBuilder, step: ForeignKey) -> None:
     kept = builder.columns.values if step.keeps_columns else ()
     computed = {FOREIGN_KEY.name: key_text(step.key)}
@@ -174,7 +168,7 @@ def _branches(builder: ProgramBuilder, step: Branches) -> None:
     split, has_maps = builder.columns, any(each.sets_value for each in chain_steps(step))
     copied_names = ("key", *split.values) if has_maps else ()
     _copy(builder, "__parted_", copied_names)
-    types_of_branches = []
+    types_of_branches: list[str] = []
     for number, steps in enumerate(step.chains):
         taken = f"__taken_{number}"
         restored = {name: column_of(f"__parted_{name}") for name in copied_names}
@@ -184,21 +178,29 @@ def _branches(builder: ProgramBuilder, step: Branches) -> None:
             with builder.naming(str(each)):
                 _IN_BRANCH[type(each)](builder, each, taken)
         values = builder.columns.values
-        types_of_branches.append({name: builder.type_of(name).simpleString() for name in values})
-        first, last = (_types(types_of_branches[index]) for index in (0, -1))
-        if first != last:
+        # The order of columns is irrelevant, so they are sorted.
+        types = (f"{name} {builder.type_of(name).simpleString()}" for name in values)
+        types_of_branches.append(", ".join(sorted(types)))
+        if types_of_branches[-1] != types_of_branches[0]:
             message = (
                 f"store {builder.store!r}, merge: the branches' values must have the same columns, "
-                f"not ({first}) and ({last}). Convert with map_values"
+                f"not ({types_of_branches[0]}) and ({types_of_branches[-1]}). Convert with "
+                "map_values"
             )
             raise InvalidTopology(message)
         _copy(builder, f"__given_{number}_", ("key", *values) if has_maps else ())
     branches = range(len(step.chains))
+    computed: dict[str, Column] = {}
     # A row that belongs to no branch is filtered out.
     is_in_any = reduce(or_, (column_of(f"__taken_{number}") for number in branches))
     builder.add(FilterRows(is_in_any), builder.columns)
-    merged = ("key", *builder.columns.values) if has_maps else ()
-    computed = {name: _of_own_branch(name, len(branches)) for name in merged}
+    for name in ("key", *builder.columns.values) if has_maps else ():
+        # The value from the branch of each row.
+        choice = F.when(column_of("__taken_0"), column_of(f"__given_0_{name}"))
+        for branch in branches[1:]:
+            given = column_of(f"__given_{branch}_{name}")
+            choice = choice.when(column_of(f"__taken_{branch}"), given)
+        computed[name] = choice
     project(builder, computed, copies=split.copies)
 
 
@@ -220,18 +222,8 @@ def _copy(builder: ProgramBuilder, prefix: str, names: Iterable[str]) -> None:
         project(builder, copies, copies=(*builder.columns.copies, *copies))
 
 
-def _of_own_branch(name: str, branches: int) -> Column:
-    """Return a column with the value from the branch of each row."""
-    choice = F.when(column_of("__taken_0"), column_of(f"__given_0_{name}"))
-    for branch in range(1, branches):
-        choice = choice.when(column_of(f"__taken_{branch}"), column_of(f"__given_{branch}_{name}"))
-    return choice
-
-
 def _replace_value(
-    builder: ProgramBuilder,
-    step: MapValues | FlatMapValues,
-    guard: str | None = None,
+    builder: ProgramBuilder, step: MapValues | FlatMapValues, guard: str | None = None
 ) -> None:
     """Add the projection of a step that computes columns: first kept columns, then computed ones.
 
@@ -277,11 +269,6 @@ def chain_steps(step: Step) -> list[Step]:
     return [each for steps in step.alternatives for each in steps]
 
 
-def _types(types: Mapping[str, str]) -> str:
-    """Return value columns with their types. Their order is irrelevant, so they are sorted."""
-    return ", ".join(sorted(f"{name} {of_type}" for name, of_type in types.items()))
-
-
 #: Kind of step -> the function that adds its operations.
 LOWERINGS: Mapping[type[Step], Callable[[ProgramBuilder, Any], None]] = {
     Branches: _branches,
@@ -290,7 +277,11 @@ LOWERINGS: Mapping[type[Step], Callable[[ProgramBuilder, Any], None]] = {
     ForeignKey: _foreign_key,
     LookupKey: _lookup_key,
     MapValues: _replace_value,
-    OwnKey: _own_key,
+    OwnKey: lambda builder, _step: project(
+        builder,
+        {"key": column_of(OWN_KEY)},
+        [name for name in builder.columns.values if name != OWN_KEY],
+    ),
     Peek: _peek,
 }
 #: The same for steps of merged branches.

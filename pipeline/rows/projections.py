@@ -90,20 +90,13 @@ def _generate(
         # The first element of a flattened record has the mark of that record.
         is_further = F.col("__place") > 0
         is_first = F.when(is_further, F.lit(False)).otherwise(F.col(FIRST_ELEMENT.name))  # noqa: FBT003
-    marked = [
-        *columns_of(others),
-        is_first.alias(FIRST_ELEMENT.name),
-        *columns_of(after.names),
-    ]
+    marked = [*columns_of(others), is_first.alias(FIRST_ELEMENT.name), *columns_of(after.names)]
     return [of_values, exploded, marked], (*others, FIRST_ELEMENT.name)
 
 
 def _with(status: Status, name: str, column: Column, others: list[Column]) -> Projection:
     """Return the status columns with a new ``column`` for ``name``, and other columns."""
-    return [
-        *(column.alias(name) if each == name else column_of(each) for each in status),
-        *others,
-    ]
+    return [*(column.alias(name) if each == name else column_of(each) for each in status), *others]
 
 
 _PROJECTIONS: Mapping[

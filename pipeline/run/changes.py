@@ -105,20 +105,14 @@ def _change(
         # A table of another application is rejected when it is opened.
         is_own = recorded.application == defined.application
         found = differences(recorded, defined) if is_own else []
-    topics = [] if recorded is None else _changed_topics(unit, recorded, defined)
-    return Change(found if recorded is not None else [], topics)
-
-
-def _changed_topics(
-    unit: Store,
-    recorded: StoreDefinition | SinkDefinition,
-    defined: StoreDefinition | SinkDefinition,
-) -> list[str]:
-    """Return the topics that a store has read with another schema or decoding."""
+    if recorded is None:
+        return Change([], [])
+    # The topics that the store has read with another schema or decoding. The string of a source
+    # starts with the topic.
     before, now = recorded.sources or (), defined.sources or ()
-    # The string of a source starts with the topic.
-    return [
+    topics = [
         source.topic
         for source, text in zip(unit.sources, now, strict=True)
         if text not in before and [each for each in before if each.startswith(f"{source.topic} (")]
     ]
+    return Change(found, topics)

@@ -146,7 +146,17 @@ def _plans(
     spark: SparkSession, topology: LoweredTopology, log: Log, decoders: Mapping[Source, Decoder]
 ) -> dict[str, StorePlans]:
     """Return the plans of all stores. Nothing is written before all are checked."""
-    empty = {source: _no_records(spark, log, source, decoders[source]) for source in decoders}
+    # An empty frame with the decoded columns of each source. It checks the schema of the source.
+    empty: dict[Source, DataFrame] = {}
+    for source, decoder in decoders.items():
+        if isinstance(decoder, BlockDecoder):
+            empty[source] = no_rows(spark, from_arrow_schema(decoder.schema))
+            continue
+        try:
+            empty[source] = decoder.decode(no_rows(spark, log.raw_schema))
+        except PySparkException as error:
+            message = f"{source}: the schema {source.schema!r} is not valid: {first_line(error)}"
+            raise InvalidTopology(message) from error
 
     def steps(store: str, origin: Input | AggregatedRows, read: Source | pa.Schema) -> RowSteps:
         if isinstance(read, pa.Schema):
@@ -164,14 +174,3 @@ def _plans(
         steps_of = partial(steps, store.name)
         plans[store.name] = StorePlans(store, steps_of, reasons[store.name], plans)
     return plans
-
-
-def _no_records(spark: SparkSession, log: Log, source: Source, decoder: Decoder) -> DataFrame:
-    """Return an empty frame with the decoded columns of a source. This checks its schema."""
-    if isinstance(decoder, BlockDecoder):
-        return no_rows(spark, from_arrow_schema(decoder.schema))
-    try:
-        return decoder.decode(no_rows(spark, log.raw_schema))
-    except PySparkException as error:
-        message = f"{source}: the schema {source.schema!r} is not valid: {first_line(error)}"
-        raise InvalidTopology(message) from error

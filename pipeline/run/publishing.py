@@ -137,20 +137,15 @@ def check_publications(
     """
     for unit in stores_and_sinks:
         for publication in unit.publications:
-            if options is not None:
-                _refuse_options(publication.topic, options)
-                continue
-            owner = "a stream" if is_sink_name(unit.name) else f"store {unit.name!r}"
-            message = (
-                f"{owner} writes to the Kafka topic {publication.topic!r}, but no cluster is "
-                "named. Name the cluster with --publish-to HOST:PORT"
-            )
-            raise InvalidTopology(message)
-
-
-def _refuse_options(topic: str, options: Mapping[str, str]) -> None:
-    try:
-        producer_settings(options)
-    except UntranslatableOption as error:
-        message = f"the topic {topic!r} cannot be written: {error}"
-        raise InvalidKafkaOption(message) from error
+            if options is None:
+                owner = "a stream" if is_sink_name(unit.name) else f"store {unit.name!r}"
+                message = (
+                    f"{owner} writes to the Kafka topic {publication.topic!r}, but no cluster is "
+                    "named. Name the cluster with --publish-to HOST:PORT"
+                )
+                raise InvalidTopology(message)
+            try:
+                producer_settings(options)
+            except UntranslatableOption as error:
+                message = f"the topic {publication.topic!r} cannot be written: {error}"
+                raise InvalidKafkaOption(message) from error

@@ -40,13 +40,7 @@ from oriel.pipeline.sources import Log
 from oriel.pipeline.spark import map_in_arrow, no_rows
 from oriel.pipeline.tasks import Reports, StoreWork
 from oriel.storage import DataLayout, Offsets, StoreDefinition, current_files, log_line, say
-from oriel.storage.delta import (
-    AddedFile,
-    DeltaLog,
-    TableSnapshot,
-    store_schema,
-    write_file,
-)
+from oriel.storage.delta import AddedFile, DeltaLog, TableSnapshot, store_schema, write_file
 from oriel.storage.index import table_batches
 
 #: The approximate number of bytes per file of a rebuilt table.

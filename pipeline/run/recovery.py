@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from oriel.pipeline.commit import (
     RecoveryPoint,
     SinkDefinition,
-    SinkTopic,
     StoreBatches,
     StoreTables,
     check_log,
@@ -72,7 +71,12 @@ def recover(pipeline: OpenPipeline) -> RecoveredStores:
     stores: dict[str, StoreTables] = {}
     for name, existing in opened.items():
         tables = existing
-        if _is_new(pipeline, existing):
+        # Spark does not repeat the batches before the last one. So a store without a batch must be
+        # rebuilt if the pipeline has run.
+        versions = pipeline.checkpoint.versions(existing.definition.state_name)
+        newest = pipeline.last_prepared()
+        is_empty = existing.recorded_batch() < 0 and versions.newest() < 0
+        if is_empty and newest is not None and newest.batch > 0:
             _rebuild(pipeline, name)
             tables = pipeline.tables(name)
         remove_old_generations(pipeline.layout, pipeline.checkpoint, tables.definition)
@@ -116,17 +120,6 @@ def _check_definitions(pipeline: OpenPipeline, rebuilt: Sequence[str]) -> None:
     """Report all changes of the topology to existing stores together."""
     defined = ((plans.store, pipeline.definition(name)) for name, plans in pipeline.plans.items())
     check_changes(pipeline.layout, pipeline.checkpoint, pipeline.topology, defined, rebuilt)
-
-
-def _is_new(pipeline: OpenPipeline, tables: StoreTables | SinkTopic) -> bool:
-    """Return whether a store has no batch, although the pipeline has run.
-
-    Spark does not repeat the batches before the last one, so the store must be rebuilt.
-    """
-    versions = pipeline.checkpoint.versions(tables.definition.state_name)
-    last = pipeline.last_prepared()
-    is_empty = tables.recorded_batch() < 0 and versions.newest() < 0
-    return is_empty and last is not None and last.batch > 0
 
 
 def _rebuild(pipeline: OpenPipeline, name: str, rebuilt: Sequence[str] = ()) -> PreparedBatch:

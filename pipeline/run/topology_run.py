@@ -81,7 +81,10 @@ def run_topology(
     # the first request to an object store, because its client has threads.
     start_fork_server(scratch_directory())
     current_files().reach(options.data)
-    registry = _schema_registry(options)
+    registry = None
+    if options.schema_registry is not None:
+        user_info = os.environ.get(_REGISTRY_USER_INFO)
+        registry = SchemaRegistry.at(options.schema_registry, user_info)
     layout = DataLayout(absolute(options.data))
     topology = None if needs_spark(options.topology) else _load(options, name)
     for store in options.stores:
@@ -187,10 +190,3 @@ def _start_with_connector(
     conf = session_conf(options.data, options.master, dict(options.conf))
     extra = with_conf(kafka_settings(), conf)
     return SparkStart(cores=options.cores, extra=extra, is_short_run=options.once, log=log_file)
-
-
-def _schema_registry(options: argparse.Namespace) -> SchemaRegistry | None:
-    """Return the registry of ``--schema-registry``, with user and password of the environment."""
-    if options.schema_registry is None:
-        return None
-    return SchemaRegistry.at(options.schema_registry, os.environ.get(_REGISTRY_USER_INFO))

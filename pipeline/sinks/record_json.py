@@ -59,7 +59,8 @@ def _object_texts(names: Sequence[str], columns: Sequence[pa.Array]) -> pa.Array
     pieces: list[object] = []
     opening = "{"
     for name, column in zip(names, columns, strict=True):
-        pieces += [pa.scalar(f"{opening}{_quote(name)}:"), _texts(column).fill_null("null")]
+        quoted = _string_texts(pa.array([name]))[0].as_py()
+        pieces += [pa.scalar(f"{opening}{quoted}:"), _texts(column).fill_null("null")]
         opening = ","
     return pc.binary_join_element_wise(*pieces, pa.scalar("}"), "")
 
@@ -202,10 +203,6 @@ def _duration_texts(column: pa.Array) -> pa.Array:
     return _quoted(pa.array(map(text, values_us), pa.string()))
 
 
-def _list_texts(column: pa.Array) -> pa.Array:
-    return _joined_items(column, _texts(column.flatten()).fill_null("null"), "[", "]")
-
-
 def _map_texts(column: pa.Array) -> pa.Array:
     lists = column.cast(pa.list_(pa.struct([("key", column.type.key_type),
                                             ("value", column.type.item_type)])))  # fmt: skip
@@ -247,16 +244,8 @@ def _struct_texts(column: pa.Array) -> pa.Array:
     return pc.if_else(column.is_valid(), texts, None)
 
 
-def _null_texts(column: pa.Array) -> pa.Array:
-    return pa.nulls(len(column), pa.string())
-
-
 def _quoted(texts: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise('"', texts, '"', "")
-
-
-def _quote(text: str) -> str:
-    return str(_string_texts(pa.array([text]))[0])
 
 
 _TextsOf = Callable[[pa.Array], pa.Array]
@@ -273,7 +262,10 @@ _TEXTS: Sequence[tuple[Callable[[pa.DataType], bool], _TextsOf]] = (
     (pa.types.is_large_binary, _base64_texts),
     (pa.types.is_duration, _duration_texts),
     (pa.types.is_map, _map_texts),
-    (pa.types.is_list, _list_texts),
+    (
+        pa.types.is_list,
+        lambda column: _joined_items(column, _texts(column.flatten()).fill_null("null"), "[", "]"),
+    ),
     (pa.types.is_struct, _struct_texts),
-    (pa.types.is_null, _null_texts),
+    (pa.types.is_null, lambda column: pa.nulls(len(column), pa.string())),
 )

@@ -16,14 +16,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 import orjson
-from confluent_kafka import (
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Message,
-    Producer,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from oriel.pipeline.errors import Fenced, KafkaUnavailable, PipelineError
 from oriel.pipeline.kafka_errors import RETRIABLE

@@ -5,7 +5,7 @@ another name in librdkafka, and some need a file or a login to be read.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from oriel.pipeline.errors import InvalidKafkaOption
@@ -196,20 +196,33 @@ def _login(jaas: str, mechanism: str) -> dict[str, str]:
 
 
 def _trusted(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the certificates of authorities from a trust store."""
-    location = options.get("ssl.truststore.location")
+    """Return the certificates of authorities from a trust store. PKCS12 is converted to PEM."""
+    option = "ssl.truststore.location"
+    location = options.get(option)
     if location is None:
         return {}
     kind = options.get("ssl.truststore.type", "JKS").upper()
     if kind == "PEM":
         return {"ssl.ca.location": location}
-    if kind == "PKCS12":
-        password = options.get("ssl.truststore.password")
-        return {
-            "ssl.ca.pem": _read_store("ssl.truststore.location", location, password, _authorities)
-        }
-    option = "ssl.truststore.type"
-    raise _unreadable(option, kind)
+    if kind != "PKCS12":
+        option = "ssl.truststore.type"
+        raise _unreadable(option, kind)
+    password = options.get("ssl.truststore.password")
+    try:
+        store = Path(location).read_bytes()
+        from cryptography.hazmat.primitives.serialization import Encoding, pkcs12  # noqa: PLC0415
+
+        found = pkcs12.load_pkcs12(store, password.encode() if password else None)
+    except (OSError, ValueError) as error:
+        message = f"--kafka-option {option}: {location} cannot be read: {error}"
+        raise InvalidKafkaOption(message) from error
+    except ImportError as error:
+        reason = "a PKCS12 trust store needs the package `cryptography`"
+        raise UntranslatableOption(option, reason) from error
+    certificates = (each.certificate for each in (found.cert, *found.additional_certs) if each)
+    return {
+        "ssl.ca.pem": "".join(each.public_bytes(Encoding.PEM).decode() for each in certificates)
+    }
 
 
 def _own_certificate(options: Mapping[str, str]) -> dict[str, str]:
@@ -229,29 +242,3 @@ def _own_certificate(options: Mapping[str, str]) -> dict[str, str]:
 
 def _unreadable(option: str, kind: str) -> UntranslatableOption:
     return UntranslatableOption(option, f"librdkafka cannot read a store of type {kind}")
-
-
-def _read_store(
-    option: str, location: str, password: str | None, read: Callable[[bytes, bytes | None], str]
-) -> str:
-    try:
-        return read(Path(location).read_bytes(), password.encode() if password else None)
-    except (OSError, ValueError) as error:
-        message = f"--kafka-option {option}: {location} cannot be read: {error}"
-        raise InvalidKafkaOption(message) from error
-    except ImportError as error:
-        reason = "a PKCS12 trust store needs the package `cryptography`"
-        raise UntranslatableOption(option, reason) from error
-
-
-def _authorities(store: bytes, password: bytes | None) -> str:
-    """Return all certificates of a PKCS12 store as PEM."""
-    from cryptography.hazmat.primitives.serialization import Encoding, pkcs12  # noqa: PLC0415
-
-    found = pkcs12.load_pkcs12(store, password)
-    certificates = [found.cert, *found.additional_certs]
-    return "".join(
-        each.certificate.public_bytes(Encoding.PEM).decode()
-        for each in certificates
-        if each is not None
-    )

@@ -19,23 +19,27 @@ _TOKEN_PROVIDER = "org.apache.spark:spark-token-provider-kafka-0-10_2.13"  # noq
 _TOKEN_PROVIDER_VERSION = "4.0.0"  # noqa: S105
 
 
-def kafka_settings(ivy: Path | None = None) -> dict[str, str]:
+def kafka_settings() -> dict[str, str]:
     """Return the settings with which Spark adds the Kafka connector to the class path.
-
-    Args:
-        ivy: Ivy's cache directory. Default: the cache directory of Spark.
 
     Raises:
         ConnectorUnavailable: The token provider cannot be downloaded.
     """
     # Spark's cache, see build_session.
-    jars = (ivy or Path.home() / ".ivy2.5.2") / "jars"
+    jars = Path.home() / ".ivy2.5.2" / "jars"
     group, artifact = _TOKEN_PROVIDER.split(":")
     token_provider = jars / f"{group}_{artifact}-{_TOKEN_PROVIDER_VERSION}.jar"
     if not token_provider.is_file():
         phase = "downloading a part of the Kafka connector"
         say("starting", log_line("starting Spark", phase=phase))
-        _fetch_token_provider()
+        # In a separate Spark process, because a running JVM keeps its packages.
+        subprocess.run(  # noqa: S603 - our own module
+            [sys.executable, "-m", __spec__.name],
+            check=False,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=os.environ,
+        )
     if not token_provider.is_file():
         message = (
             f"Spark's Kafka connector could not be fetched ({token_provider.name}): check that "
@@ -47,17 +51,6 @@ def kafka_settings(ivy: Path | None = None) -> dict[str, str]:
         "spark.jars.excludes": _TOKEN_PROVIDER,
         "spark.jars": str(token_provider),
     }
-
-
-def _fetch_token_provider() -> None:
-    """Resolve the jar in a separate Spark process, because a running JVM keeps its packages."""
-    subprocess.run(  # noqa: S603 - our own module
-        [sys.executable, "-m", __spec__.name],
-        check=False,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=os.environ,
-    )
 
 
 if __name__ == "__main__":

@@ -37,6 +37,12 @@ _TRANSIENT = {
     "DisconnectException": "the broker ends the connection",
     "No resolvable bootstrap urls": UNRESOLVED,
 }
+#: A word in the reason of an error -> what to check. The first word counts.
+_REMEDIES = {
+    **dict.fromkeys(("Sasl", "Ssl", "Authentication"), CHECK_LOGIN),
+    "Cert": CHECK_CERTIFICATE,
+    "Authorization": CHECK_PERMISSIONS,
+}
 
 
 @dataclass(frozen=True)
@@ -133,10 +139,6 @@ class JvmBrokers(Brokers):
             return str(admin.describeCluster().clusterId().get())
 
     def sample(self, topic: str, positions: Mapping[str, int]) -> list[int]:
-        with self._converted_errors():
-            return self._sampled(topic, positions)
-
-    def _sampled(self, topic: str, positions: Mapping[str, int]) -> list[int]:
         byte_deserializer = _COMMON + "serialization.ByteArrayDeserializer"
         properties = self._properties(
             {
@@ -148,19 +150,22 @@ class JvmBrokers(Brokers):
                 "enable.auto.commit": "false",
             }
         )
-        consumer = self._java(_CLIENTS + "consumer.KafkaConsumer")(properties)
-        try:
-            offsets = {self._partition(topic, p): offset for p, offset in positions.items()}
-            consumer.assign(list(offsets))
-            for topic_partition, offset in offsets.items():
-                consumer.seek(topic_partition, offset)
-            records = consumer.poll(self._jvm.java.time.Duration.ofMillis(SAMPLE_MS))
-            return [
-                max(0, record.serializedKeySize()) + max(0, record.serializedValueSize())
-                for record in _each(records)
-            ]
-        finally:
-            consumer.close(self._jvm.java.time.Duration.ZERO)
+        with self._converted_errors():
+            consumer = self._java(_CLIENTS + "consumer.KafkaConsumer")(properties)
+            try:
+                offsets = {self._partition(topic, p): offset for p, offset in positions.items()}
+                consumer.assign(list(offsets))
+                for topic_partition, offset in offsets.items():
+                    consumer.seek(topic_partition, offset)
+                records = consumer.poll(self._jvm.java.time.Duration.ofMillis(SAMPLE_MS)).iterator()
+                sizes = []
+                while records.hasNext():
+                    record = records.next()
+                    key_size, value_size = record.serializedKeySize(), record.serializedValueSize()
+                    sizes.append(max(0, key_size) + max(0, value_size))
+                return sizes
+            finally:
+                consumer.close(self._jvm.java.time.Duration.ZERO)
 
     def _offsets(
         self, admin: Any, partitions: Mapping[str, Sequence[int]], spec: Any
@@ -220,24 +225,10 @@ class JvmBrokers(Brokers):
             for word, meaning in _TRANSIENT.items():
                 if word in reason:
                     raise BrokersUnavailable(prefix + meaning) from error
-            raise KafkaUnavailable(prefix + reason + _remedy(reason)) from error
+            remedy = next((text for word, text in _REMEDIES.items() if word in reason), "")
+            raise KafkaUnavailable(prefix + reason + remedy) from error
 
 
 def _partitions(described: Any) -> dict[str, list[int]]:
     """Return topic -> partitions, from descriptions of the brokers."""
     return {name: [info.partition() for info in described[name].partitions()] for name in described}
-
-
-def _remedy(reason: str) -> str:
-    if "Sasl" in reason or "Ssl" in reason or "Authentication" in reason:
-        return CHECK_LOGIN
-    if "Cert" in reason:
-        return CHECK_CERTIFICATE
-    return CHECK_PERMISSIONS if "Authorization" in reason else ""
-
-
-def _each(iterable: Any) -> Iterator[Any]:
-    """Yield the items of an iterable of Java."""
-    iterator = iterable.iterator()
-    while iterator.hasNext():
-        yield iterator.next()

@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -54,14 +54,6 @@ _TRANSIENT = re.compile(
 )
 
 
-def _warn(line: str) -> None:
-    say("kafka", line, level="warning")
-
-
-def _warn_reader(line: str) -> None:
-    say("kafka-reader", line, level="warning")
-
-
 @dataclass
 class _OpenTopics:
     """Facts about the topics, which ``open`` keeps.
@@ -103,7 +95,7 @@ class Kafka(Log):
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     start: Start | None = None
     on_data_loss: OnDataLoss = "fail"
-    warn: Callable[[str], None] = field(default=_warn, repr=False)
+    warn: Callable[[str], None] = field(default=partial(say, "kafka", level="warning"), repr=False)
     schema_registry: SchemaRegistry | None = None
     topic_starts: Mapping[str, Start] = field(default_factory=dict)
     reader: ReaderName = "auto"
@@ -298,7 +290,7 @@ class Kafka(Log):
             self.reader,
             self.bootstrap_servers,
             self.options,
-            _warn_reader,
+            partial(say, "kafka-reader", level="warning"),
             skips_lost=self.on_data_loss == "continue",
         )
 

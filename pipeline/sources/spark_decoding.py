@@ -192,7 +192,10 @@ def spark_kafka_decoder(value_schema: str) -> SparkDecoder:
     text = F.col("raw").cast("string")
     key = F.col("key").cast("string")
     time_ms = F.unix_millis("timestamp")
-    has_value = F.col("raw").isNotNull() & ~_is_null(text)
+    # JSON's null, with or without blanks around it.
+    is_object = F.startswith(text, F.lit("{"))
+    is_null = _only_where(~is_object, text.rlike(r"^[ \t\r\n]*null[ \t\r\n]*\z"))
+    has_value = F.col("raw").isNotNull() & ~is_null
     reason = _first_reason(
         (_not_utf8(text) | _not_utf8(key), Reason.NOT_UTF8.value),
         (has_value & _is_invalid(), _invalid_reason(text)),
@@ -243,12 +246,6 @@ def _record() -> Column:
 def _not_utf8(text: Column) -> Column:
     # Spark's test fails on null, and the key of a message can be null.
     return ~F.is_valid_utf8(F.coalesce(text, F.lit("")))
-
-
-def _is_null(text: Column) -> Column:
-    """Return whether the text is JSON's null, with or without blanks around it."""
-    is_object = F.startswith(text, F.lit("{"))
-    return _only_where(~is_object, text.rlike(r"^[ \t\r\n]*null[ \t\r\n]*\z"))
 
 
 def _is_invalid() -> Column:

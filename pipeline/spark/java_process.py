@@ -25,7 +25,12 @@ class JavaProcess:
             directory: A directory for the address of the gateway.
             output: The descriptor of a file for stdout and stderr. None: those of this process.
         """
-        home = os.environ.get("SPARK_HOME") or _pyspark_directory()
+        home = os.environ.get("SPARK_HOME")
+        if not home:
+            pyspark = find_spec("pyspark")
+            assert pyspark is not None
+            assert pyspark.origin is not None
+            home = str(Path(pyspark.origin).parent)
         # The variables of executors can be secrets of an object store, and all users can list the
         # arguments of a process. Java needs them only with the session, which sets them again.
         conf = [
@@ -48,7 +53,9 @@ class JavaProcess:
                 "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._address),
             },
             # Ctrl-C is for this process, which commits or discards a batch before it ends Java.
-            preexec_fn=_ignore_interrupts,  # noqa: PLW1509 - no other thread runs yet
+            preexec_fn=lambda: signal.signal(  # noqa: PLW1509 - no other thread runs yet
+                signal.SIGINT, signal.SIG_IGN
+            ),
         )
 
     def connect(self) -> None:
@@ -82,14 +89,3 @@ class JavaProcess:
         """End Java, and close the pipe to it."""
         with self.process:
             self.process.kill()
-
-
-def _pyspark_directory() -> Path:
-    found = find_spec("pyspark")
-    assert found is not None
-    assert found.origin is not None
-    return Path(found.origin).parent
-
-
-def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

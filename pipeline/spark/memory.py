@@ -1,6 +1,5 @@
 """Memory for Java: a share of the memory of the container or of the systemd service."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 #: Java's heap if no memory limit is set.
@@ -18,12 +17,8 @@ def driver_memory(root: Path = Path("/")) -> str:
     Args:
         root: The directory that has ``proc`` and ``sys``.
     """
-    limit = min(_limits(root), default=None)
-    return _DEFAULT if limit is None else f"{max(int(limit * _SHARE / _MB), _LEAST_MB)}m"
-
-
-def _limits(root: Path) -> Iterator[int]:
-    """Yield the memory limits of the process's cgroup and of the cgroups around it, in bytes."""
+    # The limits of the process's cgroup and of the cgroups around it, in bytes.
+    limits: list[int] = []
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, name = line.split(":", 2)
         if controllers not in {"", "memory"}:
@@ -37,7 +32,8 @@ def _limits(root: Path) -> Iterator[int]:
             limit = _text(root / directory / parent / file).strip()
             # Version 1 has a number near 2**63 for no limit, version 2 the word max.
             if limit.isdecimal() and int(limit) < 1 << 60:
-                yield int(limit)
+                limits.append(int(limit))
+    return f"{max(int(min(limits) * _SHARE / _MB), _LEAST_MB)}m" if limits else _DEFAULT
 
 
 def _text(path: Path) -> str:

@@ -3,7 +3,7 @@
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -20,7 +20,14 @@ def send_package(spark: SparkSession) -> None:
 
     Without it, a worker would import an installed package, which can have another version.
     """
-    send_python_files(spark, "oriel", _package_files())
+    root = Path(oriel.__file__).parent
+    paths = [*root.glob("*.py")]
+    for subpackage in _SENT_SUBPACKAGES:
+        # In a checkout, the subpackages are links.
+        for directory, _, names in os.walk(root / subpackage, followlinks=True):
+            paths += [Path(directory, name) for name in names if name.endswith(".py")]
+    files = ((path, str(path.relative_to(root.parent))) for path in paths)
+    send_python_files(spark, "oriel", files)
 
 
 def send_python_files(spark: SparkSession, name: str, files: Iterable[tuple[Path, str]]) -> None:
@@ -37,16 +44,3 @@ def send_python_files(spark: SparkSession, name: str, files: Iterable[tuple[Path
                 archive.write(path, imported_as)
         sent = file.name
     spark.sparkContext.addPyFile(sent)
-
-
-def _package_files() -> Iterator[tuple[Path, str]]:
-    root = Path(oriel.__file__).parent
-    for module in root.glob("*.py"):
-        yield module, f"{root.name}/{module.name}"
-    for subpackage in _SENT_SUBPACKAGES:
-        # In a checkout, the subpackages are links.
-        for directory, _, names in os.walk(root / subpackage, followlinks=True):
-            for name in names:
-                if name.endswith(".py"):
-                    path = Path(directory, name)
-                    yield path, str(path.relative_to(root.parent))

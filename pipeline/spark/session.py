@@ -60,21 +60,8 @@ def scratch_directory() -> Path:
     # Never closed: the lock ends with the process, for any reason. Child processes do not inherit
     # it.
     lock_descriptor(os.open(directory / _LOCK, os.O_CREAT | os.O_RDWR, 0o600))
-    _delete_at_exit(directory)
-    return directory
-
-
-#: Waits for the end of its input, when the process that holds the other end has ended. The JVM can
-#: need a moment longer, and creates files until then.
-_DELETE_SCRIPT = 'read _; for pause in 0 1 4; do sleep "$pause"; rm -rf -- "$1"; done'
-_deleters: list["subprocess.Popen[bytes]"] = []
-
-
-def _delete_at_exit(directory: Path) -> None:
-    """Start a process that deletes a directory when this process ends.
-
-    It has its own session, so signals to this process group do not end it.
-    """
+    # Deletes the directory when this process ends. It has its own session, so signals to this
+    # process group do not end it.
     deleter = subprocess.Popen(  # noqa: S603 - our own text
         ["/bin/sh", "-c", _DELETE_SCRIPT, "sh", str(directory)],
         stdin=subprocess.PIPE,
@@ -84,6 +71,13 @@ def _delete_at_exit(directory: Path) -> None:
     )
     # Kept in a list, so that its input stays open.
     _deleters.append(deleter)
+    return directory
+
+
+#: Waits for the end of its input, when the process that holds the other end has ended. The JVM can
+#: need a moment longer, and creates files until then.
+_DELETE_SCRIPT = 'read _; for pause in 0 1 4; do sleep "$pause"; rm -rf -- "$1"; done'
+_deleters: list["subprocess.Popen[bytes]"] = []
 
 
 def _delete_if_abandoned(directory: Path) -> None:
@@ -106,10 +100,7 @@ _IMPORT_ROOT = Path(oriel.__file__).parent.parent
 #: A URI, because the name of the directory can contain spaces.
 _LOGGING = Path(__file__).resolve().with_name("log4j2.properties").as_uri()
 
-_JAVA_OPTIONS = (
-    STACK_OPTION,
-    f"-Dlog4j2.configurationFile={_LOGGING}",
-)
+_JAVA_OPTIONS = (STACK_OPTION, f"-Dlog4j2.configurationFile={_LOGGING}")
 
 #: For a run of a few minutes: the JVM compiles quickly, not well, and collects garbage without
 #: extra threads. The first 600,000 records from Kafka need 10 s of its processor time instead of 19
@@ -179,10 +170,7 @@ _LOCAL_SETTINGS = {
 #: Environment variables of Spark's Python workers. The engines allocate and drop arrays of
 #: megabytes in each batch. By default, glibc returns the pages each time, and clearing new pages
 #: costs up to a quarter of the time (docs/decisions/0017).
-WORKER_ENVIRONMENT = {
-    "MALLOC_MMAP_THRESHOLD_": str(2**30),
-    "MALLOC_TRIM_THRESHOLD_": str(2**31),
-}
+WORKER_ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**31)}
 
 
 class SparkStart:
@@ -297,7 +285,16 @@ class SparkStart:
                 return self._restart().session(application)
             if not is_cluster(self._master):
                 raise
-            raise _no_session(self._master, error) from error
+            # This is Spark's message if a master listens and does not register the application.
+            is_unregistered = "stopped SparkContext" in str(error)
+            reason = "no master registered the application"
+            message = (
+                f"no session on the cluster {self._master}: "
+                f"{reason if is_unregistered else first_line(error)}. Check --master, that a Spark "
+                "master of this version listens there, and that this machine and the workers reach "
+                "each other"
+            )
+            raise ClusterUnavailable(message) from error
         if is_first and self._resolved == self._settings:
             # spark-submit writes all jars to this setting. ``spark.jars`` only has the requested
             # ones.
@@ -325,13 +322,12 @@ def build_session(
     cores: int | None = None,
     packages: Sequence[str] = (),
     extra: Mapping[str, str] | None = None,
-    log: LogFile | None = None,
 ) -> SparkSession:
     """Start Spark and return the session for ``application``, or return the running session.
 
     The other arguments are the same as for ``SparkStart``.
     """
-    return SparkStart(cores=cores, packages=packages, extra=extra, log=log).session(application)
+    return SparkStart(cores=cores, packages=packages, extra=extra).session(application)
 
 
 def _require_java() -> None:
@@ -352,16 +348,6 @@ def _without_lookup_of_data_sources(spark: SparkSession) -> None:
         manager = getattr(jvm.org.apache.spark.sql.execution.datasources, "DataSourceManager$")
         no_sources = getattr(getattr(jvm.scala.collection.immutable, "Map$"), "MODULE$").empty()
         getattr(getattr(manager, "MODULE$"), "dataSourceBuilders_$eq")(jvm.scala.Some(no_sources))
-
-
-def _no_session(master: str, error: Exception) -> ClusterUnavailable:
-    # This is Spark's message if a master listens and does not register the application.
-    is_unregistered = "stopped SparkContext" in str(error)
-    reason = "no master registered the application" if is_unregistered else first_line(error)
-    return ClusterUnavailable(
-        f"no session on the cluster {master}: {reason}. Check --master, that a Spark master of "
-        "this version listens there, and that this machine and the workers reach each other"
-    )
 
 
 def _disable_duplicate_error_logs() -> None:

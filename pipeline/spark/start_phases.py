@@ -58,20 +58,17 @@ class StartPhases:
         """Print each phase until ``stop`` is set, and at least one."""
         last = None
         while True:
-            kind, phase = self._phase()
+            output = self._log.last_start_output()
+            if SparkContext._gateway is not None:  # noqa: SLF001 - Spark has no other way
+                kind, phase = "session", "creating the session"
+            elif _DOWNLOADS in output:
+                kind, phase = "download", f"downloading {output.count(_FOUND)} packages"
+            elif _RESOLVES in output:
+                kind, phase = "resolve", "resolving packages"
+            else:
+                kind, phase = "java", "starting Java"
             if kind != last:
                 last = kind
                 self.begin(phase)
             if stop.wait(_POLL_SECONDS):
                 return
-
-    def _phase(self) -> tuple[str, str]:
-        """Return the kind of the current phase, and its name."""
-        if SparkContext._gateway is not None:  # noqa: SLF001 - Spark has no other way
-            return "session", "creating the session"
-        output = self._log.last_start_output()
-        if _DOWNLOADS in output:
-            return "download", f"downloading {output.count(_FOUND)} packages"
-        if _RESOLVES in output:
-            return "resolve", "resolving packages"
-        return "java", "starting Java"

@@ -50,15 +50,7 @@ from oriel.pipeline.state.segments import (
 )
 from oriel.pipeline.state.sorted_runs import Runs, Segment
 from oriel.pipeline.state.visible_rows import newest, sorted_by_hash, state_rows, without_tombstones
-from oriel.pipeline.windows import (
-    FOREVER_MS,
-    NEVER_CLOSED_MS,
-    Expiring,
-    Flags,
-    Ints,
-    Ranges,
-    coded_keys,
-)
+from oriel.pipeline.windows import FOREVER_MS, NEVER_CLOSED_MS, Flags, Ints, Ranges, coded_keys
 
 #: The number of visible rows in the version that ends with this segment, and its runs.
 _ROWS_KEY, _RUNS_KEY = b"oriel.rows", b"oriel.runs"
@@ -238,8 +230,19 @@ class KeyedState:
     def _with_expiring(self, hashes: Ints, closing_ms: tuple[int, int]) -> Ints:
         """Return ``hashes`` and the hashes of time buckets in which a row is due, ascending."""
         segments = [segment for run, _ in self._runs.by_age for segment in run]
-        of_due = [_expiring_buckets(segments, due) for due in self._layout.due(*closing_ms)]
-        return np.unique(np.concatenate([hashes, *of_due]))
+        expiring = [hashes]
+        for due in self._layout.due(*closing_ms):
+            named = [np.zeros(0, dtype=np.int64)]
+            for segment in segments:
+                low, high = np.searchsorted(segment.due_ms, (due.low_ms, due.high_ms))
+                named.append(segment.expiring_hash[low:high])
+            of_due = np.concatenate(named)
+            if due.first_bucket or due.last_bucket:
+                first = np.full(len(of_due), due.first_bucket, dtype=np.int64)
+                buckets = Ranges(first, first + 1 + due.last_bucket - due.first_bucket)
+                of_due = nearby_hashes(of_due, buckets)
+            expiring.append(of_due)
+        return np.unique(np.concatenate(expiring))
 
     def _rows_of(self, hashes: Ints) -> pa.Table:
         """Return all visible rows of ``hashes``, which ascend. Tombstones are included."""
@@ -475,19 +478,6 @@ def _rows_with_hashes(hashes: Ints, wanted: Ints) -> tuple[Ints, Flags]:
     found = hashes[np.minimum(low, len(hashes) - 1)] == wanted
     high = np.searchsorted(hashes, wanted[found], "right")
     return Ranges(low[found], high).rows()[1], found
-
-
-def _expiring_buckets(segments: Sequence[Segment], due: Expiring) -> Ints:
-    """Return the hashes of the time buckets that ``due`` selects."""
-    named = [np.zeros(0, dtype=np.int64)]
-    for segment in segments:
-        low, high = np.searchsorted(segment.due_ms, (due.low_ms, due.high_ms))
-        named.append(segment.expiring_hash[low:high])
-    hashes = np.concatenate(named)
-    if due.first_bucket == due.last_bucket == 0:
-        return hashes
-    first = np.full(len(hashes), due.first_bucket, dtype=np.int64)
-    return nearby_hashes(hashes, Ranges(first, first + 1 + due.last_bucket - due.first_bucket))
 
 
 def _parsed(name: str, table: pa.Table) -> tuple[Segment, Mapping[bytes, bytes]]:

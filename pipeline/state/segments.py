@@ -243,7 +243,13 @@ def _compare_digest(path: Path, _file_identity: FileIdentity | None) -> None:
         content = source.read_buffer()
         if digest(content) == named:
             return
-        owner = _owner(content)
+        # For the message: the owner in the metadata of the file.
+        try:
+            metadata = pa.ipc.open_file(content).schema.metadata or {}
+        except (OSError, pa.ArrowException):
+            metadata = {}
+        owner = metadata.get(_OWNER_KEY, b"").decode(errors="replace")
+        owner = f" (the file says that it is {owner})" if owner else ""
     message = (
         f"state file {path} is not what the pipeline wrote, because its digest differs{owner}. "
         "Restore the checkpoint from a backup, or compute the store again from its topics with "
@@ -256,16 +262,6 @@ def named_digest(name: str) -> str | None:
     """Return the digest in the name of a segment. None for files of earlier versions."""
     named = _DIGEST_END.search(name)
     return None if named is None else f"{named['algorithm']}:{named['hexadecimal']}"
-
-
-def _owner(content: pa.Buffer) -> str:
-    """Return the owner in the metadata of a file, for a message."""
-    try:
-        metadata = pa.ipc.open_file(content).schema.metadata or {}
-    except (OSError, pa.ArrowException):
-        return ""
-    owner = metadata.get(_OWNER_KEY, b"").decode(errors="replace")
-    return f" (the file says that it is {owner})" if owner else ""
 
 
 def segment_id(name: str) -> str:

@@ -119,10 +119,7 @@ def _by_task(batches: list[pa.RecordBatch], tasks: int) -> dict[int, pa.Buffer]:
 
 
 def envelopes(
-    channel: int,
-    tasks: list[int],
-    rows: list[pa.Buffer | None],
-    reports: Reports | None = None,
+    channel: int, tasks: list[int], rows: list[pa.Buffer | None], reports: Reports | None = None
 ) -> pa.RecordBatch:
     """Return one envelope per task, with its ``rows``. All envelopes have the same reports."""
     text = None if reports is None else reports.to_json()

@@ -91,10 +91,18 @@ class FinishedRecords:
             rows.filter(is_invalid),
             rows.filter(pc.and_(pc.invert(is_invalid), rows["keep"])),
         )
-        if self._stream.origin is None:
+        origin = self._stream.origin
+        if origin is None:
             self._finish_records(rows, invalid, usable)
-        else:
-            self._finish_results(invalid, self._stream.origin)
+            return usable
+        # An old row is the new row of an earlier update, which had its dead letter then.
+        if origin.has_old_rows:
+            invalid = invalid.filter(pa.array(~are_retractions(invalid)))
+        if len(invalid):
+            self.counters += Counters(rejected_results=len(invalid))
+            if self._stream.apply_order_logs or self._stream.flattened is not None:
+                invalid = _first_of_each_record(invalid, origin)
+            self.dead_letters += self._plan.dead_letters.of_results(origin, invalid)
         return usable
 
     def _finish_records(self, rows: pa.Table, invalid: pa.Table, usable: pa.Table) -> None:
@@ -111,33 +119,16 @@ class FinishedRecords:
             topic, source_reasons = self._stream.stream_time.topic, self._stream.source_reasons
             if invalid_flattened:
                 # All elements are counted, but the dead-letter table has one row per record, as its
-                # source has one message.
-                invalid = self._first_of_record(invalid)
+                # source has one message. The rows of a record are adjacent, but can be in two Arrow
+                # batches. So the last row of the previous batch can be of the same record.
+                record_ids = np.stack([np.asarray(invalid[n]) for n in ("partition", "offset")])
+                is_first = np.append(True, np.any(np.diff(record_ids) != 0, axis=0))
+                is_first[0] = tuple(record_ids[:, 0].tolist()) != self._last_invalid
+                partition, offset = record_ids[:, -1].tolist()
+                self._last_invalid = partition, offset
+                invalid = invalid.filter(pa.array(is_first))
             dead_letters = self._plan.dead_letters.of_records(topic, invalid, source_reasons)
             self.dead_letters.append(dead_letters)
-
-    def _finish_results(self, invalid: pa.Table, origin: RecordTopics) -> None:
-        # An old row is the new row of an earlier update, which had its dead letter then.
-        if origin.has_old_rows:
-            invalid = invalid.filter(pa.array(~are_retractions(invalid)))
-        if len(invalid):
-            self.counters += Counters(rejected_results=len(invalid))
-            if self._stream.apply_order_logs or self._stream.flattened is not None:
-                invalid = _first_of_each_record(invalid, origin)
-            self.dead_letters += self._plan.dead_letters.of_results(origin, invalid)
-
-    def _first_of_record(self, invalid: pa.Table) -> pa.Table:
-        """Return the first invalid row of each record, because a record has one dead letter.
-
-        The rows of a record are adjacent, but can be in two Arrow batches.
-        """
-        record_ids = np.stack([np.asarray(invalid[name]) for name in ("partition", "offset")])
-        is_first = np.append(True, np.any(np.diff(record_ids) != 0, axis=0))
-        # The last row of the previous Arrow batch can be of the same record.
-        is_first[0] = tuple(record_ids[:, 0].tolist()) != self._last_invalid
-        partition, offset = record_ids[:, -1].tolist()
-        self._last_invalid = partition, offset
-        return invalid.filter(pa.array(is_first))
 
 
 def _first_of_each_record(invalid: pa.Table, origin: RecordTopics) -> pa.Table:

@@ -29,27 +29,21 @@ class Router:
         if stream.inputs > 1:
             rows = PartitionIndexes(stream.inputs).numbered(rows, stream.input_index)
         if APPLY_ORDER.name in self._schema.names:
-            rows = rows.append_column(APPLY_ORDER, self._apply_order(rows))
+            # Updates of tables are applied by stream time, then by log. Updates with the same
+            # stream time and log have the order of partitions and offsets (``TableUpdatesEngine``).
+            logs, apply_order = stream.apply_order_logs, pa.nulls(len(rows), APPLY_ORDER.type)
+            if logs:
+                # One integer with the order (stream time, log), because a log is less than
+                # ``logs``. For example, with two logs, (5, 1) is 11 and (6, 0) is 12.
+                order = np.asarray(rows["stream_time_ms"]) * logs
+                if logs > 1 and stream.origin is not None:
+                    order = order + stream.origin.topic_indexes(rows)
+                apply_order = pa.array(order)
+            rows = rows.append_column(APPLY_ORDER, apply_order)
         for name, value in stream.constants.items():
             rows = rows.append_column(name, pa.repeat(value, len(rows)))
         rows = rows.append_column(KEY_GROUP, pa.array(groups, KEY_GROUP.type))
         return for_tasks(rows, self._schema, self._plan.tasks)
-
-    def _apply_order(self, rows: pa.Table) -> pa.Array:
-        """Return the apply order of updates of tables: by stream time, then by log.
-
-        Updates with the same stream time and log have the order of partitions and offsets
-        (``TableUpdatesEngine``).
-        """
-        logs, origin = self._stream.apply_order_logs, self._stream.origin
-        if not logs:
-            return pa.nulls(len(rows), APPLY_ORDER.type)
-        # One integer with the order (stream time, log), because a log is less than ``logs``. For
-        # example, with two logs, (5, 1) is 11 and (6, 0) is 12.
-        apply_order = np.asarray(rows["stream_time_ms"]) * logs
-        if logs > 1 and origin is not None:
-            apply_order = apply_order + origin.topic_indexes(rows)
-        return pa.array(apply_order)
 
 
 def for_tasks(rows: pa.Table, schema: pa.Schema, tasks: int) -> pa.RecordBatch:

@@ -275,20 +275,18 @@ def level_task(routes: Sequence[Route]) -> PartitionFunction:
         for route in routes:
             # Without an envelope, no source of this store has a task in the batch, so its state
             # stays.
-            if arrived[route.base]:
-                yield from _received(route, pa.Table.from_batches(arrived[route.base]))
+            if not arrived[route.base]:
+                continue
+            envelopes = pa.Table.from_batches(arrived[route.base])
+            # A Spark partition has the envelopes of one task, because the shuffle uses the task as
+            # the partition id.
+            task = envelopes[TASK.name][0].as_py()
+            received = Received((task,), decoded_reports(envelopes[REPORTS.name]))
+            values = envelopes[ROWS.name].drop_null()
+            rows = decoded_rows(values).combine_chunks().to_batches() if len(values) else []
+            yield from route.run(rows, received, [received.forwarded])
 
     return run_level
-
-
-def _received(route: Route, arrived: pa.Table) -> Iterator[pa.RecordBatch]:
-    """Run a route over the envelopes of its channel."""
-    # A Spark partition has the envelopes of one task, because the shuffle uses the task as the
-    # partition id.
-    received = Received((arrived[TASK.name][0].as_py(),), decoded_reports(arrived[REPORTS.name]))
-    values = arrived[ROWS.name].drop_null()
-    rows = decoded_rows(values).combine_chunks().to_batches() if len(values) else []
-    yield from route.run(rows, received, [received.forwarded])
 
 
 @cache

@@ -63,17 +63,15 @@ class StoreWork:
 
 def run_stages(runner: Runner[Rows], stores: Sequence[StoreWork]) -> dict[str, Reports]:
     """Run a batch of ``stores`` and return the reports of all tasks, by the name of the store."""
-    return runner.reports({work.plan.store: _stages(runner, work) for work in stores})
-
-
-def _stages(runner: Runner[Rows], work: StoreWork) -> Rows:
-    """Add the stages of one store, up to its store tasks."""
-    plan, join_of = work.plan, {join.number: join for join in work.joins}
-    inputs = [_input_rows(runner, each, plan, join_of) for each in work.plans.inputs]
-    # All inputs are one exchange, because a record of any input can be of the same key, and all
-    # stream times of the store decide which windows are final.
-    rows = runner.by_task(reduce(runner.union, inputs), plan.tasks, together=True)
-    return runner.map(rows, store_task(plan), _NO_COLUMNS)
+    rows_of = {}
+    for work in stores:
+        plan, join_of = work.plan, {join.number: join for join in work.joins}
+        inputs = [_input_rows(runner, each, plan, join_of) for each in work.plans.inputs]
+        # All inputs are one exchange, because a record of any input can be of the same key, and all
+        # stream times of the store decide which windows are final.
+        rows = runner.by_task(reduce(runner.union, inputs), plan.tasks, together=True)
+        rows_of[plan.store] = runner.map(rows, store_task(plan), _NO_COLUMNS)
+    return runner.reports(rows_of)
 
 
 def _input_rows(

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from oriel.pipeline.decoding import reject_ahead
 from oriel.pipeline.language import KStream, Source, StoreSource, Topology, arrow_schema
-from oriel.pipeline.lowered import Store, lower
+from oriel.pipeline.lowered import lower
 from oriel.pipeline.plan import WallClock, WallClockLimits
 from oriel.pipeline.testing.kafka_hints import DriverHints
 from oriel.pipeline.testing.output import OutputReader, rows_for_users
@@ -188,20 +188,16 @@ class TopologyTestDriver(DriverHints):
             of_store = {source: rows for source, rows in piped.items() if source in store.sources}
             if of_store:
                 store_driver.process(of_store, partition, self._wall_clock)
-                self._pipe_final_rows(store, piped)
+                # Pass the rows that this batch made final to the stores that read this store.
+                source = StoreSource.of(store.name)
+                if any(source in other.store.reads_stores for other in self._store_drivers):
+                    first = self._offsets.get((source.topic, 0), 0)
+                    piped[source] = self._stores[store.name].final_records(first)
+                    self._offsets[source.topic, 0] = first + len(piped[source])
         if not self._collects_function_errors:
             raise_function_error(
                 chain(*(unit.dead_letters[old:] for unit, old in dead_letter_counts))
             )
-
-    def _pipe_final_rows(self, store: Store, piped: dict[Source, pa.Table]) -> None:
-        """Pass the rows that this batch made final to the stores that read ``store``."""
-        source = StoreSource.of(store.name)
-        drivers = self._store_drivers
-        if any(source in other.store.reads_stores for other in drivers):
-            first = self._offsets.get((source.topic, 0), 0)
-            piped[source] = self._stores[store.name].final_records(first)
-            self._offsets[source.topic, 0] = first + len(piped[source])
 
     def advance_wall_clock_time(self, advance_ms: Duration) -> None:
         """Advance wall-clock time. The next batch uses the new time.

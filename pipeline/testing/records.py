@@ -82,7 +82,9 @@ def decoded(
         line = {"key": record.key, "value": plain, "timestamp_ms": record.timestamp_ms}
         if record.headers:
             line["headers"] = _header_strings(record.headers)
-        lines.append(_as_json(line))
+        text = json.dumps(line, default=_in_json, ensure_ascii=False, separators=(",", ":"))
+        # Half of a surrogate pair becomes its escape.
+        lines.append(text.encode("utf-8", "backslashreplace"))
         not_json[number] = _is_not_json(plain, value_type)
     raw = pa.record_batch({
         "partition": pa.array([partition] * len(lines), pa.int32()),
@@ -259,12 +261,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return value
-
-
-def _as_json(value: Any) -> bytes:
-    """Encode a plain value as JSON. Half of a surrogate pair becomes its escape."""
-    text = json.dumps(value, default=_in_json, ensure_ascii=False, separators=(",", ":"))
-    return text.encode("utf-8", "backslashreplace")
 
 
 def _in_json(value: Any) -> str:

@@ -84,11 +84,24 @@ class StoreRows:
         """
         changing = []
         for row in rows:
-            start_ms, end_ms = row["window_start_ms"], row["window_end_ms"]
+            key, bounds = row["key"], (row["window_start_ms"], row["window_end_ms"])
             if not row["deleted"]:
-                self._rows.setdefault(row["key"], {})[start_ms, end_ms] = _stored(row)
-            elif not self._removed(row["key"], start_ms, end_ms):
-                continue
+                value = {name: item for name, item in row.items() if name not in FIXED_COLUMNS}
+                self._rows.setdefault(key, {})[bounds] = WindowedValue(
+                    key=key,
+                    window_start_ms=row["window_start_ms"],
+                    window_end_ms=row["window_end_ms"],
+                    # The engine can change the lists of the row later.
+                    value=deepcopy(value),
+                    timestamp_ms=row["timestamp_ms"],
+                    final=row["final"],
+                )
+            else:
+                windows = self._rows.get(key, {})
+                if windows.pop(bounds, None) is None:
+                    continue
+                if not windows:
+                    del self._rows[key]
             changing.append(row)
         return changing
 
@@ -106,24 +119,3 @@ class StoreRows:
     def of_key(self, key: str) -> list[WindowedValue]:
         """Return the rows of ``key`` without an order and with expired rows. Do not change them."""
         return list(self._rows.get(key, {}).values())
-
-    def _removed(self, key: str, start_ms: int, end_ms: int) -> bool:
-        """Remove a window. Return True if the store had it."""
-        windows = self._rows.get(key, {})
-        existed = windows.pop((start_ms, end_ms), None) is not None
-        if not windows:
-            self._rows.pop(key, None)
-        return existed
-
-
-def _stored(row: Row) -> WindowedValue:
-    value = {name: item for name, item in row.items() if name not in FIXED_COLUMNS}
-    return WindowedValue(
-        key=row["key"],
-        window_start_ms=row["window_start_ms"],
-        window_end_ms=row["window_end_ms"],
-        # The engine can change the lists of the row later.
-        value=deepcopy(value),
-        timestamp_ms=row["timestamp_ms"],
-        final=row["final"],
-    )

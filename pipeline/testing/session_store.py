@@ -128,11 +128,7 @@ class ReadOnlySessionStore(WindowedStore):
         return self.find_sessions(key, earliest_end_ms, latest_start_ms)[::-1]
 
     def find_sessions_range(
-        self,
-        key_from: str | None,
-        key_to: str | None,
-        earliest_end_ms: int,
-        latest_start_ms: int,
+        self, key_from: str | None, key_to: str | None, earliest_end_ms: int, latest_start_ms: int
     ) -> list[WindowedValue]:
         """Read the sessions of a range of keys that overlap a span of time.
 
@@ -152,11 +148,7 @@ class ReadOnlySessionStore(WindowedStore):
         return self._read(self._keys(key_from, key_to), overlaps(earliest_end_ms, latest_start_ms))
 
     def backward_find_sessions_range(
-        self,
-        key_from: str | None,
-        key_to: str | None,
-        earliest_end_ms: int,
-        latest_start_ms: int,
+        self, key_from: str | None, key_to: str | None, earliest_end_ms: int, latest_start_ms: int
     ) -> list[WindowedValue]:
         """Read the sessions of keys in the reverse order of ``find_sessions_range``.
 

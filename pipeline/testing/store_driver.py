@@ -208,7 +208,7 @@ class StoreDriver:
             # Only the partition numbers matter, because the driver reads nothing by offset.
             number = 0 if source.store_name else partition
             ends.setdefault(source.topic, {})[str(number)] = 0
-        files = self._new_files()
+        files = MemoryFiles(dict(self._states))
         plan, joins = self.plans.plan(self._batch, files, 1, self._previous, ends, wall_clock)
         runner = LocalRunner({source: [records] for source, records in piped.items()})
         reports = run_stages(runner, [StoreWork(self.plans, plan, joins)])[self.store.name]
@@ -219,10 +219,6 @@ class StoreDriver:
         self._states = {name: files.states[name] for name in prepared.state_files}
         self._keep(files)
         self.content.observed_ms = prepared.record.observed_ms
-
-    def _new_files(self) -> MemoryFiles:
-        """Return the files that the tasks of a batch read and write."""
-        return MemoryFiles(dict(self._states))
 
     def _keep(self, files: MemoryFiles) -> None:
         """Keep the results of a batch."""

@@ -17,6 +17,10 @@ from tests.tidy.project import (
 #: A directory with more modules is an alphabetical list without an architecture.
 MODULES_SIDE_BY_SIDE = 14
 
+#: The maximum number of private functions of the pipeline with one caller. A reader follows a call
+#: for each function. A helper needs a reason: it is a concept, has a test, or shortens its caller.
+HELPERS_WITH_ONE_CALLER = 300
+
 #: In parts, so that this file does not contain them.
 REMINDERS = tuple(
     "".join(parts) for parts in (("TO", "DO"), ("FIX", "ME"), ("XX", "X"), ("HA", "CK"))
@@ -34,6 +38,22 @@ def test_rooms_are_small() -> None:
     found = [f"{room}: {count} modules" for room, count in beside.items()
              if count > MODULES_SIDE_BY_SIDE]  # fmt: skip
     assert not found, f"divide these by subject:{offenders(found)}"
+
+
+def test_most_helpers_have_several_callers() -> None:
+    """At most 300 private functions of the pipeline have one caller."""
+    nodes = [node for module in modules_of("pipeline") for node in module.nodes]
+    defined = Counter(
+        node.name
+        for node in nodes
+        if isinstance(node, ast.FunctionDef)
+        and node.name.startswith("_")
+        and not node.name.startswith("__")
+    )
+    used = Counter(node.id for node in nodes if isinstance(node, ast.Name))
+    used += Counter(node.attr for node in nodes if isinstance(node, ast.Attribute))
+    found = sorted(name for name, count in defined.items() if count == used[name] == 1)
+    assert len(found) <= HELPERS_WITH_ONE_CALLER, f"inline some helpers:{offenders(found)}"
 
 
 def test_no_reminders() -> None:

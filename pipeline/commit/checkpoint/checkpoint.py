@@ -40,13 +40,7 @@ from oriel.pipeline.commit.checkpoint.recovery_point import (
 from oriel.pipeline.commit.checkpoint.versions import StateVersions
 from oriel.pipeline.errors import AlreadyRunning, CheckpointError
 from oriel.pipeline.plan import PreparedBatch, StreamTimeNotes
-from oriel.storage import (
-    Offsets,
-    current_files,
-    is_object,
-    with_digest,
-    without_digest,
-)
+from oriel.storage import Offsets, current_files, is_object, with_digest, without_digest
 
 #: How long a start waits for a process that is ending, and how often it checks.
 LOCK_WAIT_SECONDS = 5.0
@@ -121,10 +115,7 @@ class Checkpoint:
         """Return the prepared batches of a store. ``store`` is the name of its state."""
         directory = self.directory / "state" / store
         return StateVersions(
-            directory,
-            sync=self._sync,
-            check_epoch=self.check_epoch,
-            application=self.application,
+            directory, sync=self._sync, check_epoch=self.check_epoch, application=self.application
         )
 
     def prepare_spark(self, topics: Sequence[str], recovery_point: RecoveryPoint | None) -> None:

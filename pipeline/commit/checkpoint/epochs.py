@@ -67,20 +67,18 @@ class Epoch:
         if files.exists(self._path(self.number)) and not files.exists(self._path(self.number + 1)):
             return
         newest = max(self._taken(), default=0)
-        message = (
-            f"{self._holder(newest)}: this process (epoch {self.number}) was replaced and has "
-            "stopped. Tables and state belong to its successor. You do not need to do anything"
-        )
-        raise Fenced(message)
-
-    def _holder(self, number: int) -> str:
         try:
-            epochs: dict[str, Any] = orjson.loads(current_files().read(self._path(number)))
-            owner = f"process {epochs['process']} on {epochs['host']}"
-            return f"{owner} took over this pipeline at {epochs['started']} (epoch {number})"
+            epoch: dict[str, Any] = orjson.loads(files.read(self._path(newest)))
+            owner = f"process {epoch['process']} on {epoch['host']}"
+            successor = f"{owner} took over this pipeline at {epoch['started']}"
         except (OSError, ValueError, KeyError, TypeError):
             # Without syncs, a power loss can leave the name without the content.
-            return f"another process took over this pipeline (epoch {number})"
+            successor = "another process took over this pipeline"
+        message = (
+            f"{successor} (epoch {newest}): this process (epoch {self.number}) was replaced and "
+            "has stopped. Tables and state belong to its successor. You do not need to do anything"
+        )
+        raise Fenced(message)
 
     def _taken(self) -> list[int]:
         names = (Path(name) for name in current_files().names(self._directory))

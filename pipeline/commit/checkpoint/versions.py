@@ -29,10 +29,6 @@ _VERSION = re.compile(r"(?P<batch>\d+)(?:\.\d+)?\.json")
 _SEGMENT = re.compile(r"(?:(?P<batch>\d{12,})-)?.*\.arrow")
 
 
-def _without_epoch() -> None:
-    """Do nothing, because versions outside a checkpoint have one writer."""
-
-
 class StateVersions:
     """The prepared batches of one store."""
 
@@ -41,7 +37,7 @@ class StateVersions:
         directory: Path,
         *,
         sync: bool,
-        check_epoch: Callable[[], None] = _without_epoch,
+        check_epoch: Callable[[], None] = lambda: None,
         application: str | None = None,
     ) -> None:
         """Use the directory ``directory``. Create it if it does not exist.
@@ -49,7 +45,8 @@ class StateVersions:
         Args:
             directory: The directory.
             sync: Whether files are forced to disk.
-            check_epoch: Raises ``Fenced`` if this process must not write any more.
+            check_epoch: Raises ``Fenced`` if this process must not write any more. Default: no
+                check, because versions outside a checkpoint have one writer.
             application: The application id of the pipeline. None: read versions of any pipeline.
         """
         current_files().make_directory(directory, sync=sync)

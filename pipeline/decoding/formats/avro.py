@@ -283,23 +283,19 @@ def _converted(value: Any, column_type: pa.DataType) -> Any:
     """Return a value for a column of Arrow. Raise WrongType if it does not fit."""
     types, kind = pa.types, type(value)
     if kind is dict and types.is_struct(column_type):
-        return _converted_fields(value, column_type)
+        row: dict[str, Any] = {}
+        for field in column_type:
+            try:
+                row[field.name] = _converted(value.get(field.name), field.type)
+            except WrongType as error:
+                error.path.insert(0, field.name)
+                raise
+        return row
     if kind is dict and types.is_map(column_type) and types.is_string(column_type.key_type):
         return [(name, _converted(item, column_type.item_type)) for name, item in value.items()]
     if kind is list and types.is_list(column_type):
         return [_converted(item, column_type.value_type) for item in value]
     return None if value is None else _scalar(value, column_type)
-
-
-def _converted_fields(record: dict[str, Any], row_type: pa.StructType) -> dict[str, Any]:
-    row: dict[str, Any] = {}
-    for field in row_type:
-        try:
-            row[field.name] = _converted(record.get(field.name), field.type)
-        except WrongType as error:
-            error.path.insert(0, field.name)
-            raise
-    return row
 
 
 def _scalar(value: Any, column_type: pa.DataType) -> Any:

@@ -8,6 +8,7 @@ without ``optional``. Enums are names in STRING columns and numbers in integer c
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -122,7 +123,15 @@ def _field_getter(descriptor: Descriptor, column: pa.Field, path: str) -> Getter
         raise InvalidTopology(message)
     name = column.name
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
-        return _map_getter(field, column.type, path)
+        if not pa.types.is_map(column.type):
+            raise _misfit(field, path)
+        entry = field.message_type.fields_by_name
+        key = _converter(entry["key"], column.type.key_type, path)
+        item = _converter(entry["value"], column.type.item_type, path)
+        # The library loses the order of the message. With sorted entries, a row is deterministic.
+        return lambda message: [
+            (key(k), item(v)) for k, v in sorted(getattr(message, name).items(), key=itemgetter(0))
+        ]
     if field.is_repeated:
         if not pa.types.is_list(column.type):
             raise _misfit(field, path)
@@ -132,24 +141,6 @@ def _field_getter(descriptor: Descriptor, column: pa.Field, path: str) -> Getter
     if field.has_presence:
         return lambda m: convert(getattr(m, name)) if m.HasField(name) else None
     return lambda message: convert(getattr(message, name))
-
-
-def _map_getter(field: FieldDescriptor, column_type: pa.DataType, path: str) -> Getter:
-    if not pa.types.is_map(column_type):
-        raise _misfit(field, path)
-    entry, name = field.message_type.fields_by_name, field.name
-    key = _converter(entry["key"], column_type.key_type, path)
-    item = _converter(entry["value"], column_type.item_type, path)
-
-    def get(message: Any) -> list[tuple[Any, Any]]:
-        # The library loses the order of the message. With sorted entries, a row is deterministic.
-        return [(key(k), item(v)) for k, v in sorted(getattr(message, name).items(), key=_first)]
-
-    return get
-
-
-def _first(pair: tuple[Any, Any]) -> Any:
-    return pair[0]
 
 
 def _converter(field: FieldDescriptor, column_type: pa.DataType, path: str) -> Getter:
@@ -198,16 +189,14 @@ def _header(descriptor: Descriptor) -> tuple[bytes, ...]:
         siblings = outer.nested_types if outer else descriptor.file.message_types_by_name.values()
         indexes.insert(0, [each.full_name for each in siblings].index(descriptor.full_name))
         descriptor = outer
-    encoded = b"".join(_zigzag(index) for index in (len(indexes), *indexes))
-    return (b"\x00", encoded) if indexes == [0] else (encoded,)
-
-
-def _zigzag(index: int) -> bytes:
-    rest, written = index << 1, bytearray()
-    while rest > 0x7F:
-        written.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    return bytes([*written, rest])
+    encoded = bytearray()
+    for index in (len(indexes), *indexes):
+        rest = index << 1  # Zigzag. Seven bits per byte follow.
+        while rest > 0x7F:
+            encoded.append(rest & 0x7F | 0x80)
+            rest >>= 7
+        encoded.append(rest)
+    return (b"\x00", bytes(encoded)) if indexes == [0] else (bytes(encoded),)
 
 
 def _body(value: bytes, headers: tuple[bytes, ...] | None) -> bytes:

@@ -68,10 +68,9 @@ class BlockReader:
                 return rows, not_plain
         skipped = self._refused(lines, skipped)
         rows = self._rows(lines, skipped)
-        return (rows, skipped) if rows is not None else self._read_halves(lines, skipped)
-
-    def _read_halves(self, lines: pa.BinaryArray, skipped: Flags) -> tuple[pa.StructArray, Flags]:
-        """Parse each half, because errors do not name the row of a number that does not fit."""
+        if rows is not None:
+            return rows, skipped
+        # Parse each half, because errors do not name the row of a number that does not fit.
         half = len(lines) // 2
         rows, still_unread = self.read(lines[:half], skipped[:half])
         more_rows, more_unread = self.read(lines[half:], skipped[half:])
@@ -113,23 +112,19 @@ class BlockReader:
             if count > len(lines) // _REJECTED_RATIO:
                 rejected[start:] = True
                 break
-            row = self._first_rejected(text.slice(starts[start]))
+            row = None
+            try:
+                self._parse(text.slice(starts[start]))
+            except pa.ArrowInvalid as error:
+                row = _ROW.search(str(error))
             if row is None:
                 break
-            start += row
+            start += int(row[1])
             # If the end of the last line is missing, the error can name the row after it.
             rejected[min(start, len(lines) - 1)] = True
             start += 1
             count += 1
         return rejected
-
-    def _first_rejected(self, text: pa.Buffer) -> int | None:
-        try:
-            self._parse(text)
-        except pa.ArrowInvalid as error:
-            row = _ROW.search(str(error))
-            return int(row[1]) if row else None
-        return None
 
 
 def _matches(lines: pa.BinaryArray, pattern: str) -> Flags:

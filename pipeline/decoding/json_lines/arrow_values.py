@@ -54,21 +54,15 @@ def json_type(column_type: pa.DataType) -> pa.DataType:
         entry = [("key", pa.string()), ("value", json_type(column_type.item_type))]
         return pa.list_(pa.struct(entry))
     if types.is_decimal(column_type):
-        return _read_decimal(column_type.precision, column_type.scale)
+        # As many additional digits as the reader supports. It rejects a number with more digits
+        # than the precision. Then it multiplies it by a power of ten, up to the scale, and does not
+        # detect an overflow. So precision + scale must not exceed the greatest precision.
+        precision, scale = column_type.precision, column_type.scale
+        read_scale = scale + (_MAX_PRECISION - precision - scale) // 2
+        return pa.decimal256(_MAX_PRECISION - read_scale, read_scale)
     return (
         pa.string() if types.is_date(column_type) or types.is_binary(column_type) else column_type
     )
-
-
-def _read_decimal(precision: int, scale: int) -> pa.DataType:
-    """Return a type with as many additional digits as Arrow's reader supports.
-
-    The reader rejects a number with more digits than the precision. Then it multiplies it by a
-    power of ten, up to the scale, and does not detect an overflow. So the sum of precision and
-    scale must not exceed the greatest precision.
-    """
-    read_scale = scale + (_MAX_PRECISION - precision - scale) // 2
-    return pa.decimal256(_MAX_PRECISION - read_scale, read_scale)
 
 
 def converted(column: pa.Array, column_type: pa.DataType) -> Converted:
@@ -195,10 +189,6 @@ def _bytes(texts: pa.StringArray, binary_type: pa.DataType) -> Converted:
     return _null_where(~np.asarray(is_usual), values), unread
 
 
-def _finite(numbers: pa.Array, _type: pa.DataType) -> Converted:
-    return numbers, np.asarray(pc.fill_null(pc.is_inf(numbers), False))  # noqa: FBT003
-
-
 def _null_where(rows: Flags, column: pa.Array) -> pa.Array:
     return (
         pc.if_else(pa.array(rows), pa.scalar(None, column.type), column) if rows.any() else column
@@ -211,7 +201,13 @@ _CONVERSIONS: tuple[
     (pa.types.is_struct, _struct),
     (pa.types.is_map, _map),
     (pa.types.is_list, _list),
-    (pa.types.is_floating, _finite),
+    (
+        pa.types.is_floating,
+        lambda numbers, _type: (
+            numbers,
+            np.asarray(pc.fill_null(pc.is_inf(numbers), False)),  # noqa: FBT003
+        ),
+    ),
     (pa.types.is_decimal, _decimals),
     (pa.types.is_date, _dates),
     (pa.types.is_binary, _bytes),

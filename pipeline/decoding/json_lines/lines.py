@@ -19,11 +19,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.decoding.json_lines.spark_values import (
-    base64_bytes,
-    date_days,
-    decimal_value,
-)
+from oriel.pipeline.decoding.json_lines.spark_values import base64_bytes, date_days, decimal_value
 from oriel.pipeline.decoding.row_errors import WrongType, out_of_range
 
 #: Jackson's limits: levels, digits of a number, and UTF-16 characters of a name and of a string in
@@ -103,8 +99,11 @@ def decode_line(line: bytes, row_type: pa.StructType, string_field: str | None =
         return error
     except ValueError:
         return Reason.NOT_JSON
-    if _has_lone_surrogate(text):
-        return Reason.NOT_JSON
+    # UTF-8 cannot encode half of a surrogate pair. An escaped backslash does not begin an escape.
+    if "\\ud" in text or "\\uD" in text:
+        pairs_replaced = _SURROGATE_PAIR.sub("_", text.replace("\\\\", "__"))
+        if _SURROGATE.search(pairs_replaced):
+            return Reason.NOT_JSON
     if string_field is not None and isinstance(row, dict) and row[string_field] is _NOT_A_STRING:
         wrong = WrongType(pa.string(), "a value that is not a string")
         wrong.path.append(string_field)
@@ -138,10 +137,7 @@ def _decimal(digits: str) -> _Decimal:
 
 
 _SCANNER = json.JSONDecoder(
-    object_pairs_hook=_pairs,
-    parse_int=_integer,
-    parse_float=_decimal,
-    parse_constant=_reject,
+    object_pairs_hook=_pairs, parse_int=_integer, parse_float=_decimal, parse_constant=_reject
 )
 
 
@@ -169,15 +165,6 @@ def _recursion_limit(depth: int) -> Iterator[None]:
         sys.setrecursionlimit(limit)
 
 
-def _has_lone_surrogate(text: str) -> bool:
-    """Return whether a text has half of a surrogate pair, which UTF-8 cannot encode."""
-    if "\\ud" not in text and "\\uD" not in text:
-        return False
-    # An escaped backslash does not begin an escape.
-    escapes = text.replace("\\\\", "__")
-    return _SURROGATE.search(_SURROGATE_PAIR.sub("_", escapes)) is not None
-
-
 @cache
 def _row_reader(row_type: pa.StructType, string_field: str | None) -> Reader:
     """Return the reader of objects as dicts of ``row_type``.
@@ -187,7 +174,9 @@ def _row_reader(row_type: pa.StructType, string_field: str | None) -> Reader:
     """
     readers = {field.name: _reader(field.type) for field in row_type}
     if string_field is not None:
-        readers[string_field] = _read_required_string
+        readers[string_field] = lambda token: (
+            _checked_string(token) if type(token) is str else _NOT_A_STRING
+        )
     names = dict.fromkeys(readers)
 
     def read(token: Any) -> dict[str, Any] | WrongType:
@@ -224,10 +213,6 @@ def _shown(token: Any) -> str:
     return str(token) if isinstance(token, _Integer | _Decimal) else json.dumps(token)
 
 
-def _read_required_string(token: Any) -> Any:
-    return _checked_string(token) if type(token) is str else _NOT_A_STRING
-
-
 def _reader(column_type: pa.DataType) -> Reader:
     types = pa.types
     if types.is_struct(column_type):
@@ -243,15 +228,13 @@ def _reader(column_type: pa.DataType) -> Reader:
     return {
         pa.date32(): _read_date,
         pa.binary(): _read_binary,
-        pa.string(): _read_string,
+        pa.string(): lambda token: (
+            _checked_string(token) if type(token) is str else _json_text(token)
+        ),
         pa.bool_(): _read_boolean,
         pa.float32(): _read_float,
         pa.float64(): _read_double,
     }[column_type]
-
-
-def _read_string(token: Any) -> str:
-    return _checked_string(token) if type(token) is str else _json_text(token)
 
 
 def _checked_string(text: str) -> str:
@@ -383,17 +366,16 @@ def _json_text(token: Any) -> str:
         return _java_double(float(token))
     if type(token) is str:
         _checked_string(token)
-    text = _ESCAPE.sub(_jackson_escape, json.dumps(token, ensure_ascii=False))
-    return _ASTRAL.sub(_surrogate_pair, text)
-
-
-def _jackson_escape(escape: re.Match[str]) -> str:
-    return escape[0] if len(escape[1]) == 1 else f"\\u{escape[1][1:].upper()}"
-
-
-def _surrogate_pair(character: re.Match[str]) -> str:
-    high, low = struct.unpack(">2H", character[0].encode("utf-16-be"))
-    return f"\\u{high:04X}\\u{low:04X}"
+    text = _ESCAPE.sub(
+        lambda escape: escape[0] if len(escape[1]) == 1 else f"\\u{escape[1][1:].upper()}",
+        json.dumps(token, ensure_ascii=False),
+    )
+    return _ASTRAL.sub(
+        lambda character: "\\u{:04X}\\u{:04X}".format(
+            *struct.unpack(">2H", character[0].encode("utf-16-be"))
+        ),
+        text,
+    )
 
 
 def _java_double(number: float) -> str:

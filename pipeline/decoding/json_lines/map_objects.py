@@ -117,25 +117,26 @@ class _Marks:
             return
         for field in column_type:
             if has_map(field.type):
-                self.visit(field.type, children[self._are_named(children - 1, field.name)])
+                # The string before the colon is the name of the field.
+                quoted = json.dumps(field.name, ensure_ascii=False).encode()
+                starts = self.positions[children - 1] - len(quoted)
+                is_named: Flags = starts >= 0
+                for offset, byte in enumerate(quoted):
+                    is_named &= self._data[np.maximum(starts, 0) + offset] == byte
+                self.visit(field.type, children[is_named])
 
     def replacements(self) -> Mapping[bytes, Ints]:
         """Return text -> the positions of the marks that it replaces."""
         replaced: dict[bytes, list[Ints]] = {}
         for values in self._maps:
-            for text, marks in self._of_objects(values):
-                replaced.setdefault(text, []).append(self.positions[marks])
+            depths = self.depths[values]
+            for depth in np.unique(depths):
+                for text, marks in self._in_objects(values[depths == depth], depth):
+                    replaced.setdefault(text, []).append(self.positions[marks])
         return {text: np.concatenate(some) for text, some in replaced.items()}
 
-    def _of_objects(self, values: Ints) -> Sequence[tuple[bytes, Ints]]:
-        """Return the texts for the marks of objects, and leave out lines with invalid objects."""
-        if not len(values):
-            return ()
-        depths = self.depths[values]
-        found = [self._in_objects(values[depths == depth], depth) for depth in np.unique(depths)]
-        return [each for some in found for each in some]
-
     def _in_objects(self, values: Ints, depth: int) -> Sequence[tuple[bytes, Ints]]:
+        """Return the texts for the marks of objects, and leave out lines with invalid objects."""
         inside = np.flatnonzero((self.depths == depth) & ~self._opens)
         openers = self.openers(depth)
         place = np.searchsorted(openers, inside) - 1
@@ -173,15 +174,6 @@ class _Marks:
             is_value[np.searchsorted(outer, values[self.depths[values] == depth])] = True
             children.append(inner[is_value[np.searchsorted(outer, inner) - 1]])
         return np.concatenate(children)
-
-    def _are_named(self, colons: Ints, name: str) -> Flags:
-        """Return whether the string before each colon is ``name``."""
-        quoted = json.dumps(name, ensure_ascii=False).encode()
-        starts = self.positions[colons] - len(quoted)
-        named: Flags = starts >= 0
-        for offset, byte in enumerate(quoted):
-            named &= self._data[np.maximum(starts, 0) + offset] == byte
-        return named
 
 
 def _unsafe_escapes(data: Any, marks: Ints, is_quote: Flags) -> Ints:

@@ -27,6 +27,14 @@ _INVALID_BEGINNING = {
     "object": r"[^{\sn]",
     "list": r"[^[\sn]",
 }
+#: The kinds of columns. Other columns have numbers.
+_KINDS = (
+    (pa.types.is_struct, "object"),
+    (pa.types.is_list, "list"),
+    (pa.types.is_string, "text"),
+    (pa.types.is_decimal, "decimal"),
+    (pa.types.is_boolean, "boolean"),
+)
 #: Bits of an integer column -> a number with this many digits can be out of range.
 _OUT_OF_RANGE_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 
@@ -61,7 +69,8 @@ def misfit_pattern(row_type: pa.StructType) -> str:
     by_bits: dict[int, list[str]] = {}
     for name, column_type in columns:
         if names.count(name) == 1:
-            by_kind.setdefault(_kind(column_type), []).append(re.escape(name))
+            kinds = (kind for is_kind, kind in _KINDS if is_kind(column_type))
+            by_kind.setdefault(next(kinds, "number"), []).append(re.escape(name))
             inner = column_type.value_type if pa.types.is_list(column_type) else column_type
             if pa.types.is_integer(inner):
                 by_bits.setdefault(inner.bit_width, []).append(re.escape(name))
@@ -84,16 +93,3 @@ def _collect(row_type: pa.StructType, columns: list[tuple[str, pa.DataType]]) ->
         inner = field.type.value_type if pa.types.is_list(field.type) else field.type
         if pa.types.is_struct(inner):
             _collect(inner, columns)
-
-
-def _kind(column_type: pa.DataType) -> str:
-    types = pa.types
-    if types.is_struct(column_type):
-        return "object"
-    if types.is_list(column_type):
-        return "list"
-    if types.is_string(column_type):
-        return "text"
-    if types.is_decimal(column_type):
-        return "decimal"
-    return "boolean" if types.is_boolean(column_type) else "number"

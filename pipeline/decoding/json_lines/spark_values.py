@@ -6,6 +6,7 @@ property test compares each function with Spark.
 
 import re
 from base64 import b64decode
+from contextlib import suppress
 from datetime import date
 from decimal import ROUND_HALF_UP, Context, Decimal
 
@@ -73,24 +74,16 @@ def date_days(text: str) -> int | None:
     not a year of four to seven digits. It reads days before 1582 in the Julian calendar.
     """
     for each in dict.fromkeys((text, text.replace("GMT", "", 1))):
-        days = _notated_days(each)
-        if days is not None:
-            return days
+        found = _DATE.fullmatch(each.strip(_TRIMMED))
+        if found is not None:
+            with suppress(ValueError):
+                days = _gregorian_days(int(found[1]), int(found[2] or 1), int(found[3] or 1))
+                if days in _INT32:
+                    return days
     if _JAVA_INTEGER.fullmatch(text) is None or max(text) > "\uffff":
         return None
     days = int(Decimal(text))
     return _rebased(days) if days in _INT32 else None
-
-
-def _notated_days(text: str) -> int | None:
-    found = _DATE.fullmatch(text.strip(_TRIMMED))
-    if found is None:
-        return None
-    try:
-        days = _gregorian_days(int(found[1]), int(found[2] or 1), int(found[3] or 1))
-    except ValueError:
-        return None
-    return days if days in _INT32 else None
 
 
 def _gregorian_days(year: int, month: int, day: int) -> int:

@@ -107,20 +107,16 @@ def _can_exceed_limits(found: BlockBytes) -> Flags:
     brackets = found.line_indexes(np.flatnonzero((found.data | 0x20) == ord("{")))
     depth = np.bincount(brackets, minlength=len(length))
     exceeds: Flags = (depth > MAX_DEPTH) | (length > MAX_NAME_LENGTH)
-    for first, last in _long_numbers(found):
-        exceeds[first : last + 1] = True
-    exceeds &= long
-    return exceeds
-
-
-def _long_numbers(found: BlockBytes) -> list[tuple[int, int]]:
-    """Return the first and last line of each part that can be a number with excessive digits."""
+    # Each line of a part that can be a number with excessive digits.
     others = np.flatnonzero(~_NUMBER_CHARACTERS[found.data[::_STEP]])
     ends = np.concatenate(([-1], others, [-(-len(found.data) // _STEP)]))
     ranges = np.flatnonzero(np.diff(ends) > MAX_DIGITS // _STEP)
-    first = found.line_indexes((ends[ranges] + 1) * _STEP)
-    last = found.line_indexes((ends[ranges + 1] - 1) * _STEP)
-    return list(zip(first.tolist(), last.tolist(), strict=True))
+    firsts = found.line_indexes((ends[ranges] + 1) * _STEP)
+    lasts = found.line_indexes((ends[ranges + 1] - 1) * _STEP)
+    for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
+        exceeds[first : last + 1] = True
+    exceeds &= long
+    return exceeds
 
 
 def _values(data: npt.NDArray[np.uint8], literal: bytes) -> Ints:

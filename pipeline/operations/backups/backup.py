@@ -31,6 +31,7 @@ import orjson
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
+from oriel.pipeline.arguments import add_data_option
 from oriel.pipeline.commit import SINK_FILE, StateVersions
 from oriel.pipeline.errors import BackupError, CheckpointError
 from oriel.pipeline.operations.messages import EXPECTED, print_error
@@ -50,7 +51,6 @@ from oriel.storage import (
     current_files,
     is_object,
     is_sink_name,
-    parse_data_directory,
     replace_file,
     sync_directory,
     uri,
@@ -81,13 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Copy tables and checkpoints as of one batch into a new directory, and check "
         "the copy. Pipelines can run meanwhile.",
     )
-    parser.add_argument(
-        "--data",
-        type=parse_data_directory,
-        required=True,
-        metavar="DIR",
-        help="back up this data directory",
-    )
+    add_data_option(parser, "back up this data directory")
     parser.add_argument(
         "--to", type=Path, required=True, metavar="BACKUP",
         help="write the backup into this directory, which must not exist yet",
@@ -215,10 +209,17 @@ def _consistent(layout: DataLayout) -> tuple[dict[str, int], Iterator[Path]]:
         checkpoint = layout.checkpoint(name)
         if not files.exists(checkpoint / "application.json") and not _states(checkpoint):
             continue
-        applications[_application(checkpoint / "application.json")] = batches[name] = _newest_batch(
-            checkpoint
-        )
-        _refuse_missing_tables(layout, checkpoint, batches[name])
+        batch = batches[name] = _newest_batch(checkpoint)
+        applications[_application(checkpoint / "application.json")] = batch
+        # No run could continue a store of the topology that has a state and no table.
+        for state in _states(checkpoint):
+            store = state.name.partition("@")[0]
+            # A store with an older batch has been removed from the topology.
+            is_current = StateVersions(state, sync=False).newest() >= max(batch, 0)
+            if is_current and not is_sink_name(store) and not has_table(layout.table(store)):
+                table = uri(layout.table(store))
+                message = f"{table}: the table of store {store!r} is missing. {rebuild(store)}"
+                raise _InconsistentError(message)
 
     def paths() -> Iterator[Path]:
         for name, batch in batches.items():
@@ -260,18 +261,6 @@ def _action(layout: DataLayout, path: Path) -> str:
         if at + 1 < len(names):
             return rebuild(names[at].partition("@")[0])
     return "Restore it from a backup"
-
-
-def _refuse_missing_tables(layout: DataLayout, checkpoint: Path, batch: int) -> None:
-    """Reject a store of the topology that has a state and no table. No run could continue it."""
-    for state in _states(checkpoint):
-        store = state.name.partition("@")[0]
-        # A store with an older batch has been removed from the topology.
-        is_current = StateVersions(state, sync=False).newest() >= max(batch, 0)
-        if is_current and not is_sink_name(store) and not has_table(layout.table(store)):
-            table = uri(layout.table(store))
-            message = f"{table}: the table of store {store!r} is missing. {rebuild(store)}"
-            raise _InconsistentError(message)
 
 
 class _InconsistentError(Exception):

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from oriel.pipeline.arguments import add_data_option
 from oriel.pipeline.errors import BackupError
 from oriel.pipeline.operations.backups.backup import (
     FORMAT,
@@ -19,7 +20,7 @@ from oriel.pipeline.operations.backups.backup import (
     run_command,
 )
 from oriel.pipeline.operations.verification import FILES, MANIFEST, read_manifest
-from oriel.storage import current_files, is_object, parse_data_directory, sync_directory, uri
+from oriel.storage import current_files, is_object, sync_directory, uri
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,10 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--from", dest="backup", type=Path, required=True, metavar="BACKUP",
                         help="restore this backup")  # fmt: skip
-    parser.add_argument(
-        "--data", type=parse_data_directory, required=True, metavar="DIR",
-        help="restore into this directory, which must not exist yet",
-    )  # fmt: skip
+    add_data_option(parser, "restore into this directory, which must not exist yet")
     options = parser.parse_args(arguments)
     return run_command("restore", lambda: _restore(options.backup, options.data))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 import orjson
 import pyarrow as pa
@@ -161,7 +161,20 @@ class EventLogTarget:
                 )
                 raise ReplayRejected(text)
         for path in {self._path(message) for message in messages}:
-            _refuse_unfinished(path)
+            if not path.is_file():
+                text = f"the event log has no file {path}. Pass the --event-log of oriel run"
+                raise ReplayRejected(text)
+            with path.open("rb") as file:
+                if (
+                    file.seek(0, os.SEEK_END)
+                    and file.seek(-1, os.SEEK_END)
+                    and file.read() != b"\n"
+                ):
+                    text = (
+                        f"the last line of {path} is not complete. Wait for its producer, or "
+                        "correct the line"
+                    )
+                    raise ReplayRejected(text)
 
     def send(self, messages: Sequence[Message]) -> list[int]:
         lines: dict[Path, list[tuple[int, bytes]]] = {}
@@ -183,19 +196,6 @@ class EventLogTarget:
 
     def _path(self, message: Message) -> Path:
         return self.root / message.topic / f"{message.partition}.jsonl"
-
-
-def _refuse_unfinished(path: Path) -> None:
-    if not path.is_file():
-        message = f"the event log has no file {path}. Pass the --event-log of oriel run"
-        raise ReplayRejected(message)
-    with path.open("rb") as file:
-        if file.seek(0, os.SEEK_END) and file.seek(-1, os.SEEK_END) and file.read() != b"\n":
-            message = (
-                f"the last line of {path} is not complete. Wait for its producer, or correct the "
-                "line"
-            )
-            raise ReplayRejected(message)
 
 
 @dataclass
@@ -255,7 +255,10 @@ def _replay_log(data: Path) -> Iterator[tuple[Replays, Note]]:
             raise ReplayRejected(message)
         sync_directory(path.parent)
         replays = read_replays(layout)
-        _truncate_incomplete_line(file)
+        # Cut off an incomplete last line, which a crash left. Its record was not sent, or has a
+        # complete line already, and the line added the new offset.
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)
 
         def append(lines: bytes) -> None:
             file.write(lines)
@@ -306,16 +309,6 @@ def _lines(
     ends = [None] * len(record_ids) if offsets is None else offsets
     lines = zip(record_ids, ends, strict=True)
     return b"".join(note_line(record_id, replayed_ms, end) for record_id, end in lines)
-
-
-def _truncate_incomplete_line(file: BinaryIO) -> None:
-    """Cut off an incomplete last line, which a crash left.
-
-    Its record was not sent, or has a complete line already, and the line added the new offset.
-    """
-    file.seek(0)
-    content = file.read()
-    file.truncate(content.rfind(b"\n") + 1)
 
 
 def _now_ms() -> int:

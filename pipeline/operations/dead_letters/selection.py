@@ -7,21 +7,16 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from oriel.pipeline.arguments import add_data_option
 from oriel.pipeline.errors import ReplayRejected
-from oriel.storage import DataLayout, current_files, parse_data_directory, uri
+from oriel.storage import DataLayout, current_files, uri
 from oriel.storage.dead_letters import Replays, Selection, has_dead_letters
 from oriel.storage.dead_letters import read_dead_letters as read_from_table
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
     """Add the options that select dead letters of a data directory."""
-    parser.add_argument(
-        "--data",
-        type=parse_data_directory,
-        required=True,
-        metavar="DIR",
-        help="read the dead letters of this data directory",
-    )
+    add_data_option(parser, "read the dead letters of this data directory")
     parser.set_defaults(replayed=None)
     parser.add_argument("--topic", metavar="TOPIC", help="select only records of this topic")
     parser.add_argument(

@@ -4,11 +4,7 @@ import errno
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from oriel.pipeline.operations.verification.agreement import (
-    EventLogs,
-    KafkaTopics,
-    TablesAndStates,
-)
+from oriel.pipeline.operations.verification.agreement import EventLogs, KafkaTopics, TablesAndStates
 from oriel.pipeline.operations.verification.backups import FILES, BackupFiles
 from oriel.pipeline.operations.verification.findings import RESTORE, Check, Finding, Site
 from oriel.pipeline.operations.verification.indexes import Indexes

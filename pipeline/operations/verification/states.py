@@ -20,13 +20,7 @@ from oriel.pipeline.operations.verification.findings import (
 )
 from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.state import named_digest
-from oriel.storage import (
-    CommitRecord,
-    StorageError,
-    current_files,
-    is_sink_name,
-    without_digest,
-)
+from oriel.storage import CommitRecord, StorageError, current_files, is_sink_name, without_digest
 from oriel.storage.dead_letters import read_replays
 from oriel.storage.files import file_digest
 from oriel.storage.monitoring import STATUS_FILE
@@ -168,7 +162,9 @@ class States(Check):
             if prepared is not None:
                 site.count(0)
                 loaded += [prepared] if batch >= batches[-1] - 1 else []
-        published = _newest_published(subject)
+        # The newest batch of a sink that is in its output topic.
+        marks = filter(None, map(_PUBLISHED.fullmatch, current_files().names(subject)))
+        published = max((int(match[1]) for match in marks), default=-1)
         if published > max(batches, default=-1):
             problem = f"batch {published} is in the output topic, but its state version is missing"
             yield Finding(versions.path(published), problem, RESTORE)
@@ -179,12 +175,6 @@ class States(Check):
             found = _segment_problem(site, path)
             if found is not None:
                 yield Finding(path, found, rebuild(store_of(subject)))
-
-
-def _newest_published(state: Path) -> int:
-    """Return the newest batch of a sink that is in its output topic, or -1."""
-    matches = filter(None, map(_PUBLISHED.fullmatch, current_files().names(state)))
-    return max((int(match[1]) for match in matches), default=-1)
 
 
 class ReplayMarks(Check):

@@ -130,7 +130,11 @@ def read_view(directory: Path) -> TableView:
     view = TableView(directory)
     log, path = DeltaLog(directory), directory / LOG_DIRECTORY
     versions = log.versions()
-    checkpoints = _checkpoints(path)
+    # The files of each Delta checkpoint by version. They are one Parquet file or several. Other
+    # kinds of Delta checkpoints are not compared.
+    checkpoints: dict[int, list[str]] = {}
+    for match in filter(None, map(_CHECKPOINT.fullmatch, sorted(current_files().names(path)))):
+        checkpoints.setdefault(int(match["version"]), []).append(match[0])
     first = versions[0] if versions else max(checkpoints, default=0)
     if first > 0 and _start_at_checkpoint(view, checkpoints, first):
         earlier = TableView(directory)
@@ -190,17 +194,6 @@ def _check_pointer(view: TableView, log: Path, checkpoints: dict[int, list[str]]
         return
     except (KeyError, TypeError, ValueError) as error:
         view.problems.append((path, f"the pointer is damaged ({_text(error)})", True))
-
-
-def _checkpoints(log: Path) -> dict[int, list[str]]:
-    """Return the files of each Delta checkpoint by version. They are one Parquet file or several.
-
-    Other kinds of Delta checkpoints are not compared.
-    """
-    found: dict[int, list[str]] = {}
-    for match in filter(None, map(_CHECKPOINT.fullmatch, sorted(current_files().names(log)))):
-        found.setdefault(int(match["version"]), []).append(match[0])
-    return found
 
 
 def _start_at_checkpoint(view: TableView, checkpoints: dict[int, list[str]], first: int) -> bool:

@@ -38,7 +38,10 @@ class Computation:
         }
         #: The stores without Spark: Arrow decodes the records that they read, and runs their steps.
         self._stores_without_spark = {
-            plan.store.name for plan in plans if self._runs_without_spark(plan)
+            plan.store.name
+            for plan in plans
+            if not plan.needs_spark
+            and all(isinstance(decoders.get(s), BlockDecoder | None) for s in plan.store.sources)
         }
         #: Whether a store has steps or decoders in Spark.
         self.needs_spark = len(self._stores_without_spark) < len(plans)
@@ -121,10 +124,3 @@ class Computation:
                 )
                 records[source].append(reject_ahead(decoded, latest_ms))
         return records
-
-    def _runs_without_spark(self, plans: StorePlans) -> bool:
-        """Whether no source and no step of a store needs Spark."""
-        decoders = (self._decoders.get(source) for source in plans.store.sources)
-        return not plans.needs_spark and all(
-            isinstance(decoder, BlockDecoder) for decoder in decoders if decoder is not None
-        )

@@ -62,7 +62,13 @@ class FinalRows:
         records: dict[Source, pa.Table] = {}
         ends: Offsets = {}
         for source in {s for name in readers for s in self._stores[name].plans.store.reads_stores}:
-            first = self._first_offset(source, batch)
+            # A rebuilt reader can have counted fewer rows, if rows of the table had expired. So the
+            # readers continue at the greatest offset.
+            first = max(
+                store.ends_before(batch).get(source.topic, {}).get(_PARTITION, 0)
+                for store in self._stores.values()
+                if source in store.plans.store.reads_stores
+            )
             records[source] = self._records(source, prepared[source.store_name], first)
             ends |= stream_ends(source, first + len(records[source]))
         return records, ends
@@ -71,19 +77,6 @@ class FinalRows:
         tables = self._tables[source.store_name]
         rows = rows_of_batch(tables.table_directory, tables.definition, prepared)
         return _as_records(rows, tables.definition, first)
-
-    def _first_offset(self, source: Source, batch: int) -> int:
-        """Return the offset at which the readers of a store continue.
-
-        A rebuilt reader can have counted fewer rows, if rows of the store's table had expired. So
-        the greatest offset counts.
-        """
-        ends = (
-            store.ends_before(batch).get(source.topic, {}).get(_PARTITION, 0)
-            for store in self._stores.values()
-            if source in store.plans.store.reads_stores
-        )
-        return max(ends)
 
 
 def stream_ends(source: Source, offset: int) -> Offsets:
@@ -160,15 +153,14 @@ def _rows_of_files(
 
 def _as_records(rows: Iterable[pa.Table], definition: StoreDefinition, first: int) -> pa.Table:
     aggregates = {each.name: arrow_type(each.type) for each in definition.aggregates}
-    changes = (_in_ms(table, list(aggregates)) for table in rows)
-    return final_records(changes, aggregates, first)
-
-
-def _in_ms(rows: pa.Table, aggregates: list[str]) -> pa.Table:
-    """Return rows of a table with the columns and times of the engine."""
     times = {"window_start_ms": "window_start", "window_end_ms": "window_end"}
     times["timestamp_ms"] = "timestamp"
-    return pa.table({
-        **{name: rows[name] for name in ("key", *aggregates, "final", "deleted")},
-        **{name: pc.divide(rows[of].cast(pa.int64()), 1000) for name, of in times.items()},
-    })  # fmt: skip
+    # The columns and times of the engine.
+    changes = (
+        pa.table({
+            **{name: table[name] for name in ("key", *aggregates, "final", "deleted")},
+            **{name: pc.divide(table[of].cast(pa.int64()), 1000) for name, of in times.items()},
+        })
+        for table in rows
+    )  # fmt: skip
+    return final_records(changes, aggregates, first)

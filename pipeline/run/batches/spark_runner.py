@@ -79,10 +79,11 @@ class SparkRunner(RouteRunner):
         self._tasks = 1
         #: Exchange of rows that pass through Spark's steps -> these steps, and the rows' columns.
         self._spark_steps: dict[int, tuple[RowSteps, pa.Schema]] = {}
-        self._records: dict[Source, DataFrame] = {
-            source: self._of_one_partition(records)
-            for source, records in (final_rows or {}).items()
-        }
+        self._records: dict[Source, DataFrame] = {}
+        for source, records in (final_rows or {}).items():
+            # In their order, for one task.
+            frame = rows.sparkSession.createDataFrame(records).coalesce(1)
+            self._records[source] = frame.sortWithinPartitions("offset")
 
     def step(self, rows: Chains, steps: Steps) -> Chains:
         if steps.arrow is not None:
@@ -110,7 +111,14 @@ class SparkRunner(RouteRunner):
                 frame.repartitionById(self._tasks, TASK.name), level_task(in_stage), _ENVELOPES
             )
             for route in after_spark:
-                frame = self._through_spark(frame, route)
+                # The rows of the exchange run through Spark's steps, and then through the route.
+                assert isinstance(route.base, int)
+                steps, schema = self._spark_steps[route.base]
+                opened_schema = pa.schema([*_ENVELOPE_COLUMNS, *schema])
+                to_rows = _rows_of_exchange(route.base, opened_schema)
+                rows = map_in_arrow(frame, to_rows, from_arrow_schema(opened_schema))
+                stepped = steps.rows(rows, passed_through=_ENVELOPE_COLUMNS.names)
+                frame = map_in_arrow(stepped, _envelopes_after_spark(route), _ENVELOPES)
         try:
             return frame.toArrow()
         finally:
@@ -130,11 +138,6 @@ class SparkRunner(RouteRunner):
                 of_topic = self._rows.filter(F.col("topic") == source.topic)
                 self._records[source] = map_in_arrow(of_topic, decoding, schema)
         return self._records[source]
-
-    def _of_one_partition(self, records: pa.Table) -> DataFrame:
-        """Return records in their order, for one task."""
-        frame = self._rows.sparkSession.createDataFrame(records)
-        return frame.coalesce(1).sortWithinPartitions("offset")
 
     def _first_stage(self) -> DataFrame:
         """Return the envelopes of the first stage."""
@@ -177,16 +180,6 @@ class SparkRunner(RouteRunner):
                 else:
                     frames.append(map_in_arrow(records, route.run, _ENVELOPES))
         return reduce(DataFrame.union, frames)
-
-    def _through_spark(self, sent: DataFrame, route: Route) -> DataFrame:
-        """Run the rows of an exchange through Spark's steps and then through the route."""
-        assert isinstance(route.base, int)
-        steps, schema = self._spark_steps[route.base]
-        opened_schema = pa.schema([*_ENVELOPE_COLUMNS, *schema])
-        to_rows = _rows_of_exchange(route.base, opened_schema)
-        rows = map_in_arrow(sent, to_rows, from_arrow_schema(opened_schema))
-        stepped = steps.rows(rows, passed_through=_ENVELOPE_COLUMNS.names)
-        return map_in_arrow(stepped, _envelopes_after_spark(route), _ENVELOPES)
 
 
 def _rows_of_exchange(exchange: int, schema: pa.Schema) -> PartitionFunction:

@@ -8,8 +8,4 @@ checkpoint, which other processes read (``RunReport``).
 from oriel.pipeline.run.reporting.progress import Progress
 from oriel.pipeline.run.reporting.run_report import RunReport, note_rebuilt
 
-__all__ = [
-    "Progress",
-    "RunReport",
-    "note_rebuilt",
-]
+__all__ = ["Progress", "RunReport", "note_rebuilt"]

@@ -60,10 +60,16 @@ class Progress:
         now = time.monotonic()
         if now - self._printed < _LINE_SECONDS:
             return
-        parts, totals, since = [], {}, {}
+        parts, totals = [], {}
+        since: dict[str, dict[str, int] | None] = {}
         for name, prepared in stores.items():
-            totals[name] = dict(prepared.record.counters)
-            since[name] = self._since_last_line(name, totals[name])
+            total = totals[name] = dict(prepared.record.counters)
+            before = self._printed_totals.get(name)
+            if before is not None:
+                since[name] = {each: count - before.get(each, 0) for each, count in total.items()}
+            else:
+                # The counts since the last line are unknown in the first line of a resumed run.
+                since[name] = total if self._first_since == 0 else None
             numbers = _numbers(since[name], totals[name])
             parts.append(_values(store=name, **numbers, open=prepared.open_records))
         is_one = self._first_since == batch
@@ -113,13 +119,6 @@ class Progress:
         # These are offsets of topics. A store never read them, so they are not its input.
         text = orjson.dumps({**summary, "lost": lost} if lost else summary)
         print(text.decode(), flush=True)
-
-    def _since_last_line(self, store: str, totals: dict[str, int]) -> dict[str, int] | None:
-        """Return the counts since the last line. None for the first line of a resumed run."""
-        before = self._printed_totals.get(store)
-        if before is None:
-            return totals if self._first_since == 0 else None
-        return {name: number - before.get(name, 0) for name, number in totals.items()}
 
     def _pace(self, now: float) -> Iterator[str]:
         """Yield the rate since the first batch of the run, and the time to the end of the log."""

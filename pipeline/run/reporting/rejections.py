@@ -58,18 +58,16 @@ class Rejections:
         if counts == self._reported:
             return
         for reason, count in counts.most_common():
-            if count != self._reported[reason]:
-                self._say(reason, count)
+            if count == self._reported[reason]:
+                continue
+            example = self._examples[reason]
+            place = {name: example[name] for name in ("topic", "partition", "offset")}
+            # A terminal would interpret control characters of an error's message.
+            detail = "".join(c if c.isprintable() else " " for c in example["detail"])[:_SHOWN]
+            line = log_line("dead letters", reason=reason, count=count, **place, detail=detail)
+            fields = example | {"reason": reason, "count": count}
+            say("dead-letters", line, level="warning", **fields)
         self._reported, self._reported_at = counts, time.monotonic()
-
-    def _say(self, reason: str, count: int) -> None:
-        example = self._examples[reason]
-        place = {name: example[name] for name in ("topic", "partition", "offset")}
-        # A terminal would interpret control characters of an error's message.
-        detail = "".join(c if c.isprintable() else " " for c in example["detail"])[:_SHOWN]
-        line = log_line("dead letters", reason=reason, count=count, **place, detail=detail)
-        fields = example | {"reason": reason, "count": count}
-        say("dead-letters", line, level="warning", **fields)
 
     def _add_file(self, file: AddedFile) -> None:
         names = ["topic", "partition", "offset", "store", "reason", "detail"]

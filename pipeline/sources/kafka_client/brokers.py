@@ -7,13 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from confluent_kafka import (
-    Consumer,
-    KafkaError,
-    KafkaException,
-    TopicCollection,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec, TopicDescription
 
 from oriel.pipeline.errors import KafkaUnavailable
@@ -80,8 +74,12 @@ class ClientBrokers(Brokers):
         partitions = _partitions(described)
         earliest = client.offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
         latest = client.offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        # The ids as the Java client writes them, because checkpoints contain them.
+        java_characters = str.maketrans("+/", "-_")
         return {
-            name: TopicLog(_topic_id(topic), earliest[name], latest[name])
+            name: TopicLog(
+                str(topic.topic_id).translate(java_characters), earliest[name], latest[name]
+            )
             for name, topic in described.items()
         }
 
@@ -263,8 +261,3 @@ def _kafka_unavailable(settings: Mapping[str, str], reason: str) -> KafkaUnavail
 
 def _partitions(described: Mapping[str, TopicDescription]) -> dict[str, list[int]]:
     return {name: [each.id for each in topic.partitions] for name, topic in described.items()}
-
-
-def _topic_id(topic: TopicDescription) -> str:
-    """Return the id of a topic as the Java client writes it, because checkpoints contain it."""
-    return str(topic.topic_id).translate(str.maketrans("+/", "-_"))

@@ -13,13 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from oriel.pipeline.kafka_slices import (
-    FORMAT,
-    SLICE_SCHEMA,
-    KafkaSlice,
-    KafkaSlices,
-    slices,
-)
+from oriel.pipeline.kafka_slices import FORMAT, SLICE_SCHEMA, KafkaSlice, KafkaSlices, slices
 from oriel.pipeline.language import Source
 from oriel.pipeline.sources.brokers import Brokers
 from oriel.pipeline.sources.kafka_client.brokers import ClientBrokers

@@ -8,7 +8,4 @@ returns the engine for the windows and the kind of an aggregation.
 from oriel.pipeline.windows.aggregate_updates.choice import updates_engine_for
 from oriel.pipeline.windows.aggregate_updates.contract import AggregateUpdatesEngine
 
-__all__ = [
-    "AggregateUpdatesEngine",
-    "updates_engine_for",
-]
+__all__ = ["AggregateUpdatesEngine", "updates_engine_for"]

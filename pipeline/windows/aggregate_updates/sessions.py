@@ -113,11 +113,7 @@ class SessionUpdatesEngine(AggregateUpdatesEngine):
         )
 
     def _merged(
-        self,
-        old: SessionBounds,
-        records: SessionRecords,
-        sessions: Sessions,
-        versions: Versions,
+        self, old: SessionBounds, records: SessionRecords, sessions: Sessions, versions: Versions
     ) -> tuple[list[int], list[int], dict[int, str]]:
         """Add the records to the sessions of their pairs.
 

@@ -30,14 +30,7 @@ import pyarrow as pa
 from oriel.pipeline.windows.aggregate_updates.contract import AggregateUpdatesEngine, Updates
 from oriel.pipeline.windows.aggregate_updates.running import running
 from oriel.pipeline.windows.aggregates import Aggregate, PartialAggregates
-from oriel.pipeline.windows.arrays import (
-    Flags,
-    Ints,
-    Ranges,
-    Timeline,
-    coded_keys,
-    run_starts,
-)
+from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, Timeline, coded_keys, run_starts
 from oriel.pipeline.windows.definitions import SlidingWindows
 from oriel.pipeline.windows.engines import SlidingEntries, WindowMembers
 from oriel.pipeline.windows.joins import RECORDS, STREAM_TIME, InputRows

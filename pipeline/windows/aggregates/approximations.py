@@ -119,53 +119,47 @@ def _sketches(lg_k: int, values: Values) -> pa.Array:
     if pa.types.is_string(values.column.type):
         # The library skips empty strings, but they are values.
         items = ["=" + item for item in items]
-    return pa.array([_sketch(lg_k, items[low:high]) for low, high in values.ranges.pairs()])
-
-
-def _sketch(lg_k: int, items: list[object]) -> bytes | None:
-    if not items:
-        return None
-    sketch = hll_sketch(lg_k)
-    # The library has no update for arrays, so each value costs one call in Python.
-    for item in items:
-        sketch.update(item)
-    return bytes(sketch.serialize_compact())
+    serialized: list[bytes | None] = []
+    for low, high in values.ranges.pairs():
+        sketch = hll_sketch(lg_k)
+        # The library has no update for arrays, so each value costs one call in Python.
+        for item in items[low:high]:
+            sketch.update(item)
+        serialized.append(bytes(sketch.serialize_compact()) if low < high else None)
+    return pa.array(serialized, pa.binary())
 
 
 def _unions(lg_k: int, rows: pa.Array, ranges: Ranges) -> pa.Array:
     sketches = rows.to_pylist()
-    unions = [_union(lg_k, sketches[low:high]) for low, high in ranges.pairs()]
+    unions: list[bytes | None] = []
+    for low, high in ranges.pairs():
+        filled = [sketch for sketch in sketches[low:high] if sketch is not None]
+        # One sketch needs no union. ``_distinct_estimates`` creates one before it estimates.
+        if len(filled) < 2:
+            unions.append(filled[0] if filled else None)
+            continue
+        union = hll_union(lg_k)
+        for sketch in filled:
+            union.update(hll_sketch.deserialize(sketch))
+        unions.append(bytes(union.get_result().serialize_compact()))
     return pa.array(unions, pa.binary())
-
-
-def _union(lg_k: int, sketches: list[bytes | None]) -> bytes | None:
-    filled = [sketch for sketch in sketches if sketch is not None]
-    # One sketch needs no union here. ``_distinct_estimate`` creates a union before it estimates.
-    if len(filled) < 2:
-        return filled[0] if filled else None
-    union = hll_union(lg_k)
-    for sketch in filled:
-        union.update(hll_sketch.deserialize(sketch))
-    return bytes(union.get_result().serialize_compact())
 
 
 def _distinct_estimates(lg_k: int, sketches: pa.Array) -> pa.Array:
     """Return the estimated numbers of distinct values, 0 without values."""
-    estimates = [_distinct_estimate(lg_k, sketch) for sketch in sketches.to_pylist()]
+    estimates = []
+    for serialized in sketches.to_pylist():
+        if serialized is None:
+            estimates.append(0)
+            continue
+        sketch = hll_sketch.deserialize(serialized)
+        union = hll_union(lg_k)
+        # The first call only copies the sketch. The second call creates a union, whose estimate
+        # depends only on the set of values.
+        union.update(sketch)
+        union.update(sketch)
+        estimates.append(round(union.get_estimate()))
     return pa.array(estimates, pa.int64())
-
-
-def _distinct_estimate(lg_k: int, serialized: bytes | None) -> int:
-    if serialized is None:
-        return 0
-    sketch = hll_sketch.deserialize(serialized)
-    union = hll_union(lg_k)
-    # The first call only copies the sketch. The second call creates a union, whose estimate depends
-    # only on the set of values.
-    union.update(sketch)
-    union.update(sketch)
-    estimate: float = union.get_estimate()
-    return round(estimate)
 
 
 def _distinct_counts(values: Values) -> pa.Array:

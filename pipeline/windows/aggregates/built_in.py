@@ -8,6 +8,7 @@ is time, partition and offset, so the order of arrival has no influence.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -196,11 +197,8 @@ def _unchanged(part: pa.Array) -> pa.Array:
 
 
 def _sum(sizes: pa.Array, totals: pa.Array) -> pa.Array:
-    return _nullable(np.asarray(totals), np.asarray(sizes))
-
-
-def _exact_sum(sizes: pa.Array, totals: pa.Array) -> pa.Array:
-    return _nullable(rounded(totals), np.asarray(sizes))
+    is_integer = pa.types.is_integer(totals.type)
+    return _nullable(np.asarray(totals) if is_integer else rounded(totals), np.asarray(sizes))
 
 
 def _exact_mean(sizes: pa.Array, totals: pa.Array) -> pa.Array:
@@ -249,14 +247,12 @@ def _deviation_of_values(values: Values) -> pa.Array:
     return _nullable(deviations, values.ranges.sizes, least=2)
 
 
-def _first_value(values: Values) -> pa.Array:
+def _end(values: Values, *, last: bool) -> pa.Array:
+    """Return the first or last value of each window."""
     # Members are in the order of time, partition and offset.
-    return values.take(values.ranges.low).cast(widened(values.column.type))
-
-
-def _last_value(values: Values) -> pa.Array:
     # The index of an empty range can be -1. It is not read, because ``take`` masks it.
-    return values.take(values.ranges.high - 1).cast(widened(values.column.type))
+    indices = values.ranges.high - 1 if last else values.ranges.low
+    return values.take(indices).cast(widened(values.column.type))
 
 
 def _lists_of_values(values: Values) -> pa.Array:
@@ -284,7 +280,7 @@ _TABLE: dict[str, tuple[Rule, ...]] = {
         # The sums of integers are differences of prefix sums, so a sum from the values is not
         # faster.
         Rule(pa.types.is_integer, pa.int64(), (COUNT, WHOLE_SUM), _sum),
-        Rule(pa.types.is_floating, pa.float64(), (COUNT, EXACT_SUM), _exact_sum, _sum_of_values),
+        Rule(pa.types.is_floating, pa.float64(), (COUNT, EXACT_SUM), _sum, _sum_of_values),
     ),
     "avg": (
         Rule(pa.types.is_integer, pa.float64(), (COUNT, LOW_SUM, HIGH_SUM), _integer_mean),
@@ -292,17 +288,13 @@ _TABLE: dict[str, tuple[Rule, ...]] = {
     ),
     "stddev": (
         Rule(
-            is_number,
-            pa.float64(),
-            (COUNT, EXACT_SUM, SQUARES),
-            _deviation,
-            _deviation_of_values,
+            is_number, pa.float64(), (COUNT, EXACT_SUM, SQUARES), _deviation, _deviation_of_values
         ),
     ),
     "min": (Rule(is_scalar, widened, (LEAST,), _unchanged),),
     "max": (Rule(is_scalar, widened, (GREATEST,), _unchanged),),
-    "first": (Rule(is_scalar, widened, (FIRST,), _values_only, _first_value),),
-    "last": (Rule(is_scalar, widened, (LAST,), _values_only, _last_value),),
+    "first": (Rule(is_scalar, widened, (FIRST,), _values_only, partial(_end, last=False)),),
+    "last": (Rule(is_scalar, widened, (LAST,), _values_only, partial(_end, last=True)),),
     "collect_list": (
         Rule(is_scalar, _list_type, (LIST,), _lists_without_coordinates, _lists_of_values),
     ),

@@ -9,6 +9,7 @@ of this module, after the functions that its rows name.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -35,8 +36,6 @@ _COORDINATES = (
     pa.field("partition", pa.int32()),
     pa.field("offset", pa.int64()),
 )
-#: The same for rows with a lineage.
-_COORDINATES_WITH_LINEAGE = (*_COORDINATES, LINEAGE)
 
 
 @dataclass(frozen=True)
@@ -102,80 +101,46 @@ def widened(column_type: pa.DataType) -> pa.DataType:
     return column_type
 
 
-# Counts and sums.
+# Counts and sums. ``net`` is for the changes of a table: new rows are added, old rows subtracted.
 
 
-def _sizes(values: Values) -> pa.Array:
-    return pa.array(values.ranges.sizes)
+def _sizes(values: Values, *, net: bool = False) -> pa.Array:
+    return pa.array(values.ranges.totals(values.signs) if net else values.ranges.sizes)
 
 
-def _integer_sums(values: Values) -> pa.Array:
-    return pa.array(values.ranges.totals(values.integers))
+def _integer_sums(values: Values, half: str = "", *, net: bool = False) -> pa.Array:
+    """Return the sums of integers, or of their ``lower`` or ``upper`` 32 bits.
+
+    x = (x >> 32) * 2**32 + (x & (2**32 - 1)) also for negative x, because the shift rounds down.
+    The sum of 2**31 halves fits into 64 bits. The sum of x can wrap.
+    """
+    numbers = values.integers
+    if half:
+        numbers = numbers & (2**32 - 1) if half == "lower" else numbers >> 32
+    return pa.array(values.ranges.totals(numbers * values.signs if net else numbers))
 
 
-def _low_sums(values: Values) -> pa.Array:
-    # x = (x >> 32) * 2**32 + (x & (2**32 - 1)) also for negative x, because the shift rounds down.
-    # Each half has 32 bits, so the sum of 2**31 halves fits into 64 bits. The sum of x can wrap.
-    return pa.array(values.ranges.totals(values.integers & (2**32 - 1)))
+def _codes(encode: Callable[..., pa.Array], values: Values) -> pa.Array:
+    return encode(values.numbers, values.ranges)
 
 
-def _high_sums(values: Values) -> pa.Array:
-    return pa.array(values.ranges.totals(values.integers >> 32))
+def _net_codes(encode: Callable[..., pa.Array], values: Values) -> pa.Array:
+    return encode(values.numbers, values.signs, values.ranges)
 
 
 def _added(rows: pa.Array, ranges: Ranges) -> pa.Array:
     return pa.array(ranges.totals(np.asarray(rows)))
 
 
-def _exact_sums(values: Values) -> pa.Array:
-    return sum_codes(values.numbers, values.ranges)
+# The least and the greatest value. NaN is greater than each number: of a number and NaN, fmin
+# returns the number, and maximum returns NaN.
 
 
-def _exact_squares(values: Values) -> pa.Array:
-    return square_codes(values.numbers, values.ranges)
+def _merged_extremes(pick: np.ufunc, rows: pa.Array, ranges: Ranges) -> pa.Array:
+    return _extremes(pick, Values(rows, ranges))
 
 
-# The same for the changes of a table: new rows are added, and old rows are subtracted.
-
-
-def _net_sizes(values: Values) -> pa.Array:
-    return pa.array(values.ranges.totals(values.signs))
-
-
-def _net_integer_sums(values: Values) -> pa.Array:
-    return pa.array(values.ranges.totals(values.integers * values.signs))
-
-
-def _net_low_sums(values: Values) -> pa.Array:
-    return pa.array(values.ranges.totals((values.integers & (2**32 - 1)) * values.signs))
-
-
-def _net_high_sums(values: Values) -> pa.Array:
-    return pa.array(values.ranges.totals((values.integers >> 32) * values.signs))
-
-
-def _net_exact_sums(values: Values) -> pa.Array:
-    return net_sum_codes(values.numbers, values.signs, values.ranges)
-
-
-def _net_exact_squares(values: Values) -> pa.Array:
-    return net_square_codes(values.numbers, values.signs, values.ranges)
-
-
-# The least and the greatest value.
-
-
-def _least(values: Values) -> pa.Array:
-    # NaN is greater than each number, and fmin of a number and NaN returns the number.
-    return _extremes(values, np.fmin)
-
-
-def _greatest(values: Values) -> pa.Array:
-    # The maximum of a number and NaN is NaN.
-    return _extremes(values, np.maximum)
-
-
-def _extremes(values: Values, pick: np.ufunc) -> pa.Array:
+def _extremes(pick: np.ufunc, values: Values) -> pa.Array:
     """Return the least or the greatest value of each window, or null without a value."""
     empty = values.ranges.empty
     if values.is_number:
@@ -185,39 +150,23 @@ def _extremes(values: Values, pick: np.ufunc) -> pa.Array:
     return distinct.take(indices)
 
 
-def _merged_least(rows: pa.Array, ranges: Ranges) -> pa.Array:
-    return _least(Values(rows, ranges))
-
-
-def _merged_greatest(rows: pa.Array, ranges: Ranges) -> pa.Array:
-    return _greatest(Values(rows, ranges))
-
-
 # Values with the coordinates of their records.
 
 
-def _located_type(column_type: pa.DataType) -> pa.DataType:
+def _located_type(column_type: pa.DataType, *, has_lineage: bool = False) -> pa.DataType:
     """Return the type of a value with the coordinates of its record."""
-    return pa.struct([pa.field("value", widened(column_type)), *_COORDINATES])
+    coordinates = (*_COORDINATES, LINEAGE) if has_lineage else _COORDINATES
+    return pa.struct([pa.field("value", widened(column_type)), *coordinates])
 
 
-def _located_list_type(column_type: pa.DataType) -> pa.DataType:
-    return pa.list_(_located_type(column_type))
-
-
-def _located_type_with_lineage(column_type: pa.DataType) -> pa.DataType:
-    return pa.struct([pa.field("value", widened(column_type)), *_COORDINATES_WITH_LINEAGE])
-
-
-def _located_list_type_with_lineage(column_type: pa.DataType) -> pa.DataType:
-    return pa.list_(_located_type_with_lineage(column_type))
+def _located_list_type(column_type: pa.DataType, *, has_lineage: bool = False) -> pa.DataType:
+    return pa.list_(_located_type(column_type, has_lineage=has_lineage))
 
 
 def _located(values: Values, indices: Ints) -> pa.Array:
     """Return values by index, with the coordinates of their records."""
     has_lineage = values.has_coordinate(LINEAGE.name)
-    type_of = _located_type_with_lineage if has_lineage else _located_type
-    located_type = type_of(values.column.type)
+    located_type = _located_type(values.column.type, has_lineage=has_lineage)
     if not len(values.column):
         # No window has a value, and the caller masks the result.
         return pa.nulls(len(indices), located_type)
@@ -236,34 +185,19 @@ def _order(items: pa.Array, owners: Ints) -> Ints:
     return lexsort((*keys, owners))
 
 
-def _first(values: Values) -> pa.Array:
+def _end(values: Values, *, last: bool) -> pa.Array:
+    """Return the first or last located value of each window, or null without a value."""
     # Members are in canonical order, so the first value is at the start of its range.
-    return _one_located(values, values.ranges.low)
-
-
-def _last(values: Values) -> pa.Array:
-    return _one_located(values, values.ranges.high - 1)
-
-
-def _one_located(values: Values, indices: Ints) -> pa.Array:
-    """Return the located value at one index per window, or null for a window without a value."""
+    indices = values.ranges.high - 1 if last else values.ranges.low
     empty = values.ranges.empty
     located = _located(values, np.where(empty, 0, indices))
     return located.take(pa.array(np.arange(len(located)), mask=empty))
 
 
-def _merged_first(rows: pa.Array, ranges: Ranges) -> pa.Array:
+def _merged_end(rows: pa.Array, ranges: Ranges, *, last: bool) -> pa.Array:
+    """Return the first or last located value of each range in the order of coordinates."""
     values = Values(rows, ranges)
-    return _at_order(values, values.ranges.low)
-
-
-def _merged_last(rows: pa.Array, ranges: Ranges) -> pa.Array:
-    values = Values(rows, ranges)
-    return _at_order(values, values.ranges.high - 1)
-
-
-def _at_order(values: Values, positions: Ints) -> pa.Array:
-    """Return the located value at one position per range, in the order of coordinates."""
+    positions = values.ranges.high - 1 if last else values.ranges.low
     # The ranges cover the values in order, so a sort by owner first keeps each range in place.
     order = _order(values.column, values.ranges.owners)
     indices = np.zeros(len(positions), dtype=np.int64)
@@ -293,43 +227,59 @@ COUNT = PartialAggregateRule("CountPart", pa.int64(), _sizes, _added)
 #: The sum of integers, wrapping in 64 bits.
 WHOLE_SUM = PartialAggregateRule("WholeSumPart", pa.int64(), _integer_sums, _added)
 #: The sums of the lower and of the upper 32 bits of integers, which do not wrap.
-LOW_SUM = PartialAggregateRule("LowSumPart", pa.int64(), _low_sums, _added)
-HIGH_SUM = PartialAggregateRule("HighSumPart", pa.int64(), _high_sums, _added)
+LOW_SUM = PartialAggregateRule(
+    "LowSumPart", pa.int64(), partial(_integer_sums, half="lower"), _added
+)
+HIGH_SUM = PartialAggregateRule(
+    "HighSumPart", pa.int64(), partial(_integer_sums, half="upper"), _added
+)
 #: The exact sum of numbers as limbs, which is rounded only when it is read.
-EXACT_SUM = PartialAggregateRule("ExactSumPart", ENCODED_SUM_TYPE, _exact_sums, merged_sums)
+EXACT_SUM = PartialAggregateRule(
+    "ExactSumPart", ENCODED_SUM_TYPE, partial(_codes, sum_codes), merged_sums
+)
 #: The exact sum of the squares of finite numbers.
-SQUARES = PartialAggregateRule("SquaresPart", ENCODED_SUM_TYPE, _exact_squares, merged_sums)
+SQUARES = PartialAggregateRule(
+    "SquaresPart", ENCODED_SUM_TYPE, partial(_codes, square_codes), merged_sums
+)
 #: The least and the greatest value. NaN is greater than each number. Null without a value.
-LEAST = PartialAggregateRule("LeastPart", widened, _least, _merged_least)
-GREATEST = PartialAggregateRule("GreatestPart", widened, _greatest, _merged_greatest)
+LEAST = PartialAggregateRule(
+    "LeastPart", widened, partial(_extremes, np.fmin), partial(_merged_extremes, np.fmin)
+)
+GREATEST = PartialAggregateRule(
+    "GreatestPart", widened, partial(_extremes, np.maximum), partial(_merged_extremes, np.maximum)
+)
 #: The value with the least (greatest) coordinates, and the coordinates. Null without a value.
-FIRST = PartialAggregateRule("FirstPart", _located_type, _first, _merged_first)
-LAST = PartialAggregateRule("LastPart", _located_type, _last, _merged_last)
+FIRST = PartialAggregateRule(
+    "FirstPart", _located_type, partial(_end, last=False), partial(_merged_end, last=False)
+)
+LAST = PartialAggregateRule(
+    "LastPart", _located_type, partial(_end, last=True), partial(_merged_end, last=True)
+)
 #: Every value with its coordinates, in their order.
 LIST = PartialAggregateRule("ListPart", _located_list_type, _located_lists, _merged_lists)
 
 #: Name of a partial aggregate -> its form for rows with a lineage. The name is the same, because
 #: the inputs of a store decide which form it has.
 WITH_LINEAGE = {
-    FIRST.name: replace(FIRST, state_type=_located_type_with_lineage),
-    LAST.name: replace(LAST, state_type=_located_type_with_lineage),
-    LIST.name: replace(LIST, state_type=_located_list_type_with_lineage),
-}
+    rule.name: replace(rule, state_type=partial(state_type, has_lineage=True))
+    for rule, state_type in (
+        (FIRST, _located_type), (LAST, _located_type), (LIST, _located_list_type),
+    )
+}  # fmt: skip
 
 #: Name of a partial aggregate -> its form for the changes of a table, from which old rows can be
 #: subtracted exactly. The others have no such form. For example, when the least value is deleted,
 #: the next one is unknown.
 NET = {
-    COUNT.name: PartialAggregateRule("NetCountPart", pa.int64(), _net_sizes, _added),
-    WHOLE_SUM.name: PartialAggregateRule("NetWholeSumPart", pa.int64(), _net_integer_sums, _added),
-    LOW_SUM.name: PartialAggregateRule("NetLowSumPart", pa.int64(), _net_low_sums, _added),
-    HIGH_SUM.name: PartialAggregateRule("NetHighSumPart", pa.int64(), _net_high_sums, _added),
-    EXACT_SUM.name: PartialAggregateRule(
-        "NetExactSumPart", ENCODED_SUM_TYPE, _net_exact_sums, merged_sums
-    ),
-    SQUARES.name: PartialAggregateRule(
-        "NetSquaresPart", ENCODED_SUM_TYPE, _net_exact_squares, merged_sums
-    ),
+    rule.name: replace(rule, name=f"Net{rule.name}", of_values=of_values)
+    for rule, of_values in (
+        (COUNT, partial(_sizes, net=True)),
+        (WHOLE_SUM, partial(_integer_sums, net=True)),
+        (LOW_SUM, partial(_integer_sums, half="lower", net=True)),
+        (HIGH_SUM, partial(_integer_sums, half="upper", net=True)),
+        (EXACT_SUM, partial(_net_codes, net_sum_codes)),
+        (SQUARES, partial(_net_codes, net_square_codes)),
+    )
 }
 
 #: Partial aggregates of a bounded size with exactly the results of the values. They merge windows

@@ -15,7 +15,7 @@ import pyarrow as pa
 from oriel.pipeline.windows.aggregates.built_in import Aggregate
 from oriel.pipeline.windows.aggregates.members import Members
 from oriel.pipeline.windows.aggregates.part_columns import PartialAggregates
-from oriel.pipeline.windows.aggregates.parts import SMALL, PartialAggregate
+from oriel.pipeline.windows.aggregates.parts import SMALL
 from oriel.pipeline.windows.arrays import Ints, Ranges, run_starts
 
 #: The average number of unmerged partial aggregates per window before a merge. Fewer merges cost
@@ -52,9 +52,21 @@ def aggregates_of_pieces(
             of a window share no row.
         listed: Each window once, in order, with all of its records.
     """
-    merged = {n: a for n, a in aggregates.items() if _has_small_partials(a, rows.schema)}
+    rules = {
+        name: [part.rule for part in aggregate.parts(aggregate.column_type(rows.schema))]
+        for name, aggregate in aggregates.items()
+    }
+    merged = {
+        name: aggregate
+        for name, aggregate in aggregates.items()
+        if all(rule in SMALL or rule.functions is not None for rule in rules[name])
+    }
+    without_functions = {
+        name: aggregate
+        for name, aggregate in merged.items()
+        if all(rule.functions is None for rule in rules[name])
+    }
     # Aggregates with functions of users can have equal names, and then equal state columns.
-    without_functions = {n: a for n, a in merged.items() if not _has_functions(a, rows.schema)}
     groups = [without_functions, *({n: a} for n, a in merged.items() if n not in without_functions)]
     merging = [_PieceMerger(PartialAggregates(group, rows.schema)) for group in groups if group]
     columns: dict[str, list[pa.Array]] = {name: [] for name in aggregates}
@@ -74,19 +86,6 @@ def aggregates_of_pieces(
             for name in aggregates.keys() - merged.keys():
                 columns[name].append(aggregates[name].of(members))
     return {name: pa.chunked_array(chunks) for name, chunks in columns.items()}
-
-
-def _parts(aggregate: Aggregate, values: pa.Schema) -> tuple[PartialAggregate, ...]:
-    return aggregate.parts(aggregate.column_type(values))
-
-
-def _has_functions(aggregate: Aggregate, values: pa.Schema) -> bool:
-    return any(part.rule.functions is not None for part in _parts(aggregate, values))
-
-
-def _has_small_partials(aggregate: Aggregate, values: pa.Schema) -> bool:
-    rules = [part.rule for part in _parts(aggregate, values)]
-    return all(rule in SMALL or rule.functions is not None for rule in rules)
 
 
 class _PieceMerger:

@@ -37,45 +37,26 @@ def _dicts_in(column_type: pa.DataType) -> Callable[[Any], Any] | None:
     """Return the function that converts the pairs of maps to dicts, or None without maps."""
     types = pa.types
     if types.is_list(column_type):
-        of_item = _dicts_in(column_type.value_type)
-        return None if of_item is None else _for_each(of_item)
+        of_element = _dicts_in(column_type.value_type)
+        if of_element is None:
+            return None
+        return lambda items: None if items is None else [of_element(item) for item in items]
     if types.is_struct(column_type):
         of_fields = {field.name: _dicts_in(field.type) for field in column_type}
         changed = {name: each for name, each in of_fields.items() if each is not None}
-        return _of_struct(changed) if changed else None
-    if types.is_map(column_type):
-        of_item = _dicts_in(column_type.item_type) or _identity
-        return _of_map(of_item, as_dict=not types.is_nested(column_type.key_type))
-    return None
-
-
-def _for_each(of_item: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def of_list(items: list[Any] | None) -> list[Any] | None:
-        return None if items is None else [of_item(item) for item in items]
-
-    return of_list
-
-
-def _of_struct(changed: dict[str, Callable[[Any], Any]]) -> Callable[[Any], Any]:
-    def of_struct(fields: dict[str, Any] | None) -> dict[str, Any] | None:
-        if fields is None:
-            return None
         # Fields without a map keep their value, so only the others are converted.
-        return fields | {name: of_field(fields[name]) for name, of_field in changed.items()}
-
-    return of_struct
-
-
-def _of_map(of_item: Callable[[Any], Any], *, as_dict: bool) -> Callable[[Any], Any]:
-    def of_map(pairs: list[tuple[Any, Any]] | None) -> Any:
-        if pairs is None:
+        if not changed:
             return None
-        changed = ((key, of_item(item)) for key, item in pairs)
+        return lambda fields: (
+            None
+            if fields is None
+            else fields | {name: of_field(fields[name]) for name, of_field in changed.items()}
+        )
+    if types.is_map(column_type):
+        of_item = _dicts_in(column_type.item_type) or (lambda value: value)
         # ``dict`` keeps the last value of a repeated key, as ``put`` of a map in Java does.
-        return dict(changed) if as_dict else list(changed)
-
-    return of_map
-
-
-def _identity(value: Any) -> Any:
-    return value
+        collect: Callable[[Any], Any] = list if types.is_nested(column_type.key_type) else dict
+        return lambda pairs: (
+            None if pairs is None else collect((key, of_item(item)) for key, item in pairs)
+        )
+    return None

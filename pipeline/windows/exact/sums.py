@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oriel.pipeline.windows.arrays import Flags, Floats, Ints, Ranges
 
@@ -56,7 +55,20 @@ def limb_sums(terms: Sequence["Scaled"], ranges: Ranges) -> "LimbSums":
         totals = ranges.totals(terms[0].whole)
         limbs, first = Scaled(totals, terms[0].exponent).limbs()
         return LimbSums(int(first[0]), limbs)
-    lowest, grid = _on_one_grid(terms)
+    # One grid of limbs has the sum of all terms of each number.
+    pieces = [term.limbs() for term in terms]
+    lowest = min(int(number.min()) for _, number in pieces)
+    highest = max(int(number.max()) for _, number in pieces)
+    grid = np.zeros((highest - lowest + 3, len(terms[0].whole)), dtype=np.int64)
+    columns = np.arange(grid.shape[1])
+    for limbs, number in pieces:
+        row = number - lowest
+        for k, limb in enumerate(limbs):
+            if len(row) == 1:
+                grid[row[0] + k] += limb
+            else:
+                # Each column occurs once, so no addition overwrites another.
+                grid[row + k, columns] += limb
     return LimbSums(lowest, np.stack([ranges.totals(limb) for limb in grid]))
 
 
@@ -166,10 +178,20 @@ class LimbSums:
         columns = np.arange(stack.shape[1])
         first, second, third = (stack[top - k, columns].astype(np.uint64) for k in range(3))
         sticky = (top >= 3) & any_at_or_below[top - 3, columns]
-        word, shifted = _leading_word(first, second, third, sticky)
+        # The word is the three highest limbs in 64 bits with the highest bit set. It is shifted up
+        # by ``free`` bits from the weight of ``second``.
+        limb_bits = np.uint64(LIMB_BITS)
+        # frexp of an integer below 2**53 is exact: its exponent is the number of bits.
+        length = np.frexp(first.astype(np.float64))[1].astype(np.uint64)
+        free = np.where(first == 0, np.uint64(0), limb_bits - length)
+        rest = limb_bits - free
+        word = (((first << limb_bits) | second) << free) | (third >> rest)
+        lost = (third & ((np.uint64(1) << rest) - np.uint64(1))) != 0
+        # The conversion of 64 bits to a double drops 11 bits. The bits below the word only decide
+        # whether the value is a tie, so the lowest bit of the word is set if any lower bit is set.
+        significand = (word | (lost | sticky).astype(np.uint64)).astype(np.float64)
         # stack[i] is limb self.first + i - 2, and the unit of the word is the unit of ``second``.
-        exponent = LIMB_BITS * (self.first + top.astype(np.int64) - 3) - shifted
-        significand = word.astype(np.float64)
+        exponent = LIMB_BITS * (self.first + top.astype(np.int64) - 3) - free.astype(np.int64)
         return np.where(negative, -significand, significand), exponent
 
     def magnitudes(self) -> tuple[Ints, Flags]:
@@ -202,44 +224,6 @@ def _carried(limbs: Ints) -> tuple[Ints, Ints]:
         carry >>= LIMB_BITS
     digits[-1] = carry & _MASK
     return digits, carry >> LIMB_BITS
-
-
-def _leading_word(
-    first: NDArray[np.uint64], second: NDArray[np.uint64], third: NDArray[np.uint64], sticky: Flags
-) -> tuple[NDArray[np.uint64], Ints]:
-    """Return the three highest limbs in 64 bits with the highest bit set.
-
-    ``sticky`` is True if a limb below ``third`` is not 0. The second result is the number of bits
-    by which the word is shifted up from the weight of ``second``.
-    """
-    limb_bits = np.uint64(LIMB_BITS)
-    # frexp of an integer below 2**53 is exact: its exponent is the number of bits.
-    length = np.frexp(first.astype(np.float64))[1].astype(np.uint64)
-    free = np.where(first == 0, np.uint64(0), limb_bits - length)
-    rest = limb_bits - free
-    word = (((first << limb_bits) | second) << free) | (third >> rest)
-    lost = (third & ((np.uint64(1) << rest) - np.uint64(1))) != 0
-    # The conversion of 64 bits to a double drops 11 bits. The bits below the word only decide
-    # whether the value is a tie, so the lowest bit of the word is set if any lower bit is set.
-    return word | (lost | sticky).astype(np.uint64), free.astype(np.int64)
-
-
-def _on_one_grid(terms: Sequence[Scaled]) -> tuple[int, Ints]:
-    """Return the index of the lowest limb, and the limbs of the sum of all terms per value."""
-    pieces = [term.limbs() for term in terms]
-    lowest = min(int(number.min()) for _, number in pieces)
-    highest = max(int(number.max()) for _, number in pieces)
-    grid = np.zeros((highest - lowest + 3, len(terms[0].whole)), dtype=np.int64)
-    columns = np.arange(grid.shape[1])
-    for limbs, number in pieces:
-        row = number - lowest
-        for k, limb in enumerate(limbs):
-            if len(row) == 1:
-                grid[row[0] + k] += limb
-            else:
-                # Each column occurs once, so no addition overwrites another.
-                grid[row + k, columns] += limb
-    return lowest, grid
 
 
 def non_finite_flags(values: Floats) -> tuple[Flags, Flags, Flags]:

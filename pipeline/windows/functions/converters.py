@@ -42,33 +42,27 @@ class Converter(NamedTuple):
 def converter(column_type: pa.DataType, path: str = "") -> Converter:
     """Return the converter to ``column_type``, with the errors of ``typed``."""
     types = pa.types
-    convert = partial(typed, column_type=column_type, path=path)
-    if types.is_nested(column_type):
-        return Converter(None, _nested(column_type, convert))
-    if types.is_float64(column_type):
-        return Converter(float, convert)
-    if types.is_boolean(column_type):
-        return Converter(bool, convert)
+    exact: type | None = None
+    convert: _Rule = partial(typed, column_type=column_type, path=path)
+    if types.is_list(column_type):
+        convert = partial(_as_list, converter(column_type.value_type), convert)
+    elif types.is_struct(column_type):
+        fields = {field.name: converter(field.type) for field in column_type}
+        convert = partial(_as_struct, fields, convert)
+    elif types.is_map(column_type):
+        entry = converter(column_type.key_type), converter(column_type.item_type)
+        convert = partial(_as_map, *entry, convert)
+    elif types.is_float64(column_type):
+        exact = float
+    elif types.is_boolean(column_type):
+        exact = bool
     # An int can exceed the type, and a string can have half a surrogate pair. The Python type is
     # therefore not enough for both.
-    if types.is_integer(column_type):
-        return Converter(None, partial(_as_integer, _bounds(column_type), convert))
-    if types.is_string(column_type):
-        return Converter(None, partial(_as_string, convert))
-    return Converter(None, convert)
-
-
-def _nested(column_type: pa.DataType, rule: _Rule) -> _Rule:
-    """Return the conversion of lists, structs or maps. ``rule`` is ``typed`` for this type."""
-    if pa.types.is_list(column_type):
-        return partial(_as_list, converter(column_type.value_type), rule)
-    if pa.types.is_struct(column_type):
-        fields = {field.name: converter(field.type) for field in column_type}
-        return partial(_as_struct, fields, rule)
-    if pa.types.is_map(column_type):
-        entry = converter(column_type.key_type), converter(column_type.item_type)
-        return partial(_as_map, *entry, rule)
-    return rule
+    elif types.is_integer(column_type):
+        convert = partial(_as_integer, _bounds(column_type), convert)
+    elif types.is_string(column_type):
+        convert = partial(_as_string, convert)
+    return Converter(exact, convert)
 
 
 def typed(value: Any, column_type: pa.DataType, path: str = "") -> Any:
@@ -124,7 +118,20 @@ def _typed_nested(value: Any, column_type: pa.DataType, path: str) -> Any:
     if not isinstance(value, dict):
         raise _type_error(value, column_type, path)
     if pa.types.is_struct(column_type):
-        return _typed_struct(value, column_type, path)
+        names = [field.name for field in column_type]
+        unknown = sorted(_shown(name) for name in value.keys() - set(names))
+        missing = [repr(name) for name in names if name not in value]
+        if unknown or missing:
+            wrong = f"has no field {', '.join(unknown)}" if unknown else ""
+            lacks = f"needs {', '.join(missing)} (use None for null)" if missing else ""
+            problem = " and ".join(filter(None, (wrong, lacks)))
+            message = f"{_type_error(value, column_type, path)}, which {problem}"
+            raise TypeError(message)
+        prefix = f"{path}." if path else ""
+        return {
+            field.name: typed(value[field.name], field.type, f"{prefix}{field.name}")
+            for field in column_type
+        }
     if pa.types.is_map(column_type):
         key_type, item_type = column_type.key_type, column_type.item_type
         if None in value:
@@ -137,24 +144,6 @@ def _typed_nested(value: Any, column_type: pa.DataType, path: str) -> Any:
             for key, item in value.items()
         }
     raise _type_error(value, column_type, path)
-
-
-def _typed_struct(value: dict[Any, Any], struct_type: pa.StructType, path: str) -> dict[str, Any]:
-    names = [field.name for field in struct_type]
-    unknown = sorted(_shown(name) for name in value.keys() - set(names))
-    missing = [repr(name) for name in names if name not in value]
-    if unknown or missing:
-        wrong = f"has no field {', '.join(unknown)}" if unknown else ""
-        lacks = f"needs {', '.join(missing)} (use None for null)" if missing else ""
-        problem = " and ".join(filter(None, (wrong, lacks)))
-        error = _type_error(value, struct_type, path)
-        message = f"{error}, which {problem}"
-        raise TypeError(message)
-    prefix = f"{path}." if path else ""
-    return {
-        field.name: typed(value[field.name], field.type, f"{prefix}{field.name}")
-        for field in struct_type
-    }
 
 
 def _type_error(value: Any, column_type: pa.DataType, path: str) -> TypeError:

@@ -114,7 +114,7 @@ def _node(tree: ast.Module, code: CodeType) -> ast.FunctionDef | ast.Lambda | No
     # without source text have an empty position.
     # The body of a lambda contains all of its instructions. If lambdas are nested, the innermost
     # one is the right one.
-    positions = [
+    positions: list[Any] = [
         ((line, column), (end_line, end_column))
         for line, end_line, column, end_column in code.co_positions()
         if (line, column) != (end_line, end_column)
@@ -124,15 +124,15 @@ def _node(tree: ast.Module, code: CodeType) -> ast.FunctionDef | ast.Lambda | No
         return None
     lambdas = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda)]
     enclosing = [
-        node for node in lambdas if all(_is_inside(place, node.body) for place in positions)
+        node
+        for node in lambdas
+        if all(
+            (node.body.lineno, node.body.col_offset) <= start
+            and end <= (node.body.end_lineno, node.body.end_col_offset)
+            for start, end in positions
+        )
     ]
     return max(enclosing, key=lambda node: (node.body.lineno, node.body.col_offset), default=None)
-
-
-def _is_inside(place: Any, node: ast.expr) -> bool:
-    start, end = place
-    last = node.end_lineno, node.end_col_offset
-    return bool((node.lineno, node.col_offset) <= start and end <= last)
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ class StreamTableJoinEngine(JoinEngine):
         values = joined_values(how, StreamTableHow, own, carried, (stream, table))
         self._inner = how == "inner"
         self._table_rows = rows[RIGHT]
-        self._stream_values, self._table_values = stream.names, table.names
+        self._table_values = table.names
         # Both inputs can have lineages, but a schema has each column once. Unlike a set, a dict
         # keeps the order.
         order = dict.fromkeys((*rows[LEFT].lineage.fields, *self._table_rows.order_fields))

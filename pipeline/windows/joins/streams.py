@@ -354,11 +354,7 @@ class _Results:
 
 
 def _pair_records(
-    records: _SortedRecords,
-    timeline: Timeline,
-    side: int,
-    others: Flags,
-    range_ms: tuple[int, int],
+    records: _SortedRecords, timeline: Timeline, side: int, others: Flags, range_ms: tuple[int, int]
 ) -> _Pairs:
     """Pair the new records of ``side`` with ``others`` in a range (ms before, ms after)."""
     rows = np.flatnonzero((records.left == (side == LEFT)) & records.new)

@@ -9,8 +9,4 @@ calls functions of a user record by record. The class ``WindowGrid`` has the bou
 from oriel.pipeline.windows.engines.grid.declarative import TimeWindowEngine, WindowGrid
 from oriel.pipeline.windows.engines.grid.functions import TimeFunctionsEngine
 
-__all__ = [
-    "TimeFunctionsEngine",
-    "TimeWindowEngine",
-    "WindowGrid",
-]
+__all__ = ["TimeFunctionsEngine", "TimeWindowEngine", "WindowGrid"]

@@ -240,8 +240,7 @@ class SessionEngine(WindowEngine):
         emitted = self._emit.emits(changed, final)
         present = sessions.keep(emitted)
         aggregates = self._aggregates(
-            after.table.take(pa.array(present.members)),
-            Ranges.side_by_side(present.ranges.sizes),
+            after.table.take(pa.array(present.members)), Ranges.side_by_side(present.ranges.sizes)
         )
         tables.append(_rows(keys, present, aggregates, final=final[emitted]))
 

@@ -18,6 +18,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,10 +103,7 @@ class SessionBounds:
         )
 
     def sessions_by(
-        self,
-        group: Ints,
-        rows: Ints,
-        aggregates: Mapping[int, Any] | Sequence[Any] | None = None,
+        self, group: Ints, rows: Ints, aggregates: Mapping[int, Any] | Sequence[Any] | None = None
     ) -> dict[int, list[PartitionSession]]:
         """Return the sessions of the chosen state rows by their group.
 
@@ -413,7 +411,7 @@ class _SessionsByEnd:
         # With ascending starts, the sessions with a <= t + gap are a range, and the search costs
         # O(log n). Otherwise, each session from ``low`` on is tested.
         if record.reach_ms > self._nested_end_ms:
-            high = bisect_right(self.sessions, latest_start_ms, low, key=_start_ms)
+            high = bisect_right(self.sessions, latest_start_ms, low, key=attrgetter("start_ms"))
             return self.sessions[low:high]
         return [one for one in self.sessions[low:] if one.start_ms <= latest_start_ms]
 
@@ -437,10 +435,6 @@ class _SessionsByEnd:
             before, session = self.sessions[index - 1], self.sessions[index]
             if before.start_ms > session.start_ms:
                 self._nested_end_ms = max(self._nested_end_ms, before.end_ms)
-
-
-def _start_ms(session: PartitionSession) -> int:
-    return session.start_ms
 
 
 def _end_ms(session: PartitionSession) -> int:

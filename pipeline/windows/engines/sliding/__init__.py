@@ -11,9 +11,4 @@ from oriel.pipeline.windows.engines.sliding.declarative import SlidingWindowEngi
 from oriel.pipeline.windows.engines.sliding.functions import SlidingFunctionEngine
 from oriel.pipeline.windows.engines.sliding.members import SlidingEntries, WindowMembers
 
-__all__ = [
-    "SlidingEntries",
-    "SlidingFunctionEngine",
-    "SlidingWindowEngine",
-    "WindowMembers",
-]
+__all__ = ["SlidingEntries", "SlidingFunctionEngine", "SlidingWindowEngine", "WindowMembers"]

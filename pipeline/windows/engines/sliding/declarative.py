@@ -205,7 +205,16 @@ class SlidingWindowEngine(WindowEngine):
 
     def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> EngineResult:
         (previous_close_ms,), (close_ms,) = times
-        records = _sorted_records(state, self._read(batch))
+        # All records by the bytes of the key, then in window order.
+        table = pa.concat_tables([state, self._read(batch)]).combine_chunks()
+        (code,), keys = coded_keys(table["key"])
+        order = window_order(code, table)
+        table = table.take(pa.array(order))
+        time_ms, closes_ms = np.asarray(table["timestamp_ms"]), np.asarray(table["close_ms"])
+        # The rows of the state were first, so an index from ``len(state)`` on is a record of the
+        # batch.
+        new = order >= len(state)
+        records = _Records(table, keys, code[order], time_ms, closes_ms, new=new)
         windows = self._defined_windows(records, previous_close_ms, close_ms)
         changed, key = self._changed(records, windows, close_ms)
         aggregated = self._aggregated(changed)
@@ -254,7 +263,17 @@ class SlidingWindowEngine(WindowEngine):
         by_right = np.flatnonzero(can_be_emitted(right_ms))
         definer = np.concatenate([by_left, by_right])
         start_ms = np.concatenate([left_ms[by_left], right_ms[by_right]])
-        return _distinct(_Windows(records.code[definer], start_ms, ~records.new[definer]))
+        # Two records can define one window. With D = 10, [20, 30] is the right window of a record
+        # at 19 and the left window of a record at 30. It is known if any definer is of an earlier
+        # batch.
+        code = records.code[definer]
+        order = pair_order(code, start_ms)
+        windows = _Windows(code[order], start_ms[order], ~records.new[definer][order])
+        if not len(order):
+            return windows
+        head = run_starts(windows.code, windows.start_ms)
+        known = np.logical_or.reduceat(windows.known, np.flatnonzero(head))
+        return _Windows(windows.code[head], windows.start_ms[head], known)
 
     def _changed(
         self, records: _Records, windows: _Windows, close_ms: int
@@ -327,27 +346,3 @@ class SlidingWindowEngine(WindowEngine):
             name: pa.chunked_array([column, *pieced[name].chunks]).take(pa.array(place))
             for name, column in columns.items()
         }
-
-
-def _sorted_records(state: pa.Table, batch: pa.Table) -> _Records:
-    """Return the records of state and batch by the bytes of the key, then in window order."""
-    table = pa.concat_tables([state, batch]).combine_chunks()
-    (code,), keys = coded_keys(table["key"])
-    order = window_order(code, table)
-    table = table.take(pa.array(order))
-    time_ms, close_ms = np.asarray(table["timestamp_ms"]), np.asarray(table["close_ms"])
-    # The rows of the state were first, so an index from ``len(state)`` on is a record of the batch.
-    return _Records(table, keys, code[order], time_ms, close_ms, new=order >= len(state))
-
-
-def _distinct(windows: _Windows) -> _Windows:
-    """Return each window once. It is known if any definer is of an earlier batch."""
-    order = pair_order(windows.code, windows.start_ms)
-    windows = _Windows(windows.code[order], windows.start_ms[order], windows.known[order])
-    if not len(order):
-        return windows
-    # Two records can define one window. With D = 10, [20, 30] is the right window of a record at 19
-    # and the left window of a record at 30.
-    head = run_starts(windows.code, windows.start_ms)
-    known = np.logical_or.reduceat(windows.known, np.flatnonzero(head))
-    return _Windows(windows.code[head], windows.start_ms[head], known)

@@ -25,14 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows.arrays import (
-    Flags,
-    Ints,
-    Ranges,
-    lexsort,
-    range_extremes,
-    run_starts,
-)
+from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, lexsort, range_extremes, run_starts
 from oriel.pipeline.windows.definitions import EmitStrategy, SlidingWindows
 from oriel.pipeline.windows.engines.contract import EngineResult
 from oriel.pipeline.windows.engines.operator import Times

@@ -120,7 +120,9 @@ class WindowMembers:
         if chosen is None:
             last = self.in_bounds.high - 1
         else:
-            last = _last_before(chosen, self.in_bounds.high)
+            # The last chosen row before each end, which is at least 1, or -1.
+            rows = np.where(chosen, np.arange(len(chosen)), -1)
+            last = np.maximum.accumulate(rows)[self.in_bounds.high - 1]
         if holed.any():
             # The records that entered windows of the key up to the end. Keys ascend with the rows,
             # so the greatest row is a row of the key itself, or is outside the bounds.
@@ -198,9 +200,3 @@ def _non_empty(window: Ints, row: Ints, ranges: Ranges) -> Pieces:
     filled = ~ranges.empty
     position, ranges = rows_in_ranges(len(row), ranges.keep(filled))
     return Pieces(window[filled], row[position], ranges)
-
-
-def _last_before(chosen: Flags, end: Ints) -> Ints:
-    """Return the last chosen row before each end, which is at least 1, or -1."""
-    last: Ints = np.maximum.accumulate(np.where(chosen, np.arange(len(chosen)), -1))[end - 1]
-    return last

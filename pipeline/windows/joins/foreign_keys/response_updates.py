@@ -269,12 +269,7 @@ class _Subscriptions:
 
     @classmethod
     def of(
-        cls,
-        state: pa.Table,
-        old_code: Ints,
-        messages: pa.Table,
-        code: Ints,
-        position: Ints,
+        cls, state: pa.Table, old_code: Ints, messages: pa.Table, code: Ints, position: Ints
     ) -> "_Subscriptions":
         """Return the subscriptions of the state and of messages at these positions."""
         old = np.flatnonzero(np.asarray(state[SIDE.name]) == LEFT)

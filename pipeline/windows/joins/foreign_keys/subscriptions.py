@@ -84,7 +84,11 @@ class SubscriptionsEngine(JoinEngine):
         before, after = (
             records.counting(rows, 1)[0] for rows in (np.arange(len(working_set)), newest)
         )
-        old, new = (_foreign_keys(records, counting) for counting in (before, after))
+        # The foreign key of each left key's row, null without a row or without a reference.
+        old, new = (
+            records.rows[FOREIGN_KEY.name].take(pa.array(rows, mask=~records.has_row(rows)))
+            for rows in (before, after)
+        )
         changed = differ(old, new)
         messages = [
             self._messages(records, after, foreign_key, changed, kind)
@@ -244,12 +248,6 @@ class ResponsesEngine(SubscribedTableEngine):
             **{n: pa.nulls(len(subscribers)) for n in self._values},
         }  # fmt: skip
         return pa.table(columns).cast(self.result_schema)
-
-
-def _foreign_keys(records: TableRecords, counting: Ints) -> pa.ChunkedArray:
-    """Return the foreign key of each left key's row, null without a row or without a reference."""
-    has_row = records.has_row(counting)
-    return records.rows[FOREIGN_KEY.name].take(pa.array(counting, mask=~has_row))
 
 
 def differ(old: pa.ChunkedArray, new: pa.ChunkedArray) -> Flags:
