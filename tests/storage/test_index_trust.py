@@ -153,7 +153,8 @@ def test_no_damage_at_rest_is_served(store: AtRest, tmp_path: Path) -> None:
             continue
         store.restart()
         store.assert_readers_wait()
-        store.tailer.step()
+        for _ in ("open", "rebuild"):
+            store.tailer.step()
         assert store.generation() != damaged, f"damage {number} was not noticed"
         assert store.tailer.status.damaged == 1
         store.catch_up()

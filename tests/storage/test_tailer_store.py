@@ -328,6 +328,7 @@ def test_no_table_yet_is_not_ready(tmp_path: Path) -> None:
     tailer = StoreTailer(
         DeltaLog(tmp_path / "tables" / "store"), IndexDirectory(tmp_path / "index")
     )
+    assert tailer.step()
     with pytest.raises(StoreNotReady):
         tailer.step()
 
