@@ -279,6 +279,25 @@ def test_an_index_without_its_table_is_verified_too(store: AtRest, *, is_damaged
         rounds.tailer.end()
 
 
+def test_a_crash_while_the_table_is_missing_blocks_readers_only_until_a_verification(
+    store: AtRest,
+) -> None:
+    """If a reader crashes while the table is missing, the sound index is verified and read."""
+    generation = store.generation()
+    store.tailer.close()
+    shutil.move(store.table.path, store.data / "away")
+    rounds = Rounds(store.data)
+    rounds.round()
+    try:
+        record_crash(generation, "worker 0")
+        store.assert_readers_wait()
+        rounds.round(after_seconds=5.0)
+        wait_for(False, lambda: are_reads_blocked(generation), "the mark")
+        assert damage(generation) is None
+    finally:
+        rounds.tailer.end()
+
+
 def test_the_index_of_another_store_is_not_read(store: AtRest, tmp_path: Path) -> None:
     """If index directories are swapped, a reader names the store that owns the index."""
     other = IndexDirectory(tmp_path / "other")
