@@ -18,7 +18,7 @@ from pathlib import Path
 from oriel.storage.console import add_log_format, set_up_console
 from oriel.storage.delta import DeltaLog
 from oriel.storage.errors import StorageError
-from oriel.storage.files import disk_problem, is_object, parse_data_directory, waiting_for
+from oriel.storage.files import disk_problem, parse_data_directory, waiting_for
 from oriel.storage.index import IndexDirectory, are_reads_blocked, verify_unfollowed
 from oriel.storage.layout import DataLayout
 from oriel.storage.parent_watch import end_with_parent
@@ -38,12 +38,8 @@ logger = logging.getLogger(__name__)
 
 #: Seconds between two heartbeats.
 _ROUND_SECONDS = 0.5
-#: Seconds between two listings of tables in an object store, which cost requests.
-_OBJECTS_ROUND_SECONDS = 30.0
 #: Seconds between two checks whether readers of the index of an unavailable table wait.
 _UNAVAILABLE_SECONDS = 5.0
-#: Maximum number of tables that are listed per second. With more tables, each is listed less often.
-_TABLES_PER_SECOND = 500
 #: Seconds between two checks for indexes of other versions.
 _FORMATS_SECONDS = 3_600.0
 #: Default of the seconds that an index can lag before it is stale.
@@ -121,10 +117,7 @@ class Tailer:
         self._stale_seconds = stale_seconds
         self._clock = clock
         self._listing = TablesListing()
-        #: A listing of the object store in progress, and its result.
-        self._listing_thread: threading.Thread | None = None
-        self._found: list[TablesListing] = []
-        self._listed_at = self._formats_at = NEVER
+        self._formats_at = NEVER
         self._unavailable: dict[str, UnavailableStore] = {}
 
     def round(self) -> None:
@@ -133,12 +126,8 @@ class Tailer:
         if now - self._formats_at >= _FORMATS_SECONDS:
             remove_other_formats(self._layout)
             self._formats_at = now
-        # Until a store exists, object stores are listed more often.
-        is_rare = is_object(self._layout.root) and stores
-        least = _OBJECTS_ROUND_SECONDS if is_rare else _ROUND_SECONDS / 2
-        is_due = now - self._listed_at >= max(least, len(stores) / _TABLES_PER_SECOND)
-        if (is_due or self._listing_thread) and (listing := self._listed()) is not None:
-            self._listing, self._listed_at = listing, now
+        if (listing := self._tables.list_if_due(stores)) is not None:
+            self._listing = listing
             self._follow(listing)
         self._pool.supervise()
         self._scrub.step(stores)
@@ -158,26 +147,6 @@ class Tailer:
         """Stop all stores. Do not wait for a store that does not end in time."""
         self._scrub.close()
         self._pool.end()
-
-    def _listed(self) -> TablesListing | None:
-        """Return the result of a listing of the tables, or None while it is in progress.
-
-        A listing of an object store has its own thread, because the heartbeat must not wait for an
-        object store that does not respond.
-        """
-        if not is_object(self._layout.root):
-            return self._tables.list_tables(self._pool.stores)
-        if self._listing_thread is None:
-            followed = list(self._pool.stores)
-            self._listing_thread = threading.Thread(
-                target=lambda: self._found.append(self._tables.list_tables(followed)), daemon=True
-            )
-            self._listing_thread.start()
-        self._listing_thread.join(_ROUND_SECONDS)
-        if self._listing_thread.is_alive():
-            return None
-        self._listing_thread = None
-        return self._found.pop() if self._found else None
 
     def _follow(self, listing: TablesListing) -> None:
         """Follow exactly the stores that a listing found."""

@@ -17,6 +17,14 @@ from tests.tidy.project import (
 #: A directory with more modules is an alphabetical list without an architecture.
 MODULES_SIDE_BY_SIDE = 14
 
+#: A class with more attributes has values that are valid in some of its states only.
+ATTRIBUTES_MAX = 10
+#: Modules with state machines.
+STATE_MACHINES = (
+    "storage/tailer/", "app/guards/connections.py", "app/guards/protocol.py",
+    "app/guards/reading.py",
+)  # fmt: skip
+
 #: In parts, so that this file does not contain them.
 REMINDERS = tuple(
     "".join(parts) for parts in (("TO", "DO"), ("FIX", "ME"), ("XX", "X"), ("HA", "CK"))
@@ -34,6 +42,30 @@ def test_rooms_are_small() -> None:
     found = [f"{room}: {count} modules" for room, count in beside.items()
              if count > MODULES_SIDE_BY_SIDE]  # fmt: skip
     assert not found, f"divide these by subject:{offenders(found)}"
+
+
+def test_state_machines_have_few_attributes() -> None:
+    """A class of the tailer or of the connections has at most ten attributes."""
+    checked = [m for m in modules() if m.name.startswith(STATE_MACHINES)]
+    classes = [(m, c) for m in checked for c in m.nodes if isinstance(c, ast.ClassDef)]
+    assert {"StoreTailer", "GuardedProtocol"} <= {c.name for _, c in classes}
+    found = [
+        f"{m.name}: {c.name} has {len(names)} attributes"
+        for m, c in classes
+        if len(names := _attributes(c)) > ATTRIBUTES_MAX
+    ]
+    assert not found, f"move values of a state to an object for the state:{offenders(found)}"
+
+
+def _attributes(of_class: ast.ClassDef) -> set[str]:
+    return {
+        node.attr
+        for node in ast.walk(of_class)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    }
 
 
 def test_no_reminders() -> None:
