@@ -57,15 +57,15 @@ class Connections:
         self.most = min(limits.connections, affordable)
         #: The header fields of every response: uvicorn's list, which it replaces every second, and
         #: the same fields as bytes.
-        self._default_headers: list[tuple[bytes, bytes]] = []
-        self._default_head = b""
+        self._default_head: tuple[list[tuple[bytes, bytes]], bytes] = [], b""
 
     def default_head(self, headers: list[tuple[bytes, bytes]]) -> bytes:
         """Return the header fields of every response as bytes, cached per list of uvicorn."""
-        if headers is not self._default_headers:
-            self._default_head = b"".join(b"%b: %b\r\n" % header for header in headers)
-            self._default_headers = headers
-        return self._default_head
+        known_headers, head = self._default_head
+        if headers is not known_headers:
+            head = b"".join(b"%b: %b\r\n" % header for header in headers)
+            self._default_head = headers, head
+        return head
 
     async def close_late_connections(self, report_count: Callable[[int], None]) -> None:
         """Close connections that are past a deadline, once per second, until the task is canceled.

@@ -1,13 +1,102 @@
-"""Whether the next version of a table can be applied to an index, and the position after it."""
+"""Follow a Delta log: the next version, whether it can be applied, and the position after it."""
 
 from dataclasses import replace
 from pathlib import Path
 
 from oriel.storage.delta import DeltaLog, LogEntry, TableMetadata, TableSnapshot, read_definition
 from oriel.storage.errors import CorruptLog
-from oriel.storage.files import current_files
+from oriel.storage.files import FileIdentity, current_files
 from oriel.storage.index import IndexState
 from oriel.storage.position import CommitRecord
+from oriel.storage.tailer.timer import Timer
+
+#: Seconds after which a torn entry does not count as an entry in progress any more.
+_TORN_SECONDS = 2.0
+
+
+class LogFollower:
+    """Reads the entries of a Delta log one after the other, from a version on.
+
+    Attributes:
+        state: The state of the index at the last applied version.
+        torn: The identity of the next version's log file when it was torn. None if it was not.
+    """
+
+    def __init__(self, log: DeltaLog, state: IndexState) -> None:
+        self.state = state
+        self.torn: FileIdentity | None = None
+        self._torn_since = Timer()
+        self._log = log
+        self._applied = log.identity(state.version)
+        #: Identity of the newest Delta checkpoint at the last check of the log for a gap.
+        self._checkpoint: FileIdentity | None = None
+
+    def next_identity(self) -> FileIdentity | None:
+        """Return the identity of the next version's log file, or None if it does not exist."""
+        return self._log.identity(self.state.version + 1)
+
+    def next_entry(self) -> tuple[LogEntry, FileIdentity] | None:
+        """Read the entry of the next version.
+
+        Returns:
+            The entry and the identity of its file. None if the entry does not exist or is torn.
+
+        Raises:
+            CorruptLog: the entry is damaged.
+        """
+        identity = self.next_identity()
+        if identity is None or identity == self.torn:
+            return None
+        entry = self._log.read(self.state.version + 1)
+        if entry is None:
+            # Torn or still being written: read it again when it changes.
+            self.torn = identity
+            self._torn_since.restart()
+            return None
+        return entry, identity
+
+    def is_applied_entry_unchanged(self) -> bool:
+        """Return True if the log file of the applied version is the file that was applied."""
+        return self._log.identity(self.state.version) == self._applied
+
+    def advance(self, state: IndexState, identity: FileIdentity) -> None:
+        """Continue after the next version, whose log file has this identity."""
+        self.state, self._applied = state, identity
+
+    def why_torn(self) -> str | None:
+        """Return the problem of a next entry that stays torn, or None."""
+        if self.torn is None or self.next_identity() != self.torn:
+            return None
+        if self._torn_since.seconds() < _TORN_SECONDS:
+            return None
+        return (
+            f"version {self.state.version + 1} of the table's log is cut off. Its writer ended "
+            "while it wrote the entry, and writes it again at its next start"
+        )
+
+    def why_replaced(self) -> str | None:
+        """Return why the next version does not follow the applied one any more, or None."""
+        version = self.state.version
+        if not self.is_applied_entry_unchanged():
+            reason = why_other_table(self._log, self.state)
+            self._applied = self._log.identity(version)
+            if reason is not None:
+                return reason
+        # If the next version is missing or torn but the one after it exists, the next version will
+        # not be written any more. A few stats cost far less than a listing of many thousand
+        # entries.
+        after_next = self._log.identity(version + 2)
+        if after_next is not None and self._log.read(version + 1) is None:
+            return f"version {version + 1} is missing in the log, although the next version exists"
+        # Entries before a Delta checkpoint can have been deleted, including this version's and the
+        # next.
+        checkpoint = self._log.checkpoint_identity()
+        if checkpoint != self._checkpoint:
+            later = [number for number in self._log.versions() if number > version]
+            if later and later[0] > version + 1:
+                return f"the log was cleaned up to version {later[0]}"
+            self._checkpoint = checkpoint
+        return None
 
 
 def why_other_table(log: DeltaLog, state: IndexState) -> str | None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from oriel.storage.console import add_log_format, set_up_console
 from oriel.storage.delta import DeltaLog
 from oriel.storage.errors import StorageError
-from oriel.storage.files import disk_problem, is_object, parse_data_directory, waiting_for
+from oriel.storage.files import disk_problem, parse_data_directory, waiting_for
 from oriel.storage.index import IndexDirectory, are_reads_blocked, verify_unfollowed
 from oriel.storage.layout import DataLayout
 from oriel.storage.parent_watch import end_with_parent
@@ -32,15 +32,14 @@ from oriel.storage.tailer.scrub import Scrub
 from oriel.storage.tailer.status import StatusFile, StoreStatus
 from oriel.storage.tailer.store import StoreTailer
 from oriel.storage.tailer.tables import TablesDirectory, TablesListing, has_tables_or_indexes
+from oriel.storage.tailer.timer import NEVER
 
 logger = logging.getLogger(__name__)
 
 #: Seconds between two heartbeats.
 _ROUND_SECONDS = 0.5
-#: Seconds between two listings of tables in an object store, which cost requests.
-_OBJECTS_ROUND_SECONDS = 30.0
-#: Maximum number of tables that are listed per second. With more tables, each is listed less often.
-_TABLES_PER_SECOND = 500
+#: Seconds between two checks whether readers of the index of an unavailable table wait.
+_UNAVAILABLE_SECONDS = 5.0
 #: Seconds between two checks for indexes of other versions.
 _FORMATS_SECONDS = 3_600.0
 #: Default of the seconds that an index can lag before it is stale.
@@ -48,6 +47,46 @@ STALE_SECONDS = 60.0
 
 #: Exit code if another tailer serves the directory.
 ANOTHER_TAILER = 3
+
+
+class UnavailableStore:
+    """A store whose table is unavailable. Its index still serves requests."""
+
+    def __init__(self, index: Path) -> None:
+        self._index = IndexDirectory(index)
+        self._checked_at = NEVER
+        self._verification: threading.Thread | None = None
+
+    def step(self, problem: str, now: float) -> StoreStatus:
+        """Verify the index if readers wait for it, for example after a crash of a reader.
+
+        Args:
+            problem: Why the table is unavailable.
+            now: The monotonic time in seconds.
+        """
+        is_verifying = self._verification is not None and self._verification.is_alive()
+        if not is_verifying and now - self._checked_at >= _UNAVAILABLE_SECONDS:
+            self._checked_at = now
+            try:
+                generation = self._index.current()
+                if generation is not None and are_reads_blocked(generation):
+                    # Not in this thread: the heartbeat must not wait for it.
+                    self._verification = threading.Thread(
+                        target=self._verify, args=(generation,), daemon=True
+                    )
+                    self._verification.start()
+            except OSError as error:
+                self._log(error)
+        return StoreStatus("away", None, problem)
+
+    def _verify(self, generation: Path) -> None:
+        try:
+            verify_unfollowed(generation)
+        except (OSError, StorageError) as error:
+            self._log(error)
+
+    def _log(self, error: Exception) -> None:
+        logger.error("index not verified: store=%s. %s", self._index.path.name, error)
 
 
 class Tailer:
@@ -78,12 +117,8 @@ class Tailer:
         self._stale_seconds = stale_seconds
         self._clock = clock
         self._listing = TablesListing()
-        #: A listing of the object store in progress, and its result.
-        self._listing_thread: threading.Thread | None = None
-        self._found: list[TablesListing] = []
-        self._listed_at = self._formats_at = float("-inf")
-        #: Stores without a table whose indexes are or were verified, so that they can be read.
-        self._verified_unavailable: set[str] = set()
+        self._formats_at = NEVER
+        self._unavailable: dict[str, UnavailableStore] = {}
 
     def round(self) -> None:
         """Follow new tables, stop deleted ones, and write the status of each store."""
@@ -91,17 +126,14 @@ class Tailer:
         if now - self._formats_at >= _FORMATS_SECONDS:
             remove_other_formats(self._layout)
             self._formats_at = now
-        # Until a store exists, object stores are listed more often.
-        is_rare = is_object(self._layout.root) and stores
-        least = _OBJECTS_ROUND_SECONDS if is_rare else _ROUND_SECONDS / 2
-        is_due = now - self._listed_at >= max(least, len(stores) / _TABLES_PER_SECOND)
-        if (is_due or self._listing_thread) and (listing := self._listed()) is not None:
-            self._listing, self._listed_at = listing, now
+        if (listing := self._tables.list_if_due(stores)) is not None:
+            self._listing = listing
             self._follow(listing)
         self._pool.supervise()
         self._scrub.step(stores)
         unavailable = {
-            name: StoreStatus("away", None, why) for name, why in self._listing.unavailable.items()
+            name: one.step(self._listing.unavailable[name], now)
+            for name, one in self._unavailable.items()
         }
         blocked = self._pool.held()
         statuses = {
@@ -116,26 +148,6 @@ class Tailer:
         self._scrub.close()
         self._pool.end()
 
-    def _listed(self) -> TablesListing | None:
-        """Return the result of a listing of the tables, or None while it is in progress.
-
-        A listing of an object store has its own thread, because the heartbeat must not wait for an
-        object store that does not respond.
-        """
-        if not is_object(self._layout.root):
-            return self._tables.list_tables(self._pool.stores)
-        if self._listing_thread is None:
-            followed = list(self._pool.stores)
-            self._listing_thread = threading.Thread(
-                target=lambda: self._found.append(self._tables.list_tables(followed)), daemon=True
-            )
-            self._listing_thread.start()
-        self._listing_thread.join(_ROUND_SECONDS)
-        if self._listing_thread.is_alive():
-            return None
-        self._listing_thread = None
-        return self._found.pop() if self._found else None
-
     def _follow(self, listing: TablesListing) -> None:
         """Follow exactly the stores that a listing found."""
         stores = self._pool.stores
@@ -149,19 +161,10 @@ class Tailer:
         for name in listing.deleted:
             logger.info("table deleted, so its index is deleted: store=%s", name)
             IndexDirectory(self._layout.index(name)).remove()
-        for name in listing.unavailable.keys() - self._verified_unavailable:
-            self._verified_unavailable.add(name)
-            # Not in this thread: the heartbeat must not wait for it.
-            threading.Thread(target=self._verify_unavailable, args=(name,), daemon=True).start()
-
-    def _verify_unavailable(self, name: str) -> None:
-        try:
-            generation = IndexDirectory(self._layout.index(name)).current()
-            if generation is not None and are_reads_blocked(generation):
-                verify_unfollowed(generation)
-        except (OSError, StorageError) as error:
-            logger.error("index not verified: store=%s. %s", name, error)  # noqa: TRY400
-            self._verified_unavailable.discard(name)
+        self._unavailable = {
+            name: self._unavailable.get(name) or UnavailableStore(self._layout.index(name))
+            for name in listing.unavailable
+        }
 
     def _store_status(self, tailer: StoreTailer, *, is_blocked: bool) -> StoreStatus:
         status = tailer.status

@@ -1,21 +1,24 @@
 """Keep the index of one store at the newest version of its table.
 
-    open ----------> follow: next log entry? apply it -----> (again)
+    Opening --------> Following: next log entry? apply it -----> (again)
       |  damaged,      |  entry replaced, gap in the log, other table, index damaged or deleted,
       |  other table   |  rows removed or with old revisions, file missing, stream time set back
       v                v
-    rebuild: newest whole version -> new generation -> publish -> follow
+    Rebuilding: newest whole version -> new generation -> publish -> Following
+
+    any state -- failure, close --> Opening
 
 Following and rebuilding lead to the same index. One rule decides which row of a window counts, and
 it uses only the live rows (``oriel.storage.index.revisions``, docs/decisions/0030). If a version
 can't be applied after the previous one, the index is built again. After a failure, readers keep the
 last published version, ``status`` has the failure, and the step is retried after an increasing
-pause.
+pause. A store whose table is unavailable has no tailer (``oriel.storage.tailer.tables``).
 """
 
 import logging
 import time
-from dataclasses import replace
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from oriel.storage.delta import (
@@ -23,16 +26,14 @@ from oriel.storage.delta import (
     LogEntry,
 )
 from oriel.storage.errors import CorruptLog, IndexDamaged, MissingDataFile, StorageError
-from oriel.storage.files import FileIdentity, is_object
+from oriel.storage.files import is_object
 from oriel.storage.index import (
     IndexDirectory,
     IndexState,
-    IndexWriter,
     are_reads_blocked,
     build_generation,
     clear_verification_request,
     damage,
-    data_bytes,
     file_rows,
     is_verification_requested,
     open_indexes_max,
@@ -43,13 +44,16 @@ from oriel.storage.index import (
 )
 from oriel.storage.shards import ALL_KEYS, Shard
 from oriel.storage.tailer.continuity import (
+    LogFollower,
     later_record,
     missing_files_error,
     why_not_applicable,
     why_other_table,
 )
 from oriel.storage.tailer.failures import Failures, problem_of
+from oriel.storage.tailer.index_files import IndexFiles, Sweep
 from oriel.storage.tailer.status import StoreStatus
+from oriel.storage.tailer.timer import NEVER, Timer
 
 logger = logging.getLogger(__name__)
 
@@ -62,12 +66,19 @@ _IDLE_SECONDS = 10.0
 #: Seconds after the start in which indexes of killed writers are verified before they are read. If
 #: there are very many, the scrub verifies the rest.
 _VERIFY_SECONDS_MAX = 15.0
-#: Seconds after which a torn entry does not count as an entry in progress any more.
-_TORN_SECONDS = 2.0
 #: The same for object stores, where each check needs requests, which cost money.
 _OBJECTS_POLL_SECONDS, _OBJECTS_HEALTH_CHECK_SECONDS = 0.5, 10.0
 #: Maximum number of snapshots that a rebuild tries, if files are vacuumed while it reads them.
 _SNAPSHOTS_MAX = 5
+
+
+@dataclass
+class Pace:
+    """The seconds between two polls of a store, between two health checks, and until it is idle."""
+
+    poll_seconds: float = 0.0
+    health_check_seconds: float = _HEALTH_CHECK_SECONDS
+    idle_seconds: float = _IDLE_SECONDS
 
 
 class StoreTailer:
@@ -76,49 +87,48 @@ class StoreTailer:
     ``StorePool`` calls ``poll`` and ``advance``. Tests can call ``step``.
 
     Attributes:
+        log: The log of the table.
+        directory: The directory of the index.
+        shard: The keys to index.
+        status: The state of the store for the status file.
         moved_at: When it last made progress, in monotonic seconds.
-        changed_at: When the index last changed, in monotonic seconds.
-        waiting_since: When the oldest version was written that the index does not have, in seconds
-            since 1970. None if the index has the newest version.
+        is_verified: False if an index of a killed writer is in use before the scrub verifies it.
+        pace: The intervals of the store.
+        failures: The failures since the last health check without a problem.
+        sweep: The deletion of expired windows, which continues after a failure.
     """
 
     def __init__(self, log: DeltaLog, directory: IndexDirectory, shard: Shard = ALL_KEYS) -> None:
-        self.shard = shard
         self.log = log
         self.directory = directory
+        self.shard = shard
         self.status = StoreStatus()
-        self._created_at = self.moved_at = self.changed_at = time.monotonic()
-        self.waiting_since: float | None = None
-        #: The writer is open while versions arrive. The state and the generation stay known when it
-        #: is closed.
-        self._writer: IndexWriter | None = None
-        self._state: IndexState | None = None
-        self._generation = directory.path
-        self._bytes_seen = 0
-        #: The directory of the log's entries, or None in an object store.
-        self.local_log = None if is_object(log.table) else log.directory
-        least = _HEALTH_CHECK_SECONDS if self.local_log else _OBJECTS_HEALTH_CHECK_SECONDS
-        self._least_health_check_seconds = least
-        self._health_check_seconds, self._idle_seconds = (
-            self._least_health_check_seconds,
-            _IDLE_SECONDS,
-        )
-        #: Identity of the last applied version's log file, and of the next one's if it was torn.
-        self._applied_identity: FileIdentity | None = None
-        self._torn_identity: FileIdentity | None = None
-        self._torn_at = 0.0
-        #: Identity of the newest Delta checkpoint at the last check of the log for a gap.
-        self._checkpoint_identity: FileIdentity | None = None
-        self._failures = Failures()
-        #: Whether this process has checked or built the index, and whether each page and record was
-        #: verified. If not, the scrub verifies it first.
-        self._is_checked, self.is_verified = False, True
-        self._health_checked_at = 0.0
-        self._polled_at = 0.0
-        #: Where the sweep resumes (None between sweeps), and the least visible time when the last
-        #: one started.
-        self._sweep_resume_key: bytes | None = None
-        self._swept_ms = 0
+        self.moved_at = time.monotonic()
+        self.is_verified = True
+        self.pace = Pace()
+        if is_object(log.table):
+            self.pace = Pace(_OBJECTS_POLL_SECONDS, _OBJECTS_HEALTH_CHECK_SECONDS)
+        self.failures = Failures()
+        self.sweep = Sweep()
+        self._state: State = Opening(self, Timer())
+
+    @property
+    def local_log(self) -> Path | None:
+        """The directory of the log's entries, or None in an object store."""
+        return None if is_object(self.log.table) else self.log.directory
+
+    @property
+    def changed_at(self) -> float:
+        """When the index last changed, in monotonic seconds. ``-inf`` while it is not followed."""
+        return self._state.changed_at
+
+    @property
+    def waiting_since(self) -> float | None:
+        """When the oldest version was written that the index does not have.
+
+        In seconds since 1970. None if the index has the newest version, or is not followed.
+        """
+        return self._state.waiting_since
 
     def spread(self, health_check_seconds: float, stores: int) -> None:
         """Adapt to the number of stores: check health less often, and close files sooner.
@@ -127,8 +137,9 @@ class StoreTailer:
             health_check_seconds: Seconds between two health checks.
             stores: The number of stores.
         """
-        self._health_check_seconds = max(self._least_health_check_seconds, health_check_seconds)
-        self._idle_seconds = _IDLE_SECONDS if stores <= open_indexes_max() // 2 else 0.0
+        least = _HEALTH_CHECK_SECONDS if self.local_log else _OBJECTS_HEALTH_CHECK_SECONDS
+        self.pace.health_check_seconds = max(least, health_check_seconds)
+        self.pace.idle_seconds = _IDLE_SECONDS if stores <= open_indexes_max() // 2 else 0.0
 
     def poll(self) -> bool:
         """Poll the file of the next log entry. Return True if a step would find something to do.
@@ -136,149 +147,168 @@ class StoreTailer:
         Raises:
             OSError: the table can't be polled.
         """
-        if self._state is None:
-            return True
-        if self.local_log is None:
-            now = time.monotonic()
-            if now - self._polled_at < _OBJECTS_POLL_SECONDS:
-                return False
-            self._polled_at = now
-        identity = self.log.identity(self._state.version + 1)
-        self.waiting_since = None if identity is None else identity[1] / 1e9
-        if identity is not None and identity != self._torn_identity:
-            return True
-        now = time.monotonic()
-        return self._is_idle(now) or now - self._health_checked_at >= self._health_check_seconds
+        return self._state.poll()
 
     def advance(self) -> float:
         """Run steps for a while, log a failure, and return the seconds until the next poll."""
-        until = time.monotonic() + _CONTINUOUS_WORK_SECONDS
+        work = Timer()
         try:
             while self.step():
-                if time.monotonic() > until:
+                if work.seconds() > _CONTINUOUS_WORK_SECONDS:
                     break
         except Exception as error:  # noqa: BLE001 - see the module docstring
             return self._failed(error)
-        if self._is_idle(time.monotonic()):
-            self._close_idle()
+        self._state.close_idle()
         return 0.0
 
     def step(self) -> bool:
         """Do one piece of work. Return False if there was nothing to do."""
-        self._record_progress()
-        try:
-            return self._step()
-        except IndexDamaged as error:
-            self._rebuild_damaged(str(error))
-            return True
+        self.record_progress()
+        next_state = self._state.step()
+        if next_state is not None:
+            self._state = next_state
+        return next_state is not None
 
-    def _step(self) -> bool:
-        if self._state is None:
-            self._open()
-            return True
-        if self._follow(self._state):
-            return True
-        now = time.monotonic()
-        if now - self._health_checked_at < self._health_check_seconds:
-            return False
-        self._health_checked_at = now
-        return self._check_health(self._state)
-
-    def _record_progress(self) -> None:
+    def record_progress(self) -> None:
+        """Record that the tailer is not blocked."""
         self.moved_at = time.monotonic()
-
-    def _is_idle(self, now: float) -> bool:
-        return self._writer is not None and now - self.changed_at >= self._idle_seconds
-
-    def _close_idle(self) -> None:
-        """Close the files of the index until something changes."""
-        if self._writer is not None:
-            self._writer.close()
-        self._writer = None
-
-    def _writing(self) -> IndexWriter:
-        """Return the writer of the current generation. Open it if it is closed.
-
-        Raises:
-            IndexDamaged: the generation differs from the one that was closed.
-        """
-        if self._writer is None:
-            # LMDB would create a deleted file again.
-            if data_bytes(self._generation) < max(1, self._bytes_seen):
-                message = "the index was deleted or cut off"
-                raise IndexDamaged(message)
-            self._writer = IndexWriter(self._generation)
-            if self._state is not None and self._writer.state() != self._state:
-                message = "the index differs from the one that was closed"
-                raise IndexDamaged(message)
-        return self._writer
 
     def close(self) -> None:
         """Close the files of the index. The next step checks everything again."""
-        self._close_idle()
-        self._state = None
+        self._state = self._state.close()
 
-    def _open(self) -> None:
-        """Open the existing index. If it can't be used, build a new one."""
-        generation = self.directory.current()
-        if generation is None:
-            self._rebuild("the store has no index yet")
-            return
-        try:
-            # Corrupt pages could crash LMDB at any later time.
-            if not self._is_checked:
-                may_wait = time.monotonic() - self._created_at < _VERIFY_SECONDS_MAX
-                do_readers_wait = are_reads_blocked(generation) and may_wait
-                self.is_verified = verify_existing(generation, do_readers_wait=do_readers_wait)
-            self._generation, self._bytes_seen = generation, data_bytes(generation)
-            state = self._writing().state()
-        except IndexDamaged as error:
-            self._rebuild_damaged(str(error))
-            return
-        try:
-            reason = why_other_table(self.log, state)
-        except (StorageError, OSError):
-            # The index is sound, so readers can use it although its table can't be read.
-            release(generation)
-            raise
-        if reason is None:
-            self.directory.remove_others(generation)
-            self._start_following(state)
-        else:
-            self._rebuild(reason)
-
-    def _start_following(self, state: IndexState) -> None:
-        self._is_checked = True
-        self._state = state
-        release(self._generation)
-        self._applied_identity = self.log.identity(state.version)
-        self._torn_identity = None
-        self._bytes_seen = data_bytes(self._generation)
-        self.changed_at = time.monotonic()
-        # The state becomes `following` after the next health check, because a failure can repeat.
-        self._health_checked_at = 0.0
-        self.status = replace(self.status, version=state.version)
-
-    def _rebuild_damaged(self, reason: str) -> None:
-        self.status = replace(self.status, damaged=self.status.damaged + 1)
-        self._rebuild(reason)
-
-    def _rebuild(self, reason: str) -> None:
-        """Build a new generation from the newest whole version, and use it."""
-        self.close()
-        self.status = replace(self.status, state="building")
-        if self._failures.is_news(reason):
-            logger.info(
-                'building the index: store=%s reason="%s"', self.directory.path.name, reason
+    def _failed(self, error: Exception) -> float:
+        """Log a failure, each problem once, and return the seconds until the next try."""
+        problem = problem_of(error, self.directory.path)
+        if self.failures.is_news(problem):
+            expected = isinstance(error, StorageError | OSError)
+            logger.error(
+                "index failed: store=%s. %s",
+                self.directory.path.name,
+                problem,
+                exc_info=None if expected else error,
             )
+        self.status = replace(self.status, state="failed", problem=problem)
+        self.close()
+        return self.failures.pause_seconds(problem)
+
+
+class State:
+    """A state of a store's tailer, with the values that only this state needs.
+
+    Attributes:
+        changed_at: See ``StoreTailer``.
+        waiting_since: See ``StoreTailer``.
+    """
+
+    def __init__(self, tailer: StoreTailer) -> None:
+        self._tailer = tailer
+        self.changed_at = NEVER
+        self.waiting_since: float | None = None
+
+    def poll(self) -> bool:
+        """Return True if a step would find something to do."""
+        return True
+
+    def step(self) -> "State | None":
+        """Do one piece of work. Return the next state, or None if there was nothing to do."""
+        raise NotImplementedError
+
+    def close(self) -> "Opening":
+        """Close the files of the index. Return the state that opens the index again."""
+        raise NotImplementedError
+
+    def close_idle(self) -> None:
+        """Close the files of the index if nothing has changed for some time."""
+
+
+class Opening(State):
+    """The index is not open. Open the existing index. If it can't be used, build a new one."""
+
+    def __init__(self, tailer: StoreTailer, started: Timer | None = None) -> None:
+        """Open nothing yet.
+
+        Args:
+            tailer: The tailer of the store.
+            started: The start of the tailer. None if this process has checked or built the index.
+        """
+        super().__init__(tailer)
+        self._started = started
+
+    def step(self) -> State:
+        """Open, verify and check the existing index."""
+        tailer = self._tailer
+        generation = tailer.directory.current()
+        if generation is None:
+            return Rebuilding(tailer, "the store has no index yet", self)
+        with ExitStack() as opened:
+            try:
+                # Corrupt pages could crash LMDB at any later time.
+                if self._started is not None:
+                    may_wait = self._started.seconds() < _VERIFY_SECONDS_MAX
+                    tailer.is_verified = verify_existing(
+                        generation, do_readers_wait=are_reads_blocked(generation) and may_wait
+                    )
+                files = opened.enter_context(closing(IndexFiles(generation)))
+                state = files.writer().state()
+            except IndexDamaged as error:
+                return Rebuilding.damaged_index(tailer, error, self)
+            try:
+                reason = why_other_table(tailer.log, state)
+            except (StorageError, OSError):
+                # The index is sound, so readers can use it although its table can't be read.
+                release(generation)
+                raise
+            if reason is not None:
+                return Rebuilding(tailer, reason, self)
+            tailer.directory.remove_others(generation)
+            following = Following(tailer, files, state)
+            opened.pop_all()
+        return following
+
+    def close(self) -> "Opening":
+        """Return this state."""
+        return self
+
+
+class Rebuilding(State):
+    """The index can't be followed. Build a new generation from the newest whole version."""
+
+    def __init__(self, tailer: StoreTailer, reason: str, opening: Opening) -> None:
+        """Build nothing yet.
+
+        Args:
+            tailer: The tailer of the store.
+            reason: Why the existing index can't be used.
+            opening: The state after a failure.
+        """
+        super().__init__(tailer)
+        self._reason = reason
+        self._opening = opening
+
+    @classmethod
+    def damaged_index(
+        cls, tailer: StoreTailer, error: IndexDamaged, opening: Opening
+    ) -> "Rebuilding":
+        """Return the state after damage of the index, which ``status`` counts."""
+        tailer.status = replace(tailer.status, damaged=tailer.status.damaged + 1)
+        return cls(tailer, str(error), opening)
+
+    def step(self) -> State:
+        """Build a new generation, and publish it."""
+        tailer, name = self._tailer, self._tailer.directory.path.name
+        tailer.status = replace(tailer.status, state="building")
+        if tailer.failures.is_news(self._reason):
+            logger.info('building the index: store=%s reason="%s"', name, self._reason)
         try:
             state, generation = self._build()
         finally:
-            self.status = replace(self.status, builds=None)
-        self.directory.publish(generation)
-        self._generation, self.is_verified = generation, True
-        self._start_following(state)
-        logger.info("index built: store=%s version=%d", self.directory.path.name, state.version)
+            tailer.status = replace(tailer.status, builds=None)
+        tailer.directory.publish(generation)
+        tailer.is_verified = True
+        following = Following(tailer, IndexFiles(generation), state)
+        logger.info("index built: store=%s version=%d", name, state.version)
+        return following
 
     def _build(self) -> tuple[IndexState, Path]:
         """Build an index of the newest version that can be read. The version can change meanwhile.
@@ -286,72 +316,119 @@ class StoreTailer:
         Raises:
             CorruptLog: files that the newest version needs do not exist.
         """
+        tailer = self._tailer
         for _ in range(_SNAPSHOTS_MAX):
-            snapshot = self.log.snapshot()
-            generation = self.directory.new_generation()
+            snapshot = tailer.log.snapshot()
+            generation = tailer.directory.new_generation()
             # Maintenance keeps the files of this version, and all later entries.
-            self.status = replace(self.status, builds=snapshot.version)
+            tailer.status = replace(tailer.status, builds=snapshot.version)
             try:
                 state = build_generation(
-                    self.log.table, snapshot, generation, self._record_progress, self.shard
+                    tailer.log.table, snapshot, generation, tailer.record_progress, tailer.shard
                 )
             except MissingDataFile:
-                self.directory.discard(generation)
+                tailer.directory.discard(generation)
                 # A file is vacuumed only after a later version has removed it. Without a later
                 # version, a retry would not help.
-                newest = self.log.newest()
+                newest = tailer.log.newest()
                 if newest is None or newest.version <= snapshot.version:
                     break
             except BaseException:
-                self.directory.discard(generation)
+                tailer.directory.discard(generation)
                 raise
             else:
                 return state, generation
-        raise missing_files_error(self.log.table, snapshot)
+        raise missing_files_error(tailer.log.table, snapshot)
 
-    def _follow(self, state: IndexState) -> bool:
-        """Apply the next version if its entry exists and is not torn."""
-        identity = self.log.identity(state.version + 1)
-        if identity is None or identity == self._torn_identity:
-            return False
-        entry = self.log.read(state.version + 1)
-        if entry is None:
-            # Torn or still being written: read it again when it changes.
-            self._torn_identity, self._torn_at = identity, time.monotonic()
-            return False
-        if self.log.identity(state.version) != self._applied_identity:
-            # The log can belong to another table, whose next version must not be applied. Check
-            # first.
-            self._check_health(state)
-            return True
-        reason = self._apply(state, entry)
-        if reason is not None:
-            self._rebuild(reason)
-            return True
-        self._applied_identity = identity
+    def close(self) -> Opening:
+        """Return the state that checks everything again."""
+        return self._opening
+
+
+class Following(State):
+    """The index has a version of the table. Apply the next version, and check for rare events."""
+
+    def __init__(self, tailer: StoreTailer, files: IndexFiles, state: IndexState) -> None:
+        """Let readers use the index, and follow the log after the version of the index."""
+        super().__init__(tailer)
+        self._files = files
+        release(files.generation)
+        self._follower = LogFollower(tailer.log, state)
+        self._polled, self._health_checked = Timer(NEVER), Timer(NEVER)
         self.changed_at = time.monotonic()
-        self.status = replace(self.status, version=entry.version)
-        return True
+        # The state becomes `following` after the next health check, because a failure can repeat.
+        tailer.status = replace(tailer.status, version=state.version)
 
-    def _apply(self, state: IndexState, entry: LogEntry) -> str | None:
+    def poll(self) -> bool:
+        """Return True if the next version exists, or if it is time for other work."""
+        if self._polled.seconds() < self._tailer.pace.poll_seconds:
+            return False
+        self._polled.restart()
+        identity = self._follower.next_identity()
+        self.waiting_since = None if identity is None else identity[1] / 1e9
+        has_next = identity is not None and identity != self._follower.torn
+        return has_next or self._is_idle() or self._is_health_check_due()
+
+    def step(self) -> State | None:
+        """Apply the next version. Without one, check the health if it is time."""
+        try:
+            if (found := self._follower.next_entry()) is None:
+                if not self._is_health_check_due():
+                    return None
+                self._health_checked.restart()
+                return self._check_health()
+            if not self._follower.is_applied_entry_unchanged():
+                # The log can belong to another table, whose next version must not be applied.
+                # Check first.
+                return self._check_health() or self
+            entry, identity = found
+            next_state = self._apply(entry)
+        except IndexDamaged as error:
+            return Rebuilding.damaged_index(self._tailer, error, self.close())
+        if isinstance(next_state, str):
+            return Rebuilding(self._tailer, next_state, self.close())
+        self._follower.advance(next_state, identity)
+        self.changed_at = time.monotonic()
+        self._tailer.status = replace(self._tailer.status, version=entry.version)
+        return self
+
+    def close(self) -> Opening:
+        """Close the files of the index, and return the state that checks everything again."""
+        self._files.close()
+        return Opening(self._tailer)
+
+    def close_idle(self) -> None:
+        """Close the files of the index until something changes."""
+        if self._is_idle():
+            self._files.close()
+
+    def _is_idle(self) -> bool:
+        unchanged_seconds = time.monotonic() - self.changed_at
+        return self._files.is_open and unchanged_seconds >= self._tailer.pace.idle_seconds
+
+    def _is_health_check_due(self) -> bool:
+        return self._health_checked.seconds() >= self._tailer.pace.health_check_seconds
+
+    def _apply(self, entry: LogEntry) -> IndexState | str:
         """Apply a version after the previous one.
 
         An entry that only rewrites files (compaction, OPTIMIZE) has the same cost for any size,
         because its files are not read.
 
         Returns:
-            Why the version can't be applied, or None if it was applied.
+            The state after the version, or why it can't be applied.
         """
-        reason = why_not_applicable(self.log.table, state, entry)
+        tailer, state = self._tailer, self._follower.state
+        reason = why_not_applicable(tailer.log.table, state, entry)
         if reason is not None:
             return reason
         try:
             batches = []
             for name in entry.added:
-                path, digest = self.log.table / name, entry.digests.get(name)
-                for rows in file_rows(path, state.definition, shard=self.shard, digest=digest):
+                path, digest = tailer.log.table / name, entry.digests.get(name)
+                for rows in file_rows(path, state.definition, shard=tailer.shard, digest=digest):
                     batches.append(rows)
-                    self._record_progress()
+                    tailer.record_progress()
         except CorruptLog as error:
             # A later version may have removed the file.
             return str(error)
@@ -373,105 +450,26 @@ class StoreTailer:
         if next_state.earliest_ms < state.earliest_ms:
             # Expired windows are visible again, but a sweep can have deleted them.
             return f"version {entry.version} sets the store's stream time back"
-        self._writing().follow(batches, state.revisions, next_state)
-        self._state = next_state
-        return None
+        self._files.writer(state).follow(batches, state.revisions, next_state)
+        return next_state
 
-    def _check_health(self, state: IndexState) -> bool:
-        """Check for rare events. Return True if there was something to do."""
-        if (reason := damage(self._generation)) is not None:
+    def _check_health(self) -> State | None:
+        """Check for rare events. Return the next state, or None if there was nothing to do."""
+        tailer, generation = self._tailer, self._files.generation
+        if (reason := damage(generation)) is not None:
             raise IndexDamaged(reason)
-        reason = self._why_index_lost() or self._why_log_replaced(state)
+        reason = self._files.why_lost(tailer.directory) or self._follower.why_replaced()
         if reason is not None:
-            self._rebuild(reason)
-            return True
-        if is_verification_requested(self._generation) or are_reads_blocked(self._generation):
-            verify_in_subprocess(self._generation)
-            clear_verification_request(self._generation)
-        if self._writer is not None:
-            self._writer.forget_dead_readers()
-        is_busy = self._sweep(state)
-        problem = self._why_torn(state)
-        self.status = replace(
-            self.status, state="following", version=state.version, problem=problem
+            return Rebuilding(tailer, reason, self.close())
+        if is_verification_requested(generation) or are_reads_blocked(generation):
+            verify_in_subprocess(generation)
+            clear_verification_request(generation)
+        self._files.forget_dead_readers()
+        state = self._follower.state
+        is_busy = tailer.sweep.step(self._files, state)
+        problem = self._follower.why_torn()
+        tailer.status = replace(
+            tailer.status, state="following", version=state.version, problem=problem
         )
-        self._failures.over()
-        return is_busy
-
-    def _why_index_lost(self) -> str | None:
-        if self.directory.current() != self._generation:
-            return "the index was deleted"
-        size = data_bytes(self._generation)
-        if size < self._bytes_seen:
-            return "the index was cut off"
-        self._bytes_seen = size
-        return None
-
-    def _why_torn(self, state: IndexState) -> str | None:
-        """Return the problem of a next entry that stays torn, or None."""
-        number = state.version + 1
-        if self._torn_identity is None or self.log.identity(number) != self._torn_identity:
-            return None
-        if time.monotonic() - self._torn_at < _TORN_SECONDS:
-            return None
-        return (
-            f"version {number} of the table's log is cut off. Its writer ended while it wrote the "
-            "entry, and writes it again at its next start"
-        )
-
-    def _why_log_replaced(self, state: IndexState) -> str | None:
-        if self.log.identity(state.version) != self._applied_identity:
-            reason = why_other_table(self.log, state)
-            self._applied_identity = self.log.identity(state.version)
-            if reason is not None:
-                return reason
-        # If the next version is missing or torn but the one after it exists, the next version will
-        # not be written any more. A few stats cost far less than a listing of many thousand
-        # entries.
-        after_next = self.log.identity(state.version + 2)
-        if after_next is not None and self.log.read(state.version + 1) is None:
-            return (
-                f"version {state.version + 1} is missing in the log, although the next version "
-                "exists"
-            )
-        # Entries before a Delta checkpoint can have been deleted, including this version's and the
-        # next.
-        checkpoint = self.log.checkpoint_identity()
-        if checkpoint != self._checkpoint_identity:
-            later = [version for version in self.log.versions() if version > state.version]
-            if later and later[0] > state.version + 1:
-                return f"the log was cleaned up to version {later[0]}"
-            self._checkpoint_identity = checkpoint
-        return None
-
-    def _sweep(self, state: IndexState) -> bool:
-        """Delete some expired windows, if enough have expired since the last sweep.
-
-        A sweep visits every key, so it starts only when a tenth of the retention has passed since
-        the last one. So expired windows need about a tenth more space.
-        """
-        retention_ms = state.definition.retention_ms
-        if retention_ms is None:
-            return False
-        if self._sweep_resume_key is None:
-            if state.earliest_ms - self._swept_ms < max(1, retention_ms // 10):
-                return False
-            self._swept_ms = state.earliest_ms
-            self._sweep_resume_key = b""
-        self._sweep_resume_key = self._writing().sweep(self._sweep_resume_key)
-        return self._sweep_resume_key is not None
-
-    def _failed(self, error: Exception) -> float:
-        """Log a failure, each problem once, and return the seconds until the next try."""
-        problem = problem_of(error, self.directory.path)
-        if self._failures.is_news(problem):
-            expected = isinstance(error, StorageError | OSError)
-            logger.error(
-                "index failed: store=%s. %s",
-                self.directory.path.name,
-                problem,
-                exc_info=None if expected else error,
-            )
-        self.status = replace(self.status, state="failed", problem=problem)
-        self.close()
-        return self._failures.pause_seconds(problem)
+        tailer.failures.over()
+        return self if is_busy else None

@@ -15,7 +15,8 @@ To delete an index at once, delete its directory also.
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,9 +24,17 @@ from oriel.storage.delta import LOG_DIRECTORY, table_directories
 from oriel.storage.errors import InvalidDefinition
 from oriel.storage.files import is_object, uri
 from oriel.storage.layout import DataLayout, check_store_name
+from oriel.storage.tailer.timer import NEVER
 
 #: Seconds for which an index stays when the directory of its table is missing.
 DELETE_AFTER_SECONDS = 600.0
+
+#: Seconds between two listings, and the same in an object store, where they cost requests.
+_LIST_SECONDS, _OBJECTS_LIST_SECONDS = 0.25, 30.0
+#: Maximum number of tables that are listed per second. With more tables, each is listed less often.
+_TABLES_PER_SECOND = 500
+#: Seconds that the heartbeat waits for a listing of an object store.
+_WAIT_SECONDS = 0.5
 
 #: The start of the names of a log's entries and checkpoints.
 _ENTRY = re.compile(r"\d{20}\.")
@@ -116,6 +125,44 @@ class TablesDirectory:
         self._clock = clock
         #: Since when the tables of stores with an index are missing.
         self._absent_since: dict[str, float] = {}
+        self._listed_at = NEVER
+        #: A listing of the object store in progress, and its result.
+        self._thread: threading.Thread | None = None
+        self._found: list[TablesListing] = []
+
+    def list_if_due(self, followed: Collection[str]) -> TablesListing | None:
+        """List the tables if it is time. Return None until the next listing is complete.
+
+        A listing of an object store has its own thread, because the heartbeat must not wait for an
+        object store that does not respond.
+
+        Args:
+            followed: The stores that had a table in the last listing.
+        """
+        now, is_remote = self._clock(), is_object(self._layout.tables)
+        # Until a store exists, object stores are listed more often.
+        least = _OBJECTS_LIST_SECONDS if is_remote and followed else _LIST_SECONDS
+        is_due = now - self._listed_at >= max(least, len(followed) / _TABLES_PER_SECOND)
+        if not is_due and self._thread is None:
+            return None
+        if not is_remote:
+            listing = self.list_tables(followed)
+        else:
+            if self._thread is None:
+                names = list(followed)
+                self._thread = threading.Thread(
+                    target=lambda: self._found.append(self.list_tables(names)), daemon=True
+                )
+                self._thread.start()
+            self._thread.join(_WAIT_SECONDS)
+            if self._thread.is_alive():
+                return None
+            self._thread = None
+            if not self._found:
+                return None
+            listing = self._found.pop()
+        self._listed_at = now
+        return listing
 
     def list_tables(self, followed: Iterable[str]) -> TablesListing:
         """List the tables.

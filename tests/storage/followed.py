@@ -13,7 +13,8 @@ from oriel.storage.delta import DeltaLog
 from oriel.storage.errors import IndexDamaged
 from oriel.storage.index import IndexDirectory, IndexReader, IndexState
 from oriel.storage.index.check import find_damage
-from oriel.storage.tailer.store import StoreTailer
+from oriel.storage.tailer.store import Following, Rebuilding, StoreTailer
+from oriel.storage.tailer.timer import NEVER, Timer
 from tests.storage.store_tables import (
     SLIDING,
     Row,
@@ -50,7 +51,7 @@ class Followed:
 
     def catch_up(self) -> None:
         """Step until there is nothing to do, including a health check."""
-        self.tailer._health_checked_at = 0.0
+        check_health_next(self.tailer)
         for _ in range(_STEPS_MAX):
             if not self.tailer.step():
                 return
@@ -108,6 +109,18 @@ class Followed:
     def generations(self) -> list[str]:
         """Return the names of all existing generations."""
         return sorted(path.name for path in self.directory.path.glob("generation-*"))
+
+
+def check_health_next(tailer: StoreTailer) -> None:
+    """Let the next step without a new version check the health."""
+    if isinstance(tailer._state, Following):
+        tailer._state._health_checked = Timer(NEVER)
+
+
+def rebuild(tailer: StoreTailer, reason: str = "the test says so") -> None:
+    """Build a new generation of the index, and let the tailer follow it."""
+    tailer._state = Rebuilding(tailer, reason, tailer._state.close())
+    tailer.step()
 
 
 @contextmanager

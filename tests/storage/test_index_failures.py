@@ -14,6 +14,7 @@ from oriel.storage.delta import DeltaLog
 from oriel.storage.index import IndexDirectory, IndexReader, IndexWriter
 from oriel.storage.index import directory as marks
 from oriel.storage.tailer.store import StoreTailer
+from tests.storage.followed import rebuild
 from tests.storage.store_tables import StoreTable, make_definition
 
 #: Every file operation of building and publishing, in their order.
@@ -35,9 +36,14 @@ def tailer(tmp_path: Path) -> Iterator[StoreTailer]:
     table = StoreTable(tmp_path, make_definition())
     table.commit([{"key": "a", "start": 1}])
     store_tailer = StoreTailer(DeltaLog(table.path), IndexDirectory(tmp_path / "index" / "store"))
-    store_tailer.step()
+    _catch_up(store_tailer)
     yield store_tailer
     store_tailer.close()
+
+
+def _catch_up(tailer: StoreTailer) -> None:
+    while tailer.step():
+        pass
 
 
 def _disk_full(*_: object, **__: object) -> Any:
@@ -63,10 +69,10 @@ def test_a_rebuild_that_fails_leaves_the_old_index_and_no_rubbish(
     with monkeypatch.context() as patched:
         patched.setattr(effect, _disk_full)
         with pytest.raises(OSError, match="No space"):
-            tailer._rebuild("the test says so")
+            rebuild(tailer)
     assert tailer.directory.current() == before
     assert _latest(tailer) is not None
-    tailer._rebuild("the disk has space again")
+    rebuild(tailer, "the disk has space again")
     after = tailer.directory.current()
     assert after not in (before, None)
     assert [path for path in tailer.directory.path.iterdir() if path.is_dir()] == [after]
@@ -81,7 +87,7 @@ def test_a_failing_publication_after_the_pointer_is_no_loss(
     with monkeypatch.context() as patched:
         patched.setattr("oriel.storage.index.directory.IndexDirectory.remove_others", _disk_full)
         with pytest.raises(OSError, match="No space"):
-            tailer._rebuild("the test says so")
+            rebuild(tailer)
     assert tailer.directory.current() != before
     assert _latest(tailer) is not None
 
@@ -92,7 +98,7 @@ def test_a_version_that_cannot_be_written_is_written_later(
     """On a full disk, no part of a version is applied, and the index is not damaged."""
     table = StoreTable(tmp_path, make_definition())
     tailer = StoreTailer(DeltaLog(table.path), IndexDirectory(tmp_path / "index" / "store"))
-    tailer.step()
+    _catch_up(tailer)
     table.commit([{"key": "a", "start": 1}])
 
     def fail(self: IndexWriter, txn: object, rows: object, state: object) -> None:
@@ -105,8 +111,7 @@ def test_a_version_that_cannot_be_written_is_written_later(
             tailer.step()
     before = tailer.directory.current()
     assert _latest(tailer) is None
-    while tailer.step():
-        pass
+    _catch_up(tailer)
     assert tailer.directory.current() == before
     assert _latest(tailer) is not None
 
@@ -125,9 +130,9 @@ def test_an_index_deleted_while_it_is_rebuilt_is_built_by_the_next_step(
     with monkeypatch.context() as patched:
         patched.setattr("oriel.storage.index.writer.IndexWriter.append", delete)
         with pytest.raises(FileNotFoundError):
-            tailer._rebuild("the test says so")
+            rebuild(tailer)
     assert len(snapshots) == 1
-    tailer.step()
+    _catch_up(tailer)
     assert _latest(tailer) is not None
 
 
@@ -143,7 +148,7 @@ def test_files_that_vanish_are_an_error_and_not_an_empty_version(
         for file in table.glob("*.parquet"):
             file.unlink()
     with pytest.raises((OSError, StorageError)):
-        tailer._rebuild("the test says so")
+        rebuild(tailer)
     assert _latest(tailer) is not None
 
 

@@ -69,7 +69,8 @@ def test_a_replaced_file_of_an_index_harms_nothing(
     damage_file((store.directory.path if name == "CURRENT" else generation) / name)
     if is_running:
         # As after a pause without changes, because a process opens an LMDB file only once.
-        store.tailer._close_idle()
+        store.tailer.pace.idle_seconds = 0.0
+        store.tailer._state.close_idle()
     else:
         store.restart()
     ended_in_read(generation, 1)

@@ -153,7 +153,8 @@ def test_no_damage_at_rest_is_served(store: AtRest, tmp_path: Path) -> None:
             continue
         store.restart()
         store.assert_readers_wait()
-        store.tailer.step()
+        for _ in ("open", "rebuild"):
+            store.tailer.step()
         assert store.generation() != damaged, f"damage {number} was not noticed"
         assert store.tailer.status.damaged == 1
         store.catch_up()
@@ -274,6 +275,25 @@ def test_an_index_without_its_table_is_verified_too(store: AtRest, *, is_damaged
     try:
         wait_for(False, lambda: are_reads_blocked(generation), "the mark")
         assert (damage(generation) is not None) is is_damaged
+    finally:
+        rounds.tailer.end()
+
+
+def test_a_crash_while_the_table_is_missing_blocks_readers_only_until_a_verification(
+    store: AtRest,
+) -> None:
+    """If a reader crashes while the table is missing, the sound index is verified and read."""
+    generation = store.generation()
+    store.tailer.close()
+    shutil.move(store.table.path, store.data / "away")
+    rounds = Rounds(store.data)
+    rounds.round()
+    try:
+        record_crash(generation, "worker 0")
+        store.assert_readers_wait()
+        rounds.round(after_seconds=5.0)
+        wait_for(False, lambda: are_reads_blocked(generation), "the mark")
+        assert damage(generation) is None
     finally:
         rounds.tailer.end()
 

@@ -15,7 +15,7 @@ from oriel.storage import WindowRange
 from oriel.storage.delta import DeltaLog, TableSnapshot
 from oriel.storage.errors import CorruptLog
 from oriel.storage.index import IndexReader, IndexState, build_generation
-from tests.storage.followed import Followed
+from tests.storage.followed import Followed, rebuild
 from tests.storage.other_hands import (
     append,
     clean_log,
@@ -139,7 +139,7 @@ def test_a_rebuild_gives_up_after_five_snapshots(
     with monkeypatch.context() as patched:
         snapshots = _Snapshots(patched, lambda _: compact(followed.table))
         with pytest.raises(CorruptLog, match="data files that do not exist"):
-            followed.tailer._rebuild("the test says so")
+            rebuild(followed.tailer)
     assert snapshots.taken == 5
     assert followed.generations() == before
     followed.catch_up()
@@ -225,7 +225,7 @@ def test_the_old_index_answers_while_the_new_one_is_built(
         return state
 
     monkeypatch.setattr("oriel.storage.tailer.store.build_generation", watched)
-    followed.tailer._rebuild("the test says so")
+    rebuild(followed.tailer)
     followed.tailer.close()
     assert [*seen, read()] == [["a"], ["a"], ["a"], ["b"]]
     reader.close()

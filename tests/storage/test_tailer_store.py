@@ -18,8 +18,8 @@ from oriel.storage.errors import CorruptLog
 from oriel.storage.index import IndexDirectory, request_verification
 from oriel.storage.index.directory import mark_damaged
 from oriel.storage.tailer import store
-from oriel.storage.tailer.store import StoreTailer
-from tests.storage.followed import Followed, check_in_this_process
+from oriel.storage.tailer.store import Following, Opening, Rebuilding, State, StoreTailer
+from tests.storage.followed import Followed, check_health_next, check_in_this_process
 from tests.storage.store_tables import Row, StoreTable, make_definition, make_record
 
 A1: Row = {"key": "a", "start": 1}
@@ -55,6 +55,30 @@ def test_an_index_is_opened_again_without_building_it(followed: Followed) -> Non
     followed.catch_up()
     assert followed.generation() == generation
     followed.assert_content(2, A1, A2)
+
+
+def test_each_step_returns_the_next_state(followed: Followed) -> None:
+    """A tailer opens, rebuilds and follows, and opens again after `close` and after a failure."""
+    tailer = followed.tailer
+
+    def states(steps: int) -> list[type[State]]:
+        return [type(tailer._state) for _ in range(steps) if tailer.step()]
+
+    assert type(tailer._state) is Opening
+    assert states(2) == [Rebuilding, Following]
+    followed.catch_up()
+    mark_damaged(followed.generation(), "a reader found a wrong checksum")
+    check_health_next(tailer)
+    assert states(2) == [Rebuilding, Following]
+    tailer.close()
+    assert type(tailer._state) is Opening
+    assert states(1) == [Following]
+    followed.table.commit([A1])
+    for file in followed.table.path.glob("*.parquet"):
+        file.unlink()
+    assert tailer.advance() == 1.0
+    assert (type(tailer._state), tailer.status.state) == (Opening, "failed")
+    assert (tailer.waiting_since, tailer.poll()) == (None, True)
 
 
 def test_the_version_of_a_build_is_in_the_status(
@@ -328,6 +352,7 @@ def test_no_table_yet_is_not_ready(tmp_path: Path) -> None:
     tailer = StoreTailer(
         DeltaLog(tmp_path / "tables" / "store"), IndexDirectory(tmp_path / "index")
     )
+    assert tailer.step()
     with pytest.raises(StoreNotReady):
         tailer.step()
 

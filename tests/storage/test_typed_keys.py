@@ -27,7 +27,7 @@ from oriel.testing import (
 )
 from oriel.testing.store_models import put
 from oriel.testing.typed_key_conformance import ORDERED_KEYS, PREFIXES, UNFIT_KEYS
-from tests.storage.followed import Followed
+from tests.storage.followed import Followed, rebuild
 from tests.storage.other_hands import append
 from tests.storage.same_pages import assert_same_pages
 from tests.storage.store_tables import NONE, SESSION, SLIDING, make_definition
@@ -110,7 +110,7 @@ def test_an_index_is_in_one_order_followed_and_built(tmp_path: Path, key_type: s
     followed.catch_up()
     state, windows = followed.content()
     assert [window["key"] for window in windows] == [*keys]
-    followed.tailer._rebuild("the test says so")
+    rebuild(followed.tailer)
     assert followed.content() == (state, windows)
     followed.tailer.close()
 

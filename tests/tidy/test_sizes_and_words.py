@@ -20,6 +20,13 @@ MODULES_SIDE_BY_SIDE = 14
 #: The maximum number of private functions of the pipeline with one caller. A reader follows a call
 #: for each function. A helper needs a reason: it is a concept, has a test, or shortens its caller.
 HELPERS_WITH_ONE_CALLER = 300
+#: A class with more attributes has values that are valid in some of its states only.
+ATTRIBUTES_MAX = 10
+#: Modules with state machines.
+STATE_MACHINES = (
+    "storage/tailer/", "app/guards/connections.py", "app/guards/protocol.py",
+    "app/guards/reading.py",
+)  # fmt: skip
 
 #: In parts, so that this file does not contain them.
 REMINDERS = tuple(
@@ -54,6 +61,30 @@ def test_most_helpers_have_several_callers() -> None:
     used += Counter(node.attr for node in nodes if isinstance(node, ast.Attribute))
     found = sorted(name for name, count in defined.items() if count == used[name] == 1)
     assert len(found) <= HELPERS_WITH_ONE_CALLER, f"inline some helpers:{offenders(found)}"
+
+
+def test_state_machines_have_few_attributes() -> None:
+    """A class of the tailer or of the connections has at most ten attributes."""
+    checked = [m for m in modules() if m.name.startswith(STATE_MACHINES)]
+    classes = [(m, c) for m in checked for c in m.nodes if isinstance(c, ast.ClassDef)]
+    assert {"StoreTailer", "GuardedProtocol"} <= {c.name for _, c in classes}
+    found = [
+        f"{m.name}: {c.name} has {len(names)} attributes"
+        for m, c in classes
+        if len(names := _attributes(c)) > ATTRIBUTES_MAX
+    ]
+    assert not found, f"move values of a state to an object for the state:{offenders(found)}"
+
+
+def _attributes(of_class: ast.ClassDef) -> set[str]:
+    return {
+        node.attr
+        for node in ast.walk(of_class)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    }
 
 
 def test_no_reminders() -> None:

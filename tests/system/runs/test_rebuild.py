@@ -22,6 +22,7 @@ from oriel.storage.monitoring import overview
 from oriel.storage.tailer import store as tailing
 from tests.bits import flip_bit
 from tests.pipeline.run.rebuilt_stores import RECORDS, Bench, counting
+from tests.storage.followed import check_health_next
 
 pytestmark = pytest.mark.slow
 
@@ -264,7 +265,7 @@ def test_a_reader_sees_the_old_rows_or_the_new_ones(
 
 
 def _catch_up(tailer: tailing.StoreTailer) -> None:
-    tailer._health_checked_at = 0.0
+    check_health_next(tailer)
     while tailer.step():
         pass
     tailer.close()

@@ -36,6 +36,7 @@ from oriel.storage.tailer.store import StoreTailer
 from tests.bits import flip_bit
 from tests.pipeline.run.topic_logs import Stores, write_topics
 from tests.pipeline.run.wall_clock_runs import YEAR_9999, ClockRuns, runs
+from tests.storage.followed import check_health_next
 from tests.storage.waiting import wait_until
 
 __all__ = ["runs"]
@@ -196,7 +197,7 @@ def index(data: Path, store: str) -> dict[str, list[int]]:
     directory = IndexDirectory(data / "index" / store)
     tailer = StoreTailer(DeltaLog(data / "tables" / store), directory)
     for _ in range(50):
-        tailer._health_checked_at = 0.0
+        check_health_next(tailer)
         if not tailer.step():
             break
     tailer.close()
