@@ -4,9 +4,10 @@
     ReadOnlySessionStore      sessions: all reads of a window store, and reads by overlap
     ReadOnlyKeyValueStore     no windows, one row per key
 
-The contracts type the reads of the service (``oriel.app.reads``). Each implementation passes the
-conformance suite of its kind in ``oriel.testing``: the index, the table, the models in memory, and
-in the tests also the test driver and the Python client.
+The contracts type the reads of the service (``oriel.app.reads``). Each implementation (the index,
+the table, the models in memory) passes the conformance suite of its kind in ``oriel.testing``. The
+stores of the test driver and of the client have the methods of Kafka. In tests, adapters implement
+the contracts with these methods, so these stores pass the same suites.
 
 Bounds apply to the window *start* and are inclusive at both ends::
 

@@ -19,13 +19,13 @@ import orjson
 from oriel.app.server import Service
 from oriel.client import (
     Client,
+    KeyValueStoreClient,
     Problem,
-    ReadOnlyKeyValueStore,
-    ReadOnlySessionStore,
-    ReadOnlyWindowStore,
     Results,
     Row,
+    SessionStoreClient,
     Window,
+    WindowStoreClient,
 )
 from oriel.client.records import json_of
 from oriel.storage import (
@@ -64,9 +64,7 @@ class InProcess(httpx.BaseTransport):
 class HttpStore:
     """The common parts of all stores."""
 
-    def __init__(
-        self, store: ReadOnlyWindowStore | ReadOnlyKeyValueStore, *, is_packed: bool
-    ) -> None:
+    def __init__(self, store: WindowStoreClient | KeyValueStoreClient, *, is_packed: bool) -> None:
         """Wrap a store of the client. A packed value is in the column ``last``."""
         self._of_any = store
         self._is_packed = is_packed
@@ -131,7 +129,7 @@ class HttpStore:
 class HttpWindowStore(HttpStore):
     """A window store of the client as a ``ReadOnlyWindowStore`` of the contracts."""
 
-    def __init__(self, store: ReadOnlyWindowStore, *, is_packed: bool) -> None:
+    def __init__(self, store: WindowStoreClient, *, is_packed: bool) -> None:
         super().__init__(store, is_packed=is_packed)
         self._store = store
 
@@ -211,7 +209,7 @@ class HttpWindowStore(HttpStore):
 class HttpSessionStore(HttpWindowStore):
     """A session store of the client as a ``ReadOnlySessionStore`` of the contracts."""
 
-    def __init__(self, store: ReadOnlySessionStore, *, is_packed: bool) -> None:
+    def __init__(self, store: SessionStoreClient, *, is_packed: bool) -> None:
         super().__init__(store, is_packed=is_packed)
         self._sessions = store
 
@@ -237,7 +235,7 @@ class HttpSessionStore(HttpWindowStore):
 class HttpKeyValueStore(HttpStore):
     """A store of the client without windows as a ``ReadOnlyKeyValueStore`` of the contracts."""
 
-    def __init__(self, store: ReadOnlyKeyValueStore, *, is_packed: bool) -> None:
+    def __init__(self, store: KeyValueStoreClient, *, is_packed: bool) -> None:
         super().__init__(store, is_packed=is_packed)
         self._store = store
 

@@ -27,18 +27,18 @@ from oriel.storage import (
 from oriel.storage.contracts import UNBOUNDED, KeyPage, fits_request
 from oriel.storage.key_types import key_type as type_of
 from oriel.testing import (
+    DriverKeyValueStore,
+    DriverSessionStore,
+    DriverWindowStore,
     KeyValue,
     Put,
-    ReadOnlyKeyValueStore,
-    ReadOnlySessionStore,
-    ReadOnlyWindowStore,
     WindowedValue,
 )
 
 AnyRange = WindowRange | SessionRange | ScanRange
 
 
-class DriverStore(ABC):
+class StoreOfDriver(ABC):
     """The common parts of all stores."""
 
     def __init__(self, rows: StoreRows) -> None:
@@ -80,12 +80,12 @@ class DriverStore(ABC):
         return [entry for entry in entries if entry.key.startswith(scan_range.prefix)]
 
 
-class DriverWindowStore(DriverStore):
+class WindowStoreOfDriver(StoreOfDriver):
     """A window store of the driver as a ``ReadOnlyWindowStore`` of the contracts."""
 
     def __init__(self, rows: StoreRows) -> None:
         super().__init__(rows)
-        self._windows = ReadOnlyWindowStore(rows)
+        self._windows = DriverWindowStore(rows)
 
     @property
     def earliest_ms(self) -> int:
@@ -135,12 +135,12 @@ class DriverWindowStore(DriverStore):
         return read(key_from, key_to, scan_range.from_ms, scan_range.to_ms)
 
 
-class DriverSessionStore(DriverWindowStore):
+class SessionStoreOfDriver(WindowStoreOfDriver):
     """A session store of the driver as a ``ReadOnlySessionStore`` of the contracts."""
 
     def __init__(self, rows: StoreRows) -> None:
         super().__init__(rows)
-        self._sessions = ReadOnlySessionStore(rows)
+        self._sessions = DriverSessionStore(rows)
 
     def fetch_window(self, key: str, window_start_ms: int) -> bytes | None:
         page = self.fetch(WindowRange(key, window_start_ms, window_start_ms, 1))
@@ -185,12 +185,12 @@ class DriverSessionStore(DriverWindowStore):
         return inside[::-1] if backward else inside
 
 
-class DriverKeyValueStore(DriverStore):
+class KeyValueStoreOfDriver(StoreOfDriver):
     """A store of the driver without windows as a ``ReadOnlyKeyValueStore`` of the contracts."""
 
     def __init__(self, rows: StoreRows) -> None:
         super().__init__(rows)
-        self._store = ReadOnlyKeyValueStore(rows)
+        self._store = DriverKeyValueStore(rows)
 
     def get(self, key: str) -> bytes | None:
         """See ``ReadOnlyKeyValueStore``."""
@@ -217,8 +217,8 @@ def make_store(kind: StoreKind, puts: Iterable[Put], retention_ms: int | None, k
     times_ms = [put.end_ms if kind.expires_by_end else put.start_ms for put in every]
     rows.observed_ms = max(times_ms, default=-1)
     if kind.is_session:
-        return DriverSessionStore(rows)
-    return DriverWindowStore(rows) if kind.is_windowed else DriverKeyValueStore(rows)
+        return SessionStoreOfDriver(rows)
+    return WindowStoreOfDriver(rows) if kind.is_windowed else KeyValueStoreOfDriver(rows)
 
 
 def _by_start(sessions: Iterable[WindowedValue]) -> list[WindowedValue]:
