@@ -9,12 +9,12 @@ from oriel.client import store_reads
 from oriel.client.protocol import Address
 from oriel.client.records import StoreSummary
 from oriel.client.stores import (
-    AsyncReadOnlyKeyValueStore,
-    AsyncReadOnlySessionStore,
-    AsyncReadOnlyWindowStore,
-    ReadOnlyKeyValueStore,
-    ReadOnlySessionStore,
-    ReadOnlyWindowStore,
+    AsyncKeyValueStoreClient,
+    AsyncSessionStoreClient,
+    AsyncWindowStoreClient,
+    KeyValueStoreClient,
+    SessionStoreClient,
+    WindowStoreClient,
 )
 from oriel.client.transport import AsyncConnection, Connection, Retries, Service, Token
 
@@ -84,9 +84,7 @@ class Client:
         """Return the status of pipelines and stores, as the JSON object of the API."""
         return self._connection.run(store_reads.status())
 
-    def store(
-        self, name: str
-    ) -> ReadOnlyWindowStore | ReadOnlySessionStore | ReadOnlyKeyValueStore:
+    def store(self, name: str) -> WindowStoreClient | SessionStoreClient | KeyValueStoreClient:
         """Return a store, as the class for its window kind. It sends one request.
 
         Args:
@@ -106,35 +104,35 @@ class Client:
         kind = self._connection.run(store_reads.kind(address))
         match kind:
             case "none":
-                return ReadOnlyKeyValueStore(self._connection, address)
+                return KeyValueStoreClient(self._connection, address)
             case "session":
-                return ReadOnlySessionStore(self._connection, address)
+                return SessionStoreClient(self._connection, address)
             case _:
-                return ReadOnlyWindowStore(self._connection, address)
+                return WindowStoreClient(self._connection, address)
 
-    def window_store(self, name: str) -> ReadOnlyWindowStore:
+    def window_store(self, name: str) -> WindowStoreClient:
         """Return a store of tumbling, hopping or sliding windows. It sends nothing.
 
         Args:
             name: name of the store.
         """
-        return ReadOnlyWindowStore(self._connection, Address(name))
+        return WindowStoreClient(self._connection, Address(name))
 
-    def session_store(self, name: str) -> ReadOnlySessionStore:
+    def session_store(self, name: str) -> SessionStoreClient:
         """Return a store of sessions. It sends nothing.
 
         Args:
             name: name of the store.
         """
-        return ReadOnlySessionStore(self._connection, Address(name))
+        return SessionStoreClient(self._connection, Address(name))
 
-    def key_value_store(self, name: str) -> ReadOnlyKeyValueStore:
+    def key_value_store(self, name: str) -> KeyValueStoreClient:
         """Return a store without windows. It sends nothing.
 
         Args:
             name: name of the store.
         """
-        return ReadOnlyKeyValueStore(self._connection, Address(name))
+        return KeyValueStoreClient(self._connection, Address(name))
 
 
 class AsyncClient:
@@ -202,7 +200,7 @@ class AsyncClient:
 
     async def store(
         self, name: str
-    ) -> AsyncReadOnlyWindowStore | AsyncReadOnlySessionStore | AsyncReadOnlyKeyValueStore:
+    ) -> AsyncWindowStoreClient | AsyncSessionStoreClient | AsyncKeyValueStoreClient:
         """Return a store, as the class for its window kind. It sends one request.
 
         Args:
@@ -218,32 +216,32 @@ class AsyncClient:
         kind = await self._connection.run(store_reads.kind(address))
         match kind:
             case "none":
-                return AsyncReadOnlyKeyValueStore(self._connection, address)
+                return AsyncKeyValueStoreClient(self._connection, address)
             case "session":
-                return AsyncReadOnlySessionStore(self._connection, address)
+                return AsyncSessionStoreClient(self._connection, address)
             case _:
-                return AsyncReadOnlyWindowStore(self._connection, address)
+                return AsyncWindowStoreClient(self._connection, address)
 
-    def window_store(self, name: str) -> AsyncReadOnlyWindowStore:
+    def window_store(self, name: str) -> AsyncWindowStoreClient:
         """Return a store of tumbling, hopping or sliding windows. It sends nothing.
 
         Args:
             name: name of the store.
         """
-        return AsyncReadOnlyWindowStore(self._connection, Address(name))
+        return AsyncWindowStoreClient(self._connection, Address(name))
 
-    def session_store(self, name: str) -> AsyncReadOnlySessionStore:
+    def session_store(self, name: str) -> AsyncSessionStoreClient:
         """Return a store of sessions. It sends nothing.
 
         Args:
             name: name of the store.
         """
-        return AsyncReadOnlySessionStore(self._connection, Address(name))
+        return AsyncSessionStoreClient(self._connection, Address(name))
 
-    def key_value_store(self, name: str) -> AsyncReadOnlyKeyValueStore:
+    def key_value_store(self, name: str) -> AsyncKeyValueStoreClient:
         """Return a store without windows. It sends nothing.
 
         Args:
             name: name of the store.
         """
-        return AsyncReadOnlyKeyValueStore(self._connection, Address(name))
+        return AsyncKeyValueStoreClient(self._connection, Address(name))

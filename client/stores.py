@@ -150,7 +150,7 @@ class Store(_Store[Runner]):
     keys = _Many(store_reads.keys)
 
 
-class ReadOnlyWindowStore(Store):
+class WindowStoreClient(Store):
     """A store of tumbling, hopping or sliding windows.
 
     A method that returns one window returns None if the window does not exist. A method that
@@ -183,7 +183,7 @@ class ReadOnlyWindowStore(Store):
     backward_fetch_of_keys = _Many(window_reads.backward_fetch_of_keys)
 
 
-class ReadOnlySessionStore(ReadOnlyWindowStore):
+class SessionStoreClient(WindowStoreClient):
     """A store of sessions: all reads of windows by start, and reads of sessions by overlap.
 
     Example:
@@ -199,7 +199,7 @@ class ReadOnlySessionStore(ReadOnlyWindowStore):
     fetch_session = _One(session_reads.fetch_session)
 
 
-class ReadOnlyKeyValueStore(Store):
+class KeyValueStoreClient(Store):
     """A store without windows, with one row per key.
 
     Example:
@@ -228,8 +228,8 @@ class AsyncStore(_Store[AsyncRunner]):
     keys = _AsyncMany(store_reads.keys)
 
 
-class AsyncReadOnlyWindowStore(AsyncStore):
-    """A store of windows with the methods of ``ReadOnlyWindowStore``, for asyncio.
+class AsyncWindowStoreClient(AsyncStore):
+    """A store of windows with the methods of ``WindowStoreClient``, for asyncio.
 
     Use ``await`` for methods that return one item, and ``async for`` for the others.
 
@@ -263,8 +263,8 @@ class AsyncReadOnlyWindowStore(AsyncStore):
     backward_fetch_of_keys = _AsyncMany(window_reads.backward_fetch_of_keys)
 
 
-class AsyncReadOnlySessionStore(AsyncReadOnlyWindowStore):
-    """A store of sessions with the methods of ``ReadOnlySessionStore``, for asyncio.
+class AsyncSessionStoreClient(AsyncWindowStoreClient):
+    """A store of sessions with the methods of ``SessionStoreClient``, for asyncio.
 
     Example:
         >>> async def sessions(url: str) -> list[int]:
@@ -282,8 +282,8 @@ class AsyncReadOnlySessionStore(AsyncReadOnlyWindowStore):
     fetch_session = _AsyncOne(session_reads.fetch_session)
 
 
-class AsyncReadOnlyKeyValueStore(AsyncStore):
-    """A store without windows with the methods of ``ReadOnlyKeyValueStore``, for asyncio.
+class AsyncKeyValueStoreClient(AsyncStore):
+    """A store without windows with the methods of ``KeyValueStoreClient``, for asyncio.
 
     Example:
         >>> async def total(url: str) -> int:

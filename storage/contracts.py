@@ -4,8 +4,10 @@
     ReadOnlySessionStore      sessions: all reads of a window store, and reads by overlap
     ReadOnlyKeyValueStore     no windows, one row per key
 
-Each implementation (the index, the table, the models in memory) passes the conformance suite of its
-kind in ``oriel.testing``.
+The contracts type the reads of the service (``oriel.app.reads``). Each implementation (the index,
+the table, the models in memory) passes the conformance suite of its kind in ``oriel.testing``. The
+stores of the test driver and of the client have the methods of Kafka. In tests, adapters implement
+the contracts with these methods, so these stores pass the same suites.
 
 Bounds apply to the window *start* and are inclusive at both ends::
 

@@ -24,7 +24,10 @@ from oriel.app.contract.parameters import (
     TABLE_READ_SECONDS,
     TABLE_READS_AT_ONCE,
     TABLE_READS_WAITING,
+    ListedKey,
     PathParameter,
+    PathValues,
+    read_path,
 )
 from oriel.app.contract.problems import (
     ALL_KINDS,
@@ -54,7 +57,7 @@ from oriel.app.contract.problems import (
     malformed_request,
     problem_response,
 )
-from oriel.app.contract.queries import POSITION_QUERY
+from oriel.app.contract.queries import POSITION_QUERY, ReadQuery, ReadValues
 from oriel.app.contract.values import decode_path
 
 __all__ = [
@@ -81,6 +84,7 @@ __all__ = [
     "KeyOfAnotherShard",
     "KeysOfSeveralShards",
     "Limits",
+    "ListedKey",
     "MediaType",
     "MethodNotAllowed",
     "NotAcceptable",
@@ -88,7 +92,10 @@ __all__ = [
     "Overloaded",
     "PageCursors",
     "PathParameter",
+    "PathValues",
     "ProblemResponse",
+    "ReadQuery",
+    "ReadValues",
     "RequestTimeout",
     "RequestTooSlow",
     "RowNotFound",
@@ -107,6 +114,7 @@ __all__ = [
     "malformed_request",
     "media_type_of",
     "problem_response",
+    "read_path",
     "reads_of_kind",
     "version_of_cursor",
 ]

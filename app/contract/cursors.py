@@ -17,6 +17,7 @@ import hashlib
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import orjson
@@ -147,6 +148,7 @@ class PageCursors:
         """Return the cursor of the page that continues after strings and integers >= 0."""
         return None if place is None else self._write(orjson.dumps(list(place)))
 
+    @cached_property
     def _digest(self) -> bytes:
         # The table id, because a re-created store with the same name has other windows.
         request = repr((self._state.table_id, *self._request))
@@ -154,7 +156,7 @@ class PageCursors:
 
     def _write(self, last: bytes) -> str:
         version, _, digest = self._state.place
-        content = _HEAD.pack(_FORMAT, self._digest(), version, digest.encode()) + last
+        content = _HEAD.pack(_FORMAT, self._digest, version, digest.encode()) + last
         return urlsafe_b64encode(content).decode().rstrip("=")
 
     def _read(self, cursor: str) -> bytes:
@@ -165,7 +167,7 @@ class PageCursors:
             raise InvalidCursor(_NOT_OURS) from error
         if cursor_format != _FORMAT:
             raise InvalidCursor(_NOT_OURS)
-        if digest != self._digest():
+        if digest != self._digest:
             raise InvalidCursor(_OF_ANOTHER)
         # A rebuilt index can have an older version than the previous page. To continue there would
         # mix two versions.

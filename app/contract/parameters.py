@@ -1,9 +1,9 @@
 """Define the parameters of queries and paths, for the readers and the OpenAPI document."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict
 
 from oriel.app.contract.limits import PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX
 from oriel.app.contract.values import (
@@ -339,6 +339,44 @@ PATH_PARAMETERS: Mapping[str, PathParameter] = {
     parameter.name: parameter
     for parameter in (STORE, KEY, WINDOW_START_MS, WINDOW_END_MS, INSTANT_MS)
 }
+
+#: A key as a JSON value: a string, an integer, or an array of components.
+ListedKey = str | int | list[str | int]
+
+
+class PathValues(TypedDict, total=False):
+    """The values of the path of a read, after its name and in their order.
+
+    A read of listed keys has the keys of its body instead. ``listed`` has them as JSON values, and
+    ``keys`` as strings of the store's key type.
+    """
+
+    window_start_ms: int
+    window_end_ms: int
+    instant_ms: int
+    key: str
+    listed: tuple[ListedKey, ...]
+    keys: tuple[str, ...]
+
+
+def read_path(parameters: Sequence[PathParameter], rest: bytes) -> PathValues | None:
+    """Return the values of path parameters. The last parameter is the whole rest of the path.
+
+    Returns:
+        The values, or None if the path has too few parts.
+    """
+    values: Any
+    if len(parameters) == 1:
+        # A fast path, because the most frequent reads have only the key.
+        values = {parameters[0].name: parameters[0].read(rest)}
+    else:
+        parts = rest.split(b"/", len(parameters) - 1) if parameters else []
+        if len(parts) < len(parameters):
+            return None
+        values = {p.name: p.read(part) for p, part in zip(parameters, parts, strict=True)}
+    # No type checker can derive the types (tests/app/test_value_types.py).
+    read: PathValues = values
+    return read
 
 
 ORDER = QueryParameter(

@@ -5,7 +5,7 @@ silently return other windows.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Generic, TypedDict, TypeVar
 
 from oriel.app.contract.parameters import (
     AFTER,
@@ -39,32 +39,65 @@ from oriel.app.contract.parameters import (
 )
 from oriel.app.contract.problems import InvalidParameter, UnknownParameter
 from oriel.app.contract.values import decode_query
+from oriel.storage import OffsetBound
 
 
-class Query:
-    """The query parameters that one operation has."""
+class ReadValues(TypedDict, total=False):
+    """The query parameters of reads. No read has all parameters."""
+
+    limit: int
+    cursor: str | None
+    prefix: str
+    key_from: str | None
+    key_to: str | None
+    from_ms: int
+    to_ms: int
+    earliest_end_ms: int
+    latest_start_ms: int
+    final: bool | None
+    columns: tuple[str, ...] | None
+    times: str
+    min_version: int
+    min_offset: tuple[OffsetBound, ...]
+    wait_ms: int
+    as_of_version: int | None
+    as_of_ms: int | None
+    since_version: int | None
+    history: str | None
+
+
+Parsed = TypeVar("Parsed")
+
+
+class Query(Generic[Parsed]):
+    """The query parameters that one operation has. ``Parsed`` is the type of their values."""
 
     def __init__(self, *parameters: QueryParameter) -> None:
         """Set the parameters, in the order in which messages list them."""
         self.parameters = parameters
         self.bounds = tuple(parameter.name for parameter in parameters if parameter.is_bound)
         self._by_name = {parameter.name: parameter for parameter in parameters}
-        self._defaults = {
+        self._defaults: Any = {
             parameter.name: parameter.absent if parameter.default is None else parameter.default
             for parameter in parameters
         }
         self._repeatable = {parameter.name for parameter in parameters if parameter.repeatable}
 
-    def read(self, query_string: bytes) -> Mapping[str, Any]:
+    def read(self, query_string: bytes) -> Parsed:
         """Return the value of each parameter, or its default.
+
+        No type checker can derive ``Parsed`` from the parameters. So
+        tests/app/test_value_types.py compares the two.
 
         Raises:
             UnknownParameter: The operation does not have the parameter.
             InvalidParameter: A value cannot be parsed, or the request has a parameter twice.
         """
+        values: Any = self._defaults
         if not query_string:
-            return self._defaults
-        values = dict(self._defaults)
+            defaults: Parsed = values
+            return defaults
+        values = dict(values)
         seen: set[str] = set()
         for part in query_string.split(b"&"):
             if part:
@@ -72,7 +105,8 @@ class Query:
         # Values are collected in lists, because appending to a tuple has a quadratic cost.
         for name in self._repeatable & seen:
             values[name] = tuple(values[name])
-        return values
+        read: Parsed = values
+        return read
 
     def _read_part(self, part: bytes, values: dict[str, Any], seen: set[str]) -> None:
         raw_name, _, raw_value = part.partition(b"=")
@@ -98,6 +132,14 @@ class Query:
         seen.add(name)
 
 
+class ReadQuery(Query[ReadValues]):
+    """The query parameters of a read."""
+
+
+class OtherQuery(Query[Mapping[str, Any]]):
+    """The query parameters of an operation that is not a read of a store."""
+
+
 _POSITION = (MIN_VERSION, MIN_OFFSET, WAIT_MS, AS_OF_VERSION, AS_OF_MS, HISTORY)
 _EVERY_READ = (TIMES, *_POSITION)
 
@@ -108,23 +150,23 @@ _PAGE = (LIMIT, CURSOR)
 _WINDOWS = (FINAL, COLUMNS)
 
 #: The queries of the operations.
-NO_QUERY = Query()
-POSITION_QUERY = Query(*_EVERY_READ)
-ONE_QUERY = Query(COLUMNS, *_EVERY_READ)
-RANGE_QUERY = Query(*_STARTS, *_PAGE, *_WINDOWS, *_EVERY_READ)
-SESSIONS_QUERY = Query(*_OVERLAP, *_PAGE, *_WINDOWS, *_EVERY_READ)
-COVERING_QUERY = Query(*_PAGE, *_WINDOWS, *_EVERY_READ)
-KEYS_QUERY = Query(PREFIX, LIMIT, CURSOR, *_POSITION)
-KEY_RANGE_QUERY = Query(*_KEYS, *_STARTS, *_PAGE, *_WINDOWS, *_EVERY_READ)
-KEY_RANGE_SESSIONS_QUERY = Query(*_KEYS, *_OVERLAP, *_PAGE, *_WINDOWS, *_EVERY_READ)
-EACH_KEY_QUERY = Query(PREFIX, *_KEYS, *_PAGE, COLUMNS, *_EVERY_READ)
-ALL_QUERY = Query(*_PAGE, *_WINDOWS, *_EVERY_READ)
-ALL_ROWS_QUERY = Query(*_PAGE, COLUMNS, *_EVERY_READ)
-ROWS_QUERY = Query(*_KEYS, *_PAGE, COLUMNS, *_EVERY_READ)
-LISTED_QUERY = Query(CURSOR, COLUMNS, *_EVERY_READ)
-LISTED_RANGE_QUERY = Query(*_STARTS, *_PAGE, COLUMNS, *_EVERY_READ)
-PREFIX_QUERY = Query(PREFIX, *_PAGE, COLUMNS, *_EVERY_READ)
-WATCH_QUERY = Query(WATCHED_KEY, CURRENT, COLUMNS, AFTER, FOR_MS)
-CHANGES_QUERY = Query(SINCE_VERSION, HISTORY, SHORT_LIMIT, CURSOR)
-DEAD_LETTERS_QUERY = Query(*DEAD_LETTER_FILTERS, ORDER, SHORT_LIMIT, CURSOR)
-DEAD_LETTER_COUNTS_QUERY = Query(*DEAD_LETTER_FILTERS)
+NO_QUERY = OtherQuery()
+POSITION_QUERY = ReadQuery(*_EVERY_READ)
+ONE_QUERY = ReadQuery(COLUMNS, *_EVERY_READ)
+RANGE_QUERY = ReadQuery(*_STARTS, *_PAGE, *_WINDOWS, *_EVERY_READ)
+SESSIONS_QUERY = ReadQuery(*_OVERLAP, *_PAGE, *_WINDOWS, *_EVERY_READ)
+COVERING_QUERY = ReadQuery(*_PAGE, *_WINDOWS, *_EVERY_READ)
+KEYS_QUERY = ReadQuery(PREFIX, LIMIT, CURSOR, *_POSITION)
+KEY_RANGE_QUERY = ReadQuery(*_KEYS, *_STARTS, *_PAGE, *_WINDOWS, *_EVERY_READ)
+KEY_RANGE_SESSIONS_QUERY = ReadQuery(*_KEYS, *_OVERLAP, *_PAGE, *_WINDOWS, *_EVERY_READ)
+EACH_KEY_QUERY = ReadQuery(PREFIX, *_KEYS, *_PAGE, COLUMNS, *_EVERY_READ)
+ALL_QUERY = ReadQuery(*_PAGE, *_WINDOWS, *_EVERY_READ)
+ALL_ROWS_QUERY = ReadQuery(*_PAGE, COLUMNS, *_EVERY_READ)
+ROWS_QUERY = ReadQuery(*_KEYS, *_PAGE, COLUMNS, *_EVERY_READ)
+LISTED_QUERY = ReadQuery(CURSOR, COLUMNS, *_EVERY_READ)
+LISTED_RANGE_QUERY = ReadQuery(*_STARTS, *_PAGE, COLUMNS, *_EVERY_READ)
+PREFIX_QUERY = ReadQuery(PREFIX, *_PAGE, COLUMNS, *_EVERY_READ)
+WATCH_QUERY = OtherQuery(WATCHED_KEY, CURRENT, COLUMNS, AFTER, FOR_MS)
+CHANGES_QUERY = ReadQuery(SINCE_VERSION, HISTORY, SHORT_LIMIT, CURSOR)
+DEAD_LETTERS_QUERY = OtherQuery(*DEAD_LETTER_FILTERS, ORDER, SHORT_LIMIT, CURSOR)
+DEAD_LETTER_COUNTS_QUERY = OtherQuery(*DEAD_LETTER_FILTERS)

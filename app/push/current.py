@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from oriel.app.reads import without_columns
-from oriel.storage.index import IndexSnapshot, IndexState
+from oriel.storage.index import IndexState, WindowSnapshot
 
 #: Bytes of windows that are cached for the streams of a worker.
 CACHE_BYTES = 16 * 1024 * 1024
@@ -37,7 +37,7 @@ class CurrentWindows:
 
     def piece(
         self,
-        snapshot: IndexSnapshot,
+        snapshot: WindowSnapshot,
         keys: Sequence[str],
         left_out: frozenset[str],
         bytes_max: int,
@@ -57,7 +57,9 @@ class CurrentWindows:
                 break
         return CurrentPiece(snapshot.state, windows, removed)
 
-    def _current(self, snapshot: IndexSnapshot, key: str, left_out: frozenset[str]) -> bytes | None:
+    def _current(
+        self, snapshot: WindowSnapshot, key: str, left_out: frozenset[str]
+    ) -> bytes | None:
         state = snapshot.state
         cache_key = state.table_id, state.version, state.digest, key, left_out
         if cache_key not in self._kept:

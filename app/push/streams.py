@@ -27,7 +27,7 @@ from oriel.app.push.current import CurrentPiece, CurrentWindows
 from oriel.app.push.events import EventId, event, frame, heartbeat
 from oriel.app.reads import StoreCatalog, StoreView, excluded_columns, position_of
 from oriel.storage import Place, StoreNotReady, UnknownStore
-from oriel.storage.index import IndexState
+from oriel.storage.index import IndexState, WindowSnapshot
 
 #: Seconds between two heartbeats of a stream without changes.
 HEARTBEAT_SECONDS = 15.0
@@ -327,6 +327,10 @@ class EventStreams:
         """Return the current windows of the first keys, or None while the index is not ready."""
         try:
             with view.snapshot() as snapshot:
+                # A store that was re-created without windows has another history, which the next
+                # step of the stream notices.
+                if not isinstance(snapshot, WindowSnapshot):
+                    return None
                 return self.current.piece(snapshot, keys, left_out, _EVENT_BYTES)
         except StoreNotReady:
             return None

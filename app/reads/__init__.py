@@ -9,10 +9,10 @@ from oriel.app.reads.columns import excluded_columns, without_columns
 from oriel.app.reads.histories import LogDigests
 from oriel.app.reads.hot_reads import HotReads, route
 from oriel.app.reads.page_contents import VARY, content_of
-from oriel.app.reads.pages import ReadPage, ReadRequest
+from oriel.app.reads.pages import ReadPage, ReadRequest, wrong_kind
 from oriel.app.reads.sharding import key_of_target, require_own_keys
 from oriel.app.reads.snapshot_reads import COLD_READS
-from oriel.app.reads.steps import read_page_at, refuse_wrong_kind
+from oriel.app.reads.steps import read_page_at
 from oriel.app.reads.table_reads import TableReads, is_as_of
 
 __all__ = [
@@ -32,8 +32,8 @@ __all__ = [
     "key_of_target",
     "position_of",
     "read_page_at",
-    "refuse_wrong_kind",
     "require_own_keys",
     "route",
     "without_columns",
+    "wrong_kind",
 ]

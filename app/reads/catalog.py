@@ -2,13 +2,12 @@
 
 import time
 from bisect import bisect_left
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
 import orjson
 
-from oriel.app.contract import Limits
+from oriel.app.contract import Limits, ReadValues
 from oriel.app.guards import Gate
 from oriel.app.reads.histories import StoreHistory
 from oriel.app.reads.table_reads import TableReads
@@ -182,7 +181,7 @@ class StoreView:
         identity = None if self._is_remote else self.log.identity(version)
         return None if identity is None else identity[1] // 1_000_000
 
-    async def snapshot_at(self, query: Mapping[str, Any]) -> IndexSnapshot:
+    async def snapshot_at(self, query: ReadValues) -> IndexSnapshot:
         """Open a snapshot of a version that has the position that a request requires.
 
         Args:
@@ -213,7 +212,7 @@ class StoreView:
                     lambda state: not bound.missing(state.version, state.offsets), left_seconds
                 )
 
-    async def refuse_lost(self, query: Mapping[str, Any], state: IndexState | None = None) -> None:
+    async def refuse_lost(self, query: ReadValues, state: IndexState | None = None) -> None:
         """Reject a request with a version or cursor of a lost history. See ``StoreHistory``.
 
         ``state`` is the version of the response. Default: the index's version, if it can be read.

@@ -3,11 +3,10 @@
 import asyncio
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from oriel.app.contract import InvalidParameter, version_of_cursor
+from oriel.app.contract import InvalidParameter, ReadValues, version_of_cursor
 from oriel.storage import HistoryLost, Place, is_object
 from oriel.storage.delta import DeltaLog
 from oriel.storage.files import FileIdentity
@@ -22,8 +21,6 @@ _OBJECT_SECONDS = 1.0
 _VERSION_OF_TAG = re.compile(rb"\+(\d{1,18})-([0-9a-f]{1,8})-([0-9a-f]{1,8})")
 #: The most tags of one request whose versions are checked.
 _TAGS_MAX = 8
-#: Parameters that name a version, and their values if they name none.
-_VERSIONS = {"min_version": -1, "as_of_version": None, "since_version": None}
 
 
 class LogDigests:
@@ -99,7 +96,7 @@ class StoreHistory:
             return f"version {place.version} was replaced by another"
         return f"version {place.version} is not in the log of the table"
 
-    async def refuse_lost(self, query: Mapping[str, Any], state: IndexState) -> None:
+    async def refuse_lost(self, query: ReadValues, state: IndexState) -> None:
         """Reject a request with a version or cursor of a lost history.
 
         Raises:
@@ -144,19 +141,23 @@ class StoreHistory:
         return digest
 
 
-def _versions_of_request(query: Mapping[str, Any], state: IndexState) -> Iterator[Place]:
+def _versions_of_request(query: ReadValues, state: IndexState) -> Iterator[Place]:
     """Yield the versions of a request, with their history."""
-    if query.get("cursor") is not None:
-        place = version_of_cursor(query["cursor"], state.table_id)
+    cursor = query.get("cursor")
+    if cursor is not None:
+        place = version_of_cursor(cursor, state.table_id)
         if place is not None:
             yield place
-    if query["history"] is None:
+    history = query["history"]
+    if history is None:
         return
-    versions = [query[name] for name, none in _VERSIONS.items() if query.get(name, none) != none]
+    # The default of min_version is -1.
+    named = query.get("min_version"), query.get("as_of_version"), query.get("since_version")
+    versions = [version for version in named if version is not None and version >= 0]
     if not versions:
         message = "history must be sent with min_version, as_of_version or since_version."
         raise InvalidParameter(message)
     for version in versions:
-        place = Place.read(version, query["history"])
+        place = Place.read(version, history)
         if place is not None:
             yield place

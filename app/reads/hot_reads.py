@@ -8,8 +8,8 @@ parameters serves less than half as many requests (see benchmarks/query.py).
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import xxhash
 
@@ -19,17 +19,15 @@ from oriel.app.contract import (
     UnknownRoute,
     decode_path,
     media_type_of,
+    read_path,
 )
-from oriel.app.guards import Gate
+from oriel.app.guards import Gate, Scope, Send
 from oriel.app.reads.catalog import Lag, StoreCatalog, VersionFrame
 from oriel.app.reads.page_contents import VARY, is_converted_on_loop, page_content
 from oriel.app.reads.pages import HotRead, ReadPage, ReadRequest
 from oriel.app.reads.snapshot_reads import HOT_READS
 from oriel.app.reads.steps import read_page_at
 from oriel.storage.index import FINAL, IndexState
-
-Scope = Mapping[str, Any]
-Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 _METHODS = ("GET", "HEAD")
 
@@ -96,9 +94,13 @@ class HotReads:
             raise MethodNotAllowed(message)
         read = target.read
         view = self._catalog.view(decode_path(target.store))
-        query = read.operation.query.read(scope["query_string"])
+        query = read.query.read(scope["query_string"])
         media = media_type_of(scope["headers"])
-        request = ReadRequest(view.name, read, _read_path(read, target.rest), query)
+        path = read_path(read.path_parameters, target.rest)
+        if path is None:
+            message = f"path: it must be {read.operation.path}"
+            raise UnknownRoute(message)
+        request = ReadRequest(view.name, read, path, query)
         state, page = await read_page_at(self._catalog, view, request)
         frame, lag = view.frame(state), view.lag(state.version)
         tags = b",".join(value for name, value in scope["headers"] if name == b"if-none-match")
@@ -111,19 +113,6 @@ class HotReads:
         # The page is a copy. The snapshot, which is not thread-safe, is already closed.
         with self._gate.long_read(always=True):
             return await asyncio.to_thread(_serialize, frame, lag, negotiated, page, scope)
-
-
-def _read_path(read: HotRead, rest: bytes) -> tuple[Any, ...]:
-    """Return the path parameters after the read's name. The last one is the whole rest."""
-    parameters = read.path_parameters
-    if len(parameters) == 1:
-        # A fast path, because the most frequent reads have only the key.
-        return (parameters[0].read(rest),)
-    parts = rest.split(b"/", len(parameters) - 1) if parameters else []
-    if len(parts) < len(parameters):
-        message = f"path: it must be {read.operation.path}"
-        raise UnknownRoute(message)
-    return tuple(p.read(part) for p, part in zip(parameters, parts, strict=True))
 
 
 class _NegotiatedRequest(NamedTuple):

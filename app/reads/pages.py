@@ -5,7 +5,7 @@ step, selects the columns, and determines where the read continues.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from oriel.app.contract import (
     PAGE_BYTES_MAX,
@@ -14,6 +14,11 @@ from oriel.app.contract import (
     Operation,
     PageCursors,
     PathParameter,
+    PathValues,
+    ReadQuery,
+    ReadValues,
+    WrongStoreKind,
+    reads_of_kind,
 )
 from oriel.app.reads.columns import excluded_columns, without_columns
 from oriel.storage import (
@@ -21,10 +26,15 @@ from oriel.storage import (
     ScanPage,
     ScanRange,
     SessionRange,
+    WindowId,
     WindowPage,
     WindowRange,
 )
-from oriel.storage.index import IndexSnapshot
+from oriel.storage.index import IndexSnapshot, IndexState
+from oriel.storage.table_store import TableStore
+
+Store = TypeVar("Store")
+KeyRange = TypeVar("KeyRange", WindowRange, SessionRange)
 
 #: The records that one step of a read examines: the first step, which is enough for most reads, and
 #: each further step. During a step, the worker serves no other request. A scan costs 0.3
@@ -54,18 +64,17 @@ class ReadRequest(NamedTuple):
     Attributes:
         store: The name of the store.
         read: The read.
-        path: The values of the path after the read's name, in their order (``start_ms, key``).
-        query: The value of each query parameter, or its default.
+        path: The value of each path parameter after the read's name.
+        query: The value of each query parameter, or its default. The cursor of a further step is
+            the ``next_cursor`` of the previous step.
         budget: The remaining limits of the page, None before the first step.
-        after: Where the previous step ended.
     """
 
     store: str
     read: "HotRead"
-    path: tuple[Any, ...]
-    query: Mapping[str, Any]
+    path: PathValues
+    query: ReadValues
     budget: Budget | None = None
-    after: Any = None
 
 
 class ReadPage(NamedTuple):
@@ -82,8 +91,14 @@ class ReadPage(NamedTuple):
     rest: ReadRequest | None = None
 
 
-#: The class of the snapshot depends on the kind of store, so each function has its own type of it.
-ReadFunction = Callable[[Any, ReadRequest], ReadPage]
+#: One version of a store: the index or the table.
+StoreVersion = IndexSnapshot | TableStore
+
+#: Reads a step of a page from a store of one kind. ``Store`` is the contract of this kind.
+ReadFunction = Callable[[Store, IndexState, ReadRequest], ReadPage]
+
+#: Reads a step of a page. It raises ``WrongStoreKind`` if the read does not fit the store's kind.
+StepFunction = Callable[[StoreVersion, ReadRequest], ReadPage]
 
 
 class HotRead(NamedTuple):
@@ -93,86 +108,100 @@ class HotRead(NamedTuple):
         operation: The record of the operation.
         name: The name in the path.
         path_parameters: The path parameters after the name.
+        query: The query parameters.
         function: The function that reads a step.
     """
 
     operation: Operation
     name: bytes
     path_parameters: tuple[PathParameter, ...]
-    function: ReadFunction
+    query: ReadQuery
+    function: StepFunction
 
 
-def bind(operation: Operation, function: ReadFunction) -> HotRead:
+def bind(operation: Operation, function: StepFunction) -> HotRead:
     """Return the hot read of an operation and its function."""
     _store, *own = operation.path_parameters
-    return HotRead(operation, operation.name.encode(), tuple(own), function)
+    assert isinstance(operation.query, ReadQuery), operation.name
+    return HotRead(operation, operation.name.encode(), tuple(own), operation.query, function)
+
+
+def wrong_kind(store: str, state: IndexState, operation: Operation) -> WrongStoreKind:
+    """Return the error of a read that does not fit the store's kind. It names the fitting ones."""
+    kind = state.definition.window.kind
+    windows = f"{kind} windows" if kind.is_windowed else "no windows"
+    fitting = ", ".join(reads_of_kind(kind))
+    return WrongStoreKind(
+        f"store {store!r}: it has {windows}, and {operation.name} does not fit it. Use "
+        f"one of: {fitting}."
+    )
 
 
 def page_of_windows(
-    fetch: Callable[[WindowRange], WindowPage], snapshot: IndexSnapshot, request: ReadRequest
+    fetch: Callable[[WindowRange], WindowPage], state: IndexState, request: ReadRequest
 ) -> ReadPage:
-    """Return a step of a page of windows, read by ``fetch``, a method of the snapshot."""
-    (key,) = request.path
-    bounds = (key, request.query["from_ms"], request.query["to_ms"])
-    return page_of_range(fetch, WindowRange, bounds, snapshot, request)
+    """Return a step of a page of windows, read by ``fetch``, a method of the store."""
+    query = request.query
+    bounds = request.path["key"], query["from_ms"], query["to_ms"]
+    return page_of_key(fetch, WindowRange, bounds, state, request)
 
 
 def page_of_sessions(
-    find: Callable[[SessionRange], WindowPage], snapshot: IndexSnapshot, request: ReadRequest
+    find: Callable[[SessionRange], WindowPage], state: IndexState, request: ReadRequest
 ) -> ReadPage:
-    """Return a step of a page of sessions, read by ``find``, a method of the snapshot."""
-    (key,) = request.path
-    bounds = (key, request.query["earliest_end_ms"], request.query["latest_start_ms"])
-    return page_of_range(find, SessionRange, bounds, snapshot, request)
+    """Return a step of a page of sessions, read by ``find``, a method of the store."""
+    query = request.query
+    bounds = request.path["key"], query["earliest_end_ms"], query["latest_start_ms"]
+    return page_of_key(find, SessionRange, bounds, state, request)
+
+
+def page_of_key(
+    read: Callable[[KeyRange], WindowPage],
+    range_type: Callable[[str, int, int, int, WindowId | None, bool | None, int, int], KeyRange],
+    bounds: tuple[str, int, int],
+    state: IndexState,
+    request: ReadRequest,
+) -> ReadPage:
+    """Return a step of a page of one key.
+
+    Args:
+        read: A method of the store.
+        range_type: The type of its argument.
+        bounds: The key and the bounds of the range.
+        state: The state of the store's version.
+        request: The request.
+    """
+    query, cursors = request.query, cursors_of(state, request)
+    budget = request.budget or whole_budget(query["limit"])
+    after = cursors.read_window(query["cursor"])
+    windows, last = read(
+        range_type(*bounds, budget.rows, after, query.get("final"), budget.bytes, budget.step)
+    )
+    return step_of_page(windows, cursors.after_window(last), budget, state, request)
 
 
 def page_of_keys(
-    scan: Callable[[ScanRange], ScanPage], snapshot: IndexSnapshot, request: ReadRequest
+    scan: Callable[[ScanRange], ScanPage], state: IndexState, request: ReadRequest
 ) -> ReadPage:
-    """Return a step of a page of many keys, read by ``scan``, a method of the snapshot."""
-    query = request.query
-    bounds = (
-        query.get("key_from"),
-        query.get("key_to"),
-        query.get("prefix", ""),
-        query.get("from_ms", 0),
-        query.get("to_ms", query.get("latest_start_ms", LATEST_MS)),
-        query.get("earliest_end_ms", 0),
+    """Return a step of a page of many keys, read by ``scan``, a method of the store."""
+    query, cursors = request.query, cursors_of(state, request)
+    budget = request.budget or whole_budget(query["limit"])
+    entries, last = scan(
+        ScanRange(
+            query.get("key_from"),
+            query.get("key_to"),
+            query.get("prefix", ""),
+            query.get("from_ms", 0),
+            query.get("to_ms", query.get("latest_start_ms", LATEST_MS)),
+            query.get("earliest_end_ms", 0),
+            budget.rows,
+            cursors.read_bytes(query["cursor"]),
+            query.get("final"),
+            budget.bytes,
+            budget.step,
+        )
     )
-    return page_of_range(scan, ScanRange, bounds, snapshot, request)
-
-
-def page_of_range(
-    read: Callable[[Any], Any],
-    range_type: Callable[..., WindowRange | SessionRange | ScanRange],
-    bounds: tuple[Any, ...],
-    snapshot: IndexSnapshot,
-    request: ReadRequest,
-) -> ReadPage:
-    """Return a step of a page: the items that ``read`` returns for a range within the budget.
-
-    Args:
-        read: A method of the snapshot.
-        range_type: The type of its argument.
-        bounds: The first fields of the range. All types of ranges have the same other fields.
-        snapshot: The snapshot.
-        request: The request.
-    """
-    query = request.query
-    cursors = cursors_of(snapshot, request)
-    is_of_keys = range_type is ScanRange
-    after, budget = request.after, request.budget
-    if budget is None:
-        budget = whole_budget(query["limit"])
-        cursor = query["cursor"]
-        after = cursors.read_bytes(cursor) if is_of_keys else cursors.read_window(cursor)
-    page_bounds = (budget.rows, after, query.get("final"), budget.bytes, budget.step)
-    items, position = read(range_type(*bounds, *page_bounds))
-    chosen = _with_columns(items, snapshot, request)
-    if position is None:
-        return ReadPage(chosen)
-    write = cursors.after_bytes if is_of_keys else cursors.after_window
-    return ReadPage(chosen, write(position), rest_of(request, budget, items, position))
+    return step_of_page(entries, cursors.after_bytes(last), budget, state, request)
 
 
 def whole_budget(limit: int) -> Budget:
@@ -180,8 +209,26 @@ def whole_budget(limit: int) -> Budget:
     return Budget(limit, PAGE_BYTES_MAX, SCAN_RECORDS_MAX, _FIRST_STEP)
 
 
+def step_of_page(
+    items: list[bytes], cursor: str | None, budget: Budget, state: IndexState, request: ReadRequest
+) -> ReadPage:
+    """Return a step of a page with the selected columns of its items.
+
+    Args:
+        items: The items of the step.
+        cursor: The cursor after the step, None if no items follow.
+        budget: The limits of the page before the step.
+        state: The state of the store's version.
+        request: The request of the step.
+    """
+    chosen = _with_columns(items, state, request)
+    if cursor is None:
+        return ReadPage(chosen)
+    return ReadPage(chosen, cursor, rest_of(request, budget, items, cursor))
+
+
 def rest_of(
-    request: ReadRequest, budget: Budget, items: list[bytes], position: object
+    request: ReadRequest, budget: Budget, items: list[bytes], cursor: str
 ) -> ReadRequest | None:
     """Return the request that continues after a step, None if the budget of the page is used."""
     rows = budget.rows - len(items)
@@ -192,27 +239,29 @@ def rest_of(
     if size <= 0:
         return None
     left = Budget(rows, size, records, min(_STEP, records))
-    return request._replace(budget=left, after=position)
+    return request._replace(budget=left, query={**request.query, "cursor": cursor})
 
 
-def page_of_one(item: bytes, snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
+def page_of_one(item: bytes, state: IndexState, request: ReadRequest) -> ReadPage:
     """Return the page of a read with one item."""
-    return ReadPage(_with_columns([item], snapshot, request))
+    return ReadPage(_with_columns([item], state, request))
 
 
-def _with_columns(items: list[bytes], snapshot: IndexSnapshot, request: ReadRequest) -> list[bytes]:
+def _with_columns(items: list[bytes], state: IndexState, request: ReadRequest) -> list[bytes]:
     """Return the items with only the aggregates that the request selects, by default all."""
-    chosen = request.query["columns"]
+    # Keys have no columns.
+    chosen = request.query.get("columns")
     if chosen is None:
         return items
-    left_out = excluded_columns(request.store, snapshot.state.definition, chosen)
+    left_out = excluded_columns(request.store, state.definition, chosen)
     return without_columns(items, left_out)
 
 
-def cursors_of(snapshot: IndexSnapshot, request: ReadRequest) -> PageCursors:
+def cursors_of(state: IndexState, request: ReadRequest) -> PageCursors:
     """Return the cursors of a request, which are valid for the same read, path and bounds."""
-    bounds = (request.query[name] for name in request.read.operation.query.bounds)
-    return PageCursors(request.store, snapshot.state, request.read.name, *request.path, *bounds)
+    values: Mapping[str, object] = request.query
+    bounds = [values[name] for name in request.read.query.bounds]
+    return PageCursors(request.store, state, request.read.name, *request.path.values(), *bounds)
 
 
 def one_window(read: Callable[[str], bytes | None]) -> Callable[[WindowRange], WindowPage]:
@@ -226,22 +275,17 @@ def one_window(read: Callable[[str], bytes | None]) -> Callable[[WindowRange], W
 
 
 def page_of_listed(
-    fetch: Callable[[WindowRange], WindowPage], snapshot: IndexSnapshot, request: ReadRequest
+    fetch: Callable[[WindowRange], WindowPage], state: IndexState, request: ReadRequest
 ) -> ReadPage:
     """Return a step of a page with the items of the listed keys, in the order of the list."""
-    budget = request.budget
+    query, budget = request.query, request.budget
     if budget is None:
         # Once, before all steps.
-        key_type = snapshot.state.definition.keys
-        request = request._replace(path=(tuple(map(key_type.written, request.path[0])),))
-    (keys,) = request.path
-    query = request.query
-    cursors = cursors_of(snapshot, request)
-    if budget is None:
+        keys = tuple(map(state.definition.keys.written, request.path["listed"]))
+        request = request._replace(path={"keys": keys})
         budget = whole_budget(query.get("limit", PAGE_ROWS_MAX))
-        at, after = cursors.read_listed(query["cursor"])
-    else:
-        at, after = request.after
+    keys, cursors = request.path["keys"], cursors_of(state, request)
+    at, after = cursors.read_listed(query["cursor"])
     bounds_ms = query.get("from_ms", 0), query.get("to_ms", LATEST_MS)
     items: list[bytes] = []
     rows, size, records_left = budget.rows, budget.bytes, budget.step
@@ -253,8 +297,5 @@ def page_of_listed(
         records_left -= 1 + len(page.windows)
         after = page.next_after
         at += after is None
-    chosen = _with_columns(items, snapshot, request)
-    if at >= len(keys):
-        return ReadPage(chosen)
-    rest = rest_of(request, budget, items, (at, after))
-    return ReadPage(chosen, cursors.after_listed(at, after), rest)
+    cursor = cursors.after_listed(at, after) if at < len(keys) else None
+    return step_of_page(items, cursor, budget, state, request)

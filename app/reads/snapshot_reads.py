@@ -1,11 +1,13 @@
 """The functions of the hot reads, one per read.
 
-The arguments of a function are a snapshot of a store that the read fits, and a request with checked
-path and query. A function returns one step of a page as finished JSON.
+The arguments of a function are a store, the state of its version, and a request with checked path
+and query. The type of the store is the contract of the kinds that the read fits
+(``oriel.storage.contracts``), and ``_of`` checks the kind. A function returns one step of a page as
+finished JSON.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TypeVar
 
 import orjson
 
@@ -15,198 +17,266 @@ from oriel.app.reads.pages import (
     ReadFunction,
     ReadPage,
     ReadRequest,
+    StepFunction,
+    StoreVersion,
     bind,
     cursors_of,
     one_window,
+    page_of_key,
     page_of_keys,
     page_of_listed,
     page_of_one,
-    page_of_range,
     page_of_sessions,
     page_of_windows,
-    rest_of,
+    step_of_page,
     whole_budget,
+    wrong_kind,
 )
-from oriel.storage import SessionRange, WindowRange
-from oriel.storage.index import IndexSnapshot, KeyValueSnapshot, SessionSnapshot
+from oriel.storage import (
+    ReadOnlyKeyValueStore,
+    ReadOnlySessionStore,
+    ReadOnlyStore,
+    ReadOnlyWindowStore,
+    SessionRange,
+    WindowRange,
+)
+from oriel.storage.index import (
+    IndexSnapshot,
+    IndexState,
+    KeyValueSnapshot,
+    SessionSnapshot,
+    WindowSnapshot,
+)
+from oriel.storage.table_store import (
+    TableKeyValueStore,
+    TableSessionStore,
+    TableStore,
+    TableWindowStore,
+)
 
 #: Characters of a key that an error message shows.
 _SHOWN = 200
 
+IndexClass = TypeVar("IndexClass", bound=IndexSnapshot)
+TableClass = TypeVar("TableClass", bound=TableStore)
 
-def _fetch(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
-    return page_of_windows(snapshot.fetch, snapshot, request)
+# The classes of each kind, because a check of a protocol at run time costs as much as a read.
+_ANY_STORES = (IndexSnapshot, TableStore)
+_WINDOW_STORES = (WindowSnapshot, TableWindowStore)
+_SESSION_STORES = (SessionSnapshot, TableSessionStore)
+_KEY_VALUE_STORES = (KeyValueSnapshot, TableKeyValueStore)
 
 
-def _backward_fetch(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
-    return page_of_windows(snapshot.backward_fetch, snapshot, request)
+def _of(
+    stores: tuple[type[IndexClass], type[TableClass]],
+    read: ReadFunction[IndexClass | TableClass],
+) -> StepFunction:
+    """Return a read that rejects stores of other classes."""
+
+    def step(store: StoreVersion, request: ReadRequest) -> ReadPage:
+        if isinstance(store, stores):
+            return read(store, store.state, request)
+        raise wrong_kind(request.store, store.state, request.read.operation)
+
+    return step
 
 
-def _covering(snapshot: Any, request: ReadRequest) -> ReadPage:
-    instant_ms, key = request.path
-    window = snapshot.state.definition.window
-    if window.kind.is_session:
-        bounds = (key, instant_ms, instant_ms)
-        return page_of_range(snapshot.find_sessions, SessionRange, bounds, snapshot, request)
+def _fetch(store: ReadOnlyWindowStore, state: IndexState, request: ReadRequest) -> ReadPage:
+    return page_of_windows(store.fetch, state, request)
+
+
+def _backward_fetch(
+    store: ReadOnlyWindowStore, state: IndexState, request: ReadRequest
+) -> ReadPage:
+    return page_of_windows(store.backward_fetch, state, request)
+
+
+def _covering_windows(
+    store: ReadOnlyWindowStore, state: IndexState, request: ReadRequest
+) -> ReadPage:
+    instant_ms, window = request.path["instant_ms"], state.definition.window
     # semantics.md#0-2: whether a window contains a record at its end.
     first_ms = instant_ms - window.size_ms + (not window.kind.has_inclusive_end)
-    bounds = (key, first_ms, instant_ms)
-    return page_of_range(snapshot.fetch, WindowRange, bounds, snapshot, request)
+    bounds = request.path["key"], first_ms, instant_ms
+    return page_of_key(store.fetch, WindowRange, bounds, state, request)
 
 
-def _find_sessions(snapshot: SessionSnapshot, request: ReadRequest) -> ReadPage:
-    return page_of_sessions(snapshot.find_sessions, snapshot, request)
+def _covering_sessions(
+    store: ReadOnlySessionStore, state: IndexState, request: ReadRequest
+) -> ReadPage:
+    bounds = request.path["key"], request.path["instant_ms"], request.path["instant_ms"]
+    return page_of_key(store.find_sessions, SessionRange, bounds, state, request)
 
 
-def _backward_find_sessions(snapshot: SessionSnapshot, request: ReadRequest) -> ReadPage:
-    return page_of_sessions(snapshot.backward_find_sessions, snapshot, request)
+def _covering(store: StoreVersion, request: ReadRequest) -> ReadPage:
+    is_of_sessions = isinstance(store, _SESSION_STORES)
+    return (_SESSIONS_AT if is_of_sessions else _WINDOWS_AT)(store, request)
 
 
-def _scan(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
-    return page_of_keys(snapshot.scan, snapshot, request)
+_WINDOWS_AT, _SESSIONS_AT = (
+    _of(_WINDOW_STORES, _covering_windows),
+    _of(_SESSION_STORES, _covering_sessions),
+)
 
 
-def _backward_scan(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
-    return page_of_keys(snapshot.backward_scan, snapshot, request)
+def _find_sessions(
+    store: ReadOnlySessionStore, state: IndexState, request: ReadRequest
+) -> ReadPage:
+    return page_of_sessions(store.find_sessions, state, request)
 
 
-def _all(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
-    is_windowed = snapshot.state.definition.window.kind.is_windowed
+def _backward_find_sessions(
+    store: ReadOnlySessionStore, state: IndexState, request: ReadRequest
+) -> ReadPage:
+    return page_of_sessions(store.backward_find_sessions, state, request)
+
+
+def _scan(store: ReadOnlyStore, state: IndexState, request: ReadRequest) -> ReadPage:
+    return page_of_keys(store.scan, state, request)
+
+
+def _backward_scan(store: ReadOnlyStore, state: IndexState, request: ReadRequest) -> ReadPage:
+    return page_of_keys(store.backward_scan, state, request)
+
+
+def _all(store: ReadOnlyStore, state: IndexState, request: ReadRequest) -> ReadPage:
+    is_windowed = state.definition.window.kind.is_windowed
     if not is_windowed and request.query["final"] is not None:
         message = (
             f"store {request.store!r}: it has no windows, and a row is never final. Send "
             "the request without final."
         )
         raise InvalidParameter(message)
-    return _scan(snapshot, request)
+    return _scan(store, state, request)
 
 
-def _latest_all(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
-    return page_of_keys(snapshot.latest_all, snapshot, request)
+def _latest_all(store: ReadOnlyWindowStore, state: IndexState, request: ReadRequest) -> ReadPage:
+    return page_of_keys(store.latest_all, state, request)
 
 
-def _current_all(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
-    return page_of_keys(snapshot.current_all, snapshot, request)
+def _current_all(store: ReadOnlyWindowStore, state: IndexState, request: ReadRequest) -> ReadPage:
+    return page_of_keys(store.current_all, state, request)
 
 
-def _latest(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
-    return _newest(snapshot.latest, snapshot, request)
+def _latest(store: ReadOnlyWindowStore, state: IndexState, request: ReadRequest) -> ReadPage:
+    return _newest(store.latest, state, request)
 
 
-def _current(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
-    return _newest(snapshot.current, snapshot, request)
+def _current(store: ReadOnlyWindowStore, state: IndexState, request: ReadRequest) -> ReadPage:
+    return _newest(store.current, state, request)
 
 
 def _newest(
-    read: Callable[[str], bytes | None], snapshot: IndexSnapshot, request: ReadRequest
+    read: Callable[[str], bytes | None], state: IndexState, request: ReadRequest
 ) -> ReadPage:
-    """Return the window of a key that ``read``, a method of the snapshot, returns."""
-    (key,) = request.path
+    """Return the window of a key that ``read``, a method of the store, returns."""
+    key = request.path["key"]
     window = read(key)
     if window is None:
         message = f"key {key[:_SHOWN]!r} has no window in store {request.store!r}"
         raise WindowNotFound(message)
-    return page_of_one(window, snapshot, request)
+    return page_of_one(window, state, request)
 
 
-def _window(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
-    start_ms, key = request.path
-    window = snapshot.fetch_window(key, start_ms)
+def _window(store: ReadOnlyWindowStore, state: IndexState, request: ReadRequest) -> ReadPage:
+    key, start_ms = request.path["key"], request.path["window_start_ms"]
+    window = store.fetch_window(key, start_ms)
     if window is None:
         # Retention counts sessions by their end, other windows by their start (semantics.md#7).
-        kind = snapshot.state.definition.window.kind
+        kind = state.definition.window.kind
         retained_by = "end" if kind.expires_by_end else "start"
         message = (
             f"key {key[:_SHOWN]!r} has no window starting at {start_ms} in "
             f"store {request.store!r}. The earliest visible {retained_by} is "
-            f"{snapshot.earliest_ms}."
+            f"{store.earliest_ms}."
         )
         raise WindowNotFound(message)
-    return page_of_one(window, snapshot, request)
+    return page_of_one(window, state, request)
 
 
-def _session(snapshot: SessionSnapshot, request: ReadRequest) -> ReadPage:
-    start_ms, end_ms, key = request.path
-    session = snapshot.fetch_session(key, start_ms, end_ms)
+def _session(store: ReadOnlySessionStore, state: IndexState, request: ReadRequest) -> ReadPage:
+    key = request.path["key"]
+    start_ms, end_ms = request.path["window_start_ms"], request.path["window_end_ms"]
+    session = store.fetch_session(key, start_ms, end_ms)
     if session is None:
         message = (
             f"key {key[:_SHOWN]!r} has no session from {start_ms} to {end_ms} in "
-            f"store {request.store!r}. The earliest visible end is {snapshot.earliest_ms}."
+            f"store {request.store!r}. The earliest visible end is {store.earliest_ms}."
         )
         raise WindowNotFound(message)
-    return page_of_one(session, snapshot, request)
+    return page_of_one(session, state, request)
 
 
-def _get(snapshot: KeyValueSnapshot, request: ReadRequest) -> ReadPage:
-    (key,) = request.path
-    row = snapshot.get(key)
+def _get(store: ReadOnlyKeyValueStore, state: IndexState, request: ReadRequest) -> ReadPage:
+    key = request.path["key"]
+    row = store.get(key)
     if row is None:
         message = f"key {key[:_SHOWN]!r} has no row in store {request.store!r}"
         raise RowNotFound(message)
-    return page_of_one(row, snapshot, request)
+    return page_of_one(row, state, request)
 
 
-def _keys(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
-    query = request.query
-    cursors = cursors_of(snapshot, request)
-    after, budget = request.after, request.budget
-    if budget is None:
-        budget = whole_budget(query["limit"])
-        after = cursors.read_key(query["cursor"])
-    page = snapshot.keys(query["prefix"], budget.rows, after, budget.step)
-    items = [orjson.dumps(key) for key in page.keys]
-    if page.next_after is None:
-        return ReadPage(items)
-    rest = rest_of(request, budget, items, page.next_after)
-    return ReadPage(items, cursors.after_key(page.next_after), rest)
+def _keys(store: ReadOnlyStore, state: IndexState, request: ReadRequest) -> ReadPage:
+    query, cursors = request.query, cursors_of(state, request)
+    budget = request.budget or whole_budget(query["limit"])
+    after = cursors.read_key(query["cursor"])
+    keys, last = store.keys(query["prefix"], budget.rows, after, budget.step)
+    items = [orjson.dumps(key) for key in keys]
+    return step_of_page(items, cursors.after_key(last), budget, state, request)
 
 
-def _latest_of_keys(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
-    return page_of_listed(one_window(snapshot.latest), snapshot, request)
+def _latest_of_keys(
+    store: ReadOnlyWindowStore, state: IndexState, request: ReadRequest
+) -> ReadPage:
+    return page_of_listed(one_window(store.latest), state, request)
 
 
-def _current_of_keys(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
-    return page_of_listed(one_window(snapshot.current), snapshot, request)
+def _current_of_keys(
+    store: ReadOnlyWindowStore, state: IndexState, request: ReadRequest
+) -> ReadPage:
+    return page_of_listed(one_window(store.current), state, request)
 
 
-def _get_of_keys(snapshot: KeyValueSnapshot, request: ReadRequest) -> ReadPage:
-    return page_of_listed(one_window(snapshot.get), snapshot, request)
+def _get_of_keys(store: ReadOnlyKeyValueStore, state: IndexState, request: ReadRequest) -> ReadPage:
+    return page_of_listed(one_window(store.get), state, request)
 
 
-def _fetch_of_keys(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
-    return page_of_listed(snapshot.fetch, snapshot, request)
+def _fetch_of_keys(store: ReadOnlyWindowStore, state: IndexState, request: ReadRequest) -> ReadPage:
+    return page_of_listed(store.fetch, state, request)
 
 
-def _backward_fetch_of_keys(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
-    return page_of_listed(snapshot.backward_fetch, snapshot, request)
+def _backward_fetch_of_keys(
+    store: ReadOnlyWindowStore, state: IndexState, request: ReadRequest
+) -> ReadPage:
+    return page_of_listed(store.backward_fetch, state, request)
 
 
-_FUNCTIONS: Mapping[str, ReadFunction] = {
-    "fetch": _fetch,
-    "backwardFetch": _backward_fetch,
-    "latest": _latest,
-    "window": _window,
-    "findSessions": _find_sessions,
-    "backwardFindSessions": _backward_find_sessions,
-    "session": _session,
-    "get": _get,
-    "current": _current,
+_FUNCTIONS: Mapping[str, StepFunction] = {
+    "fetch": _of(_WINDOW_STORES, _fetch),
+    "backwardFetch": _of(_WINDOW_STORES, _backward_fetch),
+    "latest": _of(_WINDOW_STORES, _latest),
+    "window": _of(_WINDOW_STORES, _window),
+    "findSessions": _of(_SESSION_STORES, _find_sessions),
+    "backwardFindSessions": _of(_SESSION_STORES, _backward_find_sessions),
+    "session": _of(_SESSION_STORES, _session),
+    "get": _of(_KEY_VALUE_STORES, _get),
+    "current": _of(_WINDOW_STORES, _current),
     "covering": _covering,
-    "fetchRange": _scan,
-    "backwardFetchRange": _backward_scan,
-    "fetchAll": _scan,
-    "backwardFetchAll": _backward_scan,
-    "all": _all,
-    "backwardAll": _backward_scan,
-    "latestAll": _latest_all,
-    "currentAll": _current_all,
-    "findSessionsRange": _scan,
-    "backwardFindSessionsRange": _backward_scan,
-    "fetchSession": _session,
-    "range": _scan,
-    "reverseRange": _backward_scan,
-    "prefixScan": _scan,
-    "reverseAll": _backward_scan,
+    "fetchRange": _of(_WINDOW_STORES, _scan),
+    "backwardFetchRange": _of(_WINDOW_STORES, _backward_scan),
+    "fetchAll": _of(_WINDOW_STORES, _scan),
+    "backwardFetchAll": _of(_WINDOW_STORES, _backward_scan),
+    "all": _of(_ANY_STORES, _all),
+    "backwardAll": _of(_WINDOW_STORES, _backward_scan),
+    "latestAll": _of(_WINDOW_STORES, _latest_all),
+    "currentAll": _of(_WINDOW_STORES, _current_all),
+    "findSessionsRange": _of(_SESSION_STORES, _scan),
+    "backwardFindSessionsRange": _of(_SESSION_STORES, _backward_scan),
+    "fetchSession": _of(_SESSION_STORES, _session),
+    "range": _of(_KEY_VALUE_STORES, _scan),
+    "reverseRange": _of(_KEY_VALUE_STORES, _backward_scan),
+    "prefixScan": _of(_KEY_VALUE_STORES, _scan),
+    "reverseAll": _of(_KEY_VALUE_STORES, _backward_scan),
 }
 
 _UNPAIRED = _FUNCTIONS.keys() ^ {name for name, record in OPERATIONS.items() if record.is_hot}
@@ -222,11 +292,11 @@ HOT_READS: Mapping[bytes, HotRead] = {
 COLD_READS: Mapping[str, HotRead] = {
     name: bind(OPERATIONS[name], function)
     for name, function in (
-        ("listKeys", _keys),
-        ("latestOfKeys", _latest_of_keys),
-        ("currentOfKeys", _current_of_keys),
-        ("fetchOfKeys", _fetch_of_keys),
-        ("backwardFetchOfKeys", _backward_fetch_of_keys),
-        ("getOfKeys", _get_of_keys),
+        ("listKeys", _of(_ANY_STORES, _keys)),
+        ("latestOfKeys", _of(_WINDOW_STORES, _latest_of_keys)),
+        ("currentOfKeys", _of(_WINDOW_STORES, _current_of_keys)),
+        ("fetchOfKeys", _of(_WINDOW_STORES, _fetch_of_keys)),
+        ("backwardFetchOfKeys", _of(_WINDOW_STORES, _backward_fetch_of_keys)),
+        ("getOfKeys", _of(_KEY_VALUE_STORES, _get_of_keys)),
     )
 }

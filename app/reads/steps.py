@@ -2,7 +2,6 @@
 
 from functools import partial
 
-from oriel.app.contract import Operation, WrongStoreKind, reads_of_kind
 from oriel.app.guards import Turns
 from oriel.app.reads.catalog import StoreCatalog, StoreView
 from oriel.app.reads.pages import ReadPage, ReadRequest
@@ -10,23 +9,6 @@ from oriel.app.reads.table_reads import is_as_of
 from oriel.storage import BehindPositionBound, errors
 from oriel.storage.index import IndexState
 from oriel.storage.table_store import TableStore
-
-
-def refuse_wrong_kind(store: str, state: IndexState, operation: Operation) -> None:
-    """Reject a read that does not fit the store's kind.
-
-    Raises:
-        WrongStoreKind: The read does not fit. The message names the reads that fit.
-    """
-    kind = state.definition.window.kind
-    if operation.store_kinds and kind not in operation.store_kinds:
-        windows = f"{kind} windows" if kind.is_windowed else "no windows"
-        fitting = ", ".join(reads_of_kind(kind))
-        message = (
-            f"store {store!r}: it has {windows}, and {operation.name} does not fit it. Use "
-            f"one of: {fitting}."
-        )
-        raise WrongStoreKind(message)
 
 
 async def read_page_at(
@@ -50,7 +32,6 @@ async def _read_page_at(
         return await catalog.table_reads.as_of(view.name, request.query, read_page)
     with await view.snapshot_at(request.query) as snapshot:
         state = snapshot.state
-        refuse_wrong_kind(view.name, state, request.read.operation)
         page = request.read.function(snapshot, request)
     if page.rest is not None:
         with catalog.gate.long_read():
@@ -60,7 +41,6 @@ async def _read_page_at(
 
 def _read_whole(store: TableStore, request: ReadRequest) -> ReadPage:
     """Read all steps of a page from a table. This runs in a thread."""
-    refuse_wrong_kind(request.store, store.state, request.read.operation)
     page = request.read.function(store, request)
     items = page.items
     while page.rest is not None:

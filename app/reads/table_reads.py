@@ -9,13 +9,14 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from oriel.app.contract import (
     TABLE_READ_SECONDS,
     TABLE_READS_AT_ONCE,
     TABLE_READS_WAITING,
     InvalidParameter,
+    ReadValues,
     TableReadsBusy,
 )
 from oriel.storage import DataLayout, errors
@@ -27,7 +28,7 @@ Result = TypeVar("Result")
 _EXCLUDED = {"min_version": -1, "min_offset": (), "wait_ms": 0}
 
 
-def is_as_of(query: Mapping[str, Any]) -> bool:
+def is_as_of(query: ReadValues) -> bool:
     """Return whether a request is for a table version, by its number or time.
 
     Raises:
@@ -35,7 +36,8 @@ def is_as_of(query: Mapping[str, Any]) -> bool:
     """
     if query["as_of_version"] is None and query["as_of_ms"] is None:
         return False
-    others = [name for name, nothing in _EXCLUDED.items() if query[name] != nothing]
+    values: Mapping[str, object] = query
+    others = [name for name, nothing in _EXCLUDED.items() if values[name] != nothing]
     if query["as_of_version"] is not None and query["as_of_ms"] is not None:
         others.append("as_of_ms")
     if others:
@@ -59,7 +61,7 @@ class TableReads:
         self._places = threading.BoundedSemaphore(TABLE_READS_AT_ONCE + TABLE_READS_WAITING)
 
     async def as_of(
-        self, store: str, query: Mapping[str, Any], read: Callable[[TableStore], Result]
+        self, store: str, query: ReadValues, read: Callable[[TableStore], Result]
     ) -> tuple[IndexState, Result]:
         """Read a store as of the version of a request.
 
@@ -80,9 +82,11 @@ class TableReads:
         versions = self._tables.setdefault(store, TableVersions(self._layout.table(store)))
 
         def work(budget: ReadBudget) -> tuple[IndexState, Result]:
-            version = query["as_of_version"]
+            version, time_ms = query["as_of_version"], query["as_of_ms"]
             if version is None:
-                version = versions.at_time(query["as_of_ms"])
+                # ``is_as_of`` has checked that the request has one of the two.
+                assert time_ms is not None
+                version = versions.at_time(time_ms)
             opened = versions.open(version, budget)
             try:
                 return opened.state, read(opened)

@@ -10,6 +10,7 @@ from oriel.app.contract import (
     LISTED_KEYS_MAX,
     OPERATIONS,
     InvalidBody,
+    ListedKey,
     Operation,
     media_type_of,
 )
@@ -26,9 +27,6 @@ from oriel.app.reads import (
 from oriel.app.routes.stores import store_of
 from oriel.storage import KEY_BYTES_MAX
 
-#: A key as a JSON value: a string, an integer, or an array of components.
-ListedKey = str | int | list[str | int]
-
 _LISTED = [operation for operation in OPERATIONS.values() if operation.method == "POST"]
 
 
@@ -44,7 +42,7 @@ def _route(operation: Operation, catalog: StoreCatalog) -> Callable[[Request], A
     read = COLD_READS[operation.name]
 
     async def of_keys(request: Request) -> Response:
-        query = operation.query.read(request.scope["query_string"])
+        query = read.query.read(request.scope["query_string"])
         media = media_type_of(request.scope["headers"])
         view = catalog.view(store_of(request))
         keys = await _keys_of(request)
@@ -52,7 +50,7 @@ def _route(operation: Operation, catalog: StoreCatalog) -> Callable[[Request], A
             check_keys(access, map(_text, keys))
         require_own_keys(catalog.layout.shard, map(_text, keys))
         # Keys as JSON values. The key type of the store decides which values are keys.
-        wanted = ReadRequest(view.name, read, (keys,), query)
+        wanted = ReadRequest(view.name, read, {"listed": keys}, query)
         state, page = await read_page_at(catalog, view, wanted)
         frame, lag = view.frame(state), view.lag(state.version)
         with catalog.gate.long_read(always=True):

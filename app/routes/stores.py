@@ -17,11 +17,11 @@ from oriel.app.reads import (
     is_as_of,
     position_of,
     read_page_at,
-    refuse_wrong_kind,
+    wrong_kind,
 )
 from oriel.storage import BehindPositionBound, StoreNotReady, errors
-from oriel.storage.index import IndexSnapshot, IndexState
-from oriel.storage.table_store import TableStore
+from oriel.storage.index import IndexSnapshot, IndexState, KeyValueSnapshot
+from oriel.storage.table_store import TableKeyValueStore, TableStore
 from oriel.storage.tailer import StatusFile, StoreStatus
 
 _LIST, _DESCRIBE, _KEYS, _COUNT = (
@@ -66,12 +66,14 @@ def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
 
 
 def _add_keys(router: APIRouter, catalog: StoreCatalog) -> None:
+    read = COLD_READS["listKeys"]
+
     @router.get(_KEYS.path, response_model=_KEYS.response_model)
     async def list_keys(request: Request, response: Response) -> Any:
-        query = _KEYS.query.read(request.scope["query_string"])
+        query = read.query.read(request.scope["query_string"])
         media = media_type_of(request.scope["headers"])
         view = catalog.view(store_of(request))
-        wanted = ReadRequest(view.name, COLD_READS["listKeys"], (), query)
+        wanted = ReadRequest(view.name, read, {}, query)
         state, page = await read_page_at(catalog, view, wanted)
         fields = [*view.frame(state).position, (b"vary", b"Accept")]
         keys = [orjson.loads(key) for key in page.items]
@@ -96,9 +98,10 @@ def _add_count(router: APIRouter, catalog: StoreCatalog) -> None:
         query = _COUNT.query.read(request.scope["query_string"])
         view = catalog.view(store_of(request))
 
-        def counted(snapshot: IndexSnapshot | TableStore) -> int:
-            refuse_wrong_kind(view.name, snapshot.state, _COUNT)
-            return snapshot.window_count()
+        def counted(store: IndexSnapshot | TableStore) -> int:
+            if isinstance(store, (KeyValueSnapshot, TableKeyValueStore)):
+                return store.approximate_num_entries()
+            raise wrong_kind(view.name, store.state, _COUNT)
 
         try:
             if is_as_of(query):

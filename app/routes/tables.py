@@ -10,7 +10,13 @@ from oriel.app.contract import OPERATIONS, PageCursors
 from oriel.app.reads import StoreCatalog, StoreView, position_of
 from oriel.app.routes.stores import store_of
 from oriel.storage import Place, StoreNotReady
-from oriel.storage.index import IndexSnapshot, IndexState, KeyValueSnapshot, SessionSnapshot
+from oriel.storage.index import (
+    IndexSnapshot,
+    IndexState,
+    KeyValueSnapshot,
+    SessionSnapshot,
+    WindowSnapshot,
+)
 from oriel.storage.table_store import Change, ChangePage, ChangeRange, changes
 
 _CHANGES = OPERATIONS["changes"]
@@ -107,4 +113,5 @@ def _row(change: Change, snapshot: IndexSnapshot) -> bytes | None:
         return snapshot.get(change.key)
     if isinstance(snapshot, SessionSnapshot):
         return snapshot.fetch_session(change.key, change.start_ms, change.end_ms)
+    assert isinstance(snapshot, WindowSnapshot)
     return snapshot.fetch_window(change.key, change.start_ms)

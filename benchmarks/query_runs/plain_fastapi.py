@@ -13,7 +13,7 @@ from fastapi import FastAPI, Query, Response
 
 from oriel.app.reads import StoreCatalog, StoreView
 from oriel.storage import LATEST_MS, DataLayout, WindowPage, WindowRange
-from oriel.storage.index import IndexState
+from oriel.storage.index import IndexState, WindowSnapshot
 
 Bound = Annotated[int | None, Query()]
 Limit = Annotated[int, Query(ge=1, le=10_000)]
@@ -29,6 +29,7 @@ def make_service(data: Path) -> FastAPI:
     async def latest(store: str, key: Key) -> Response:
         view = catalog.view(store)
         with view.snapshot() as snapshot:
+            assert isinstance(snapshot, WindowSnapshot)
             window = snapshot.latest(key)
             return _response(view, snapshot.state, [] if window is None else [window])
 
@@ -38,6 +39,7 @@ def make_service(data: Path) -> FastAPI:
     ) -> Response:
         view = catalog.view(store)
         with view.snapshot() as snapshot:
+            assert isinstance(snapshot, WindowSnapshot)
             page: WindowPage = snapshot.fetch(_range(key, from_ms, to_ms, limit))
             return _response(view, snapshot.state, page.windows)
 
@@ -47,6 +49,7 @@ def make_service(data: Path) -> FastAPI:
     ) -> Response:
         view = catalog.view(store)
         with view.snapshot() as snapshot:
+            assert isinstance(snapshot, WindowSnapshot)
             page: WindowPage = snapshot.backward_fetch(_range(key, from_ms, to_ms, limit))
             return _response(view, snapshot.state, page.windows)
 

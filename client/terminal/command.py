@@ -21,7 +21,7 @@ from oriel.client.protocol import CSV, NDJSON, PAGE_SIZE_MAX
 from oriel.client.records import Window, json_of
 from oriel.client.results import Results
 from oriel.client.row_reads import get
-from oriel.client.stores import ReadOnlyKeyValueStore, ReadOnlyWindowStore, Store
+from oriel.client.stores import KeyValueStoreClient, Store, WindowStoreClient
 from oriel.client.terminal.tables import (
     printable,
     stores_table,
@@ -149,7 +149,7 @@ def _get(client: Client, options: argparse.Namespace) -> int:
         )
     if options.key is None:
         return _show_keys(store, options)
-    if isinstance(store, ReadOnlyKeyValueStore):
+    if isinstance(store, KeyValueStoreClient):
         return _show_row(store, options)
     return _show_windows(store, options)
 
@@ -161,7 +161,7 @@ def _show_keys(store: Store, options: argparse.Namespace) -> int:
     return _print("".join(f"{printable(key)}\n" for key in keys))
 
 
-def _show_windows(store: ReadOnlyWindowStore, options: argparse.Namespace) -> int:
+def _show_windows(store: WindowStoreClient, options: argparse.Namespace) -> int:
     bounds = options.time_from, options.time_to
     windows = store.backward_fetch(
         options.key, *bounds, limit=options.limit, page_size=options.limit
@@ -187,7 +187,7 @@ def _show_stores(client: Client, options: argparse.Namespace) -> int:
     return _print((stores_table(stores) if stores else "the service has no stores yet") + "\n")
 
 
-def _show_row(store: ReadOnlyKeyValueStore, options: argparse.Namespace) -> int:
+def _show_row(store: KeyValueStoreClient, options: argparse.Namespace) -> int:
     if options.watch or options.time_from or options.time_to:
         return _fail(f"store {store.name!r} has no windows. Leave out --from, --to and --watch")
     if _form(options):
@@ -200,14 +200,12 @@ def _show_row(store: ReadOnlyKeyValueStore, options: argparse.Namespace) -> int:
     return _print(table(["newest record (UTC)", *map(printable, row)], [values]) + "\n")
 
 
-def _missing_row(store: ReadOnlyKeyValueStore, options: argparse.Namespace) -> int:
+def _missing_row(store: KeyValueStoreClient, options: argparse.Namespace) -> int:
     near = _near_keys(store, options)
     return _fail(f"key {options.key!r} has no row in store {store.name!r}{near}")
 
 
-def _watch(
-    store: ReadOnlyWindowStore, windows: Results[Window], options: argparse.Namespace
-) -> int:
+def _watch(store: WindowStoreClient, windows: Results[Window], options: argparse.Namespace) -> int:
     """Show the windows after each change, in JSON only the changed windows."""
     shown: set[str] = set()
     etag = None
@@ -227,7 +225,7 @@ def _watch(
     return 0
 
 
-def _occasions(store: ReadOnlyWindowStore, key: str) -> Iterator[None]:
+def _occasions(store: WindowStoreClient, key: str) -> Iterator[None]:
     """Yield when a key can have changed: now, and after each event of a stream.
 
     If the stream fails, yield every second. This can be an older service, the limit of streams, or

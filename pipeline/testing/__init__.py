@@ -11,20 +11,20 @@ from oriel.pipeline.testing.driver import TopologyTestDriver
 from oriel.pipeline.testing.output import OutputReader
 from oriel.pipeline.testing.records import Record
 from oriel.pipeline.testing.rows import KeyValue, WindowedValue
-from oriel.pipeline.testing.session_store import ReadOnlySessionStore
+from oriel.pipeline.testing.session_store import DriverSessionStore
 from oriel.pipeline.testing.steps import spark_session, steps_for
 from oriel.pipeline.testing.store_driver import Counters
-from oriel.pipeline.testing.stores import ReadOnlyKeyValueStore, ReadOnlyWindowStore
+from oriel.pipeline.testing.stores import DriverKeyValueStore, DriverWindowStore
 from oriel.pipeline.testing.streams import StreamReader
 
 __all__ = [
     "Counters",
+    "DriverKeyValueStore",
+    "DriverSessionStore",
+    "DriverWindowStore",
     "FunctionRaised",
     "KeyValue",
     "OutputReader",
-    "ReadOnlyKeyValueStore",
-    "ReadOnlySessionStore",
-    "ReadOnlyWindowStore",
     "Record",
     "StreamReader",
     "TopologyTestDriver",

@@ -14,9 +14,9 @@ from oriel.pipeline.plan import WallClock, WallClockLimits
 from oriel.pipeline.testing.kafka_hints import DriverHints
 from oriel.pipeline.testing.output import OutputReader, rows_for_users
 from oriel.pipeline.testing.records import Record, check_columns, decoded
-from oriel.pipeline.testing.session_store import ReadOnlySessionStore
+from oriel.pipeline.testing.session_store import DriverSessionStore
 from oriel.pipeline.testing.store_driver import Counters, StoreDriver, raise_function_error
-from oriel.pipeline.testing.stores import ReadOnlyKeyValueStore, ReadOnlyWindowStore
+from oriel.pipeline.testing.stores import DriverKeyValueStore, DriverWindowStore
 from oriel.pipeline.testing.streams import StreamDriver, StreamReader, stream_sink
 from oriel.pipeline.windows import Duration, IllegalArgument, IllegalArgumentType, to_ms
 from oriel.storage import sink_name
@@ -298,7 +298,7 @@ class TopologyTestDriver(DriverHints):
             raise IllegalArgument(message)
         return StreamReader(sink, f"topic {topic!r}")
 
-    def window_store(self, name: str) -> ReadOnlyWindowStore:
+    def window_store(self, name: str) -> DriverWindowStore:
         """Return a store of tumbling, hopping or sliding windows.
 
         Args:
@@ -310,9 +310,9 @@ class TopologyTestDriver(DriverHints):
         Raises:
             IllegalArgument: the store does not exist or has another kind.
         """
-        return ReadOnlyWindowStore(self._store(name).read_by("window_store"))
+        return DriverWindowStore(self._store(name).read_by("window_store"))
 
-    def session_store(self, name: str) -> ReadOnlySessionStore:
+    def session_store(self, name: str) -> DriverSessionStore:
         """Return a store of sessions.
 
         Args:
@@ -324,9 +324,9 @@ class TopologyTestDriver(DriverHints):
         Raises:
             IllegalArgument: the store does not exist or has another kind.
         """
-        return ReadOnlySessionStore(self._store(name).read_by("session_store"))
+        return DriverSessionStore(self._store(name).read_by("session_store"))
 
-    def key_value_store(self, name: str) -> ReadOnlyKeyValueStore:
+    def key_value_store(self, name: str) -> DriverKeyValueStore:
         """Return a table or an aggregation without windows.
 
         Args:
@@ -338,7 +338,7 @@ class TopologyTestDriver(DriverHints):
         Raises:
             IllegalArgument: the store does not exist or has another kind.
         """
-        return ReadOnlyKeyValueStore(self._store(name).read_by("key_value_store"))
+        return DriverKeyValueStore(self._store(name).read_by("key_value_store"))
 
     def counters(self, store: str) -> Counters:
         """Count the records of a store by what happened to them.

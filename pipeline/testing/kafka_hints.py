@@ -65,15 +65,15 @@ _NAME_HINTS: Mapping[str, Mapping[str, str]] = {
             _READ_ROWS,
         ),
     },
-    "ReadOnlyKeyValueStore": {
+    "DriverKeyValueStore": {
         **_READ_ONLY,
         **dict.fromkeys(("fetch", "fetch_all", "fetch_session", "find_sessions"), _WINDOWS),
     },
-    "ReadOnlyWindowStore": {
+    "DriverWindowStore": {
         **_READ_ONLY,
         **dict.fromkeys(("get", "range", "prefix_scan"), _NO_WINDOWS),
     },
-    "ReadOnlySessionStore": {
+    "DriverSessionStore": {
         **_READ_ONLY,
         **dict.fromkeys(("get", "range", "prefix_scan"), _NO_WINDOWS),
         "fetch_all": "Write all()",

@@ -4,7 +4,7 @@ from oriel.pipeline.testing.rows import WindowedValue
 from oriel.pipeline.testing.store_reads import WindowedStore, any_window, checked_time, overlaps
 
 
-class ReadOnlySessionStore(WindowedStore):
+class DriverSessionStore(WindowedStore):
     """Reads the sessions of a store, ordered by end and then start.
 
     Get it from ``TopologyTestDriver.session_store``. Keys are strings and bounds are inclusive.

@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 _TIME_MIN, _TIME_MAX = -(2**63), 2**63 - 1
 
 
-class ReadOnlyStore(DriverHints):
+class DriverStore(DriverHints):
     """The base of the three stores: their rows and reads of a range of keys."""
 
     def __init__(self, rows: StoreRows) -> None:
@@ -65,7 +65,7 @@ class ReadOnlyStore(DriverHints):
             raise IllegalArgument(str(error)) from error
 
 
-class WindowedStore(ReadOnlyStore):
+class WindowedStore(DriverStore):
     """The base of window and session stores: reads by key and by a condition on the window."""
 
     @abstractmethod

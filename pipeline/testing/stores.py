@@ -22,7 +22,7 @@ from typing import overload
 
 from oriel.pipeline.testing.rows import KeyValue, WindowedValue
 from oriel.pipeline.testing.store_reads import (
-    ReadOnlyStore,
+    DriverStore,
     WindowedStore,
     checked_string,
     checked_time,
@@ -35,7 +35,7 @@ from oriel.storage import KeyTypeMismatch
 _MISSING = object()
 
 
-class ReadOnlyWindowStore(WindowedStore):
+class DriverWindowStore(WindowedStore):
     """Reads the tumbling, hopping or sliding windows of a store. Times are window starts.
 
     Get it from ``TopologyTestDriver.window_store``. Keys are strings and bounds are inclusive.
@@ -181,7 +181,7 @@ class ReadOnlyWindowStore(WindowedStore):
         return sorted(visible, key=lambda row: (row.window_start_ms, row.window_end_ms))
 
 
-class ReadOnlyKeyValueStore(ReadOnlyStore):
+class DriverKeyValueStore(DriverStore):
     """Reads a table or an aggregation without windows: the newest value of each key.
 
     Get it from ``TopologyTestDriver.key_value_store``. Keys are strings and bounds are inclusive.

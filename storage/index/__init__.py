@@ -68,6 +68,7 @@ from oriel.storage.index.reading import (
     IndexSnapshot,
     KeyValueSnapshot,
     SessionSnapshot,
+    WindowSnapshot,
     open_indexes_max,
 )
 from oriel.storage.index.rows import (
@@ -103,6 +104,7 @@ __all__ = [
     "KeyValueSnapshot",
     "LiveRowMask",
     "SessionSnapshot",
+    "WindowSnapshot",
     "are_reads_blocked",
     "block_reads_until_verified",
     "build_generation",

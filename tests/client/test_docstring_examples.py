@@ -112,6 +112,6 @@ def test_every_class_and_every_read_has_an_example() -> None:
         for name, thing in _MEMBERS.items()
         if inspect.isclass(thing) and not issubclass(thing, OrielError)
     }
-    reads = {f"ReadOnly{name}" for name in ("WindowStore", "SessionStore", "KeyValueStore")}
+    reads = {"WindowStoreClient", "SessionStoreClient", "KeyValueStoreClient"}
     needed |= {name for name in _MEMBERS if name.partition(".")[0] in reads}
     assert needed - _WITH_EXAMPLE.keys() == set()

@@ -11,13 +11,13 @@ import pytest
 
 from oriel.app.contract import OPERATIONS
 from oriel.client import (
-    AsyncReadOnlyKeyValueStore,
-    AsyncReadOnlySessionStore,
-    AsyncReadOnlyWindowStore,
+    AsyncKeyValueStoreClient,
+    AsyncSessionStoreClient,
+    AsyncWindowStoreClient,
     Client,
-    ReadOnlyKeyValueStore,
-    ReadOnlySessionStore,
-    ReadOnlyWindowStore,
+    KeyValueStoreClient,
+    SessionStoreClient,
+    WindowStoreClient,
     row_reads,
     session_reads,
     store_reads,
@@ -113,9 +113,9 @@ def test_a_stream_has_the_parameters_of_its_operation() -> None:
 @pytest.mark.parametrize(
     ("store", "other"),
     [
-        (ReadOnlyWindowStore, AsyncReadOnlyWindowStore),
-        (ReadOnlySessionStore, AsyncReadOnlySessionStore),
-        (ReadOnlyKeyValueStore, AsyncReadOnlyKeyValueStore),
+        (WindowStoreClient, AsyncWindowStoreClient),
+        (SessionStoreClient, AsyncSessionStoreClient),
+        (KeyValueStoreClient, AsyncKeyValueStoreClient),
     ],
 )
 def test_both_clients_have_the_same_reads(store: type, other: type) -> None:

@@ -10,16 +10,16 @@ import pytest
 
 from oriel.client import (
     AsyncClient,
-    AsyncReadOnlyKeyValueStore,
-    AsyncReadOnlySessionStore,
+    AsyncKeyValueStoreClient,
+    AsyncSessionStoreClient,
     Client,
     InvalidRequest,
+    KeyValueStoreClient,
     Position,
     PositionNotReached,
-    ReadOnlyKeyValueStore,
-    ReadOnlySessionStore,
-    ReadOnlyWindowStore,
+    SessionStoreClient,
     UnknownStore,
+    WindowStoreClient,
     results,
 )
 from tests.client.conftest import HOSTILE_KEYS, Running
@@ -86,7 +86,7 @@ def test_keys_are_listed(client: Client) -> None:
 def test_sessions_and_rows_have_their_own_stores(client: Client) -> None:
     """``store`` returns the class for the store's kind."""
     visits = client.store("visits")
-    assert isinstance(visits, ReadOnlySessionStore)
+    assert isinstance(visits, SessionStoreClient)
     assert [s.start_ms for s in visits.find_sessions("a", 20, 45)] == [10, 40]
     assert [s.start_ms for s in visits.backward_find_sessions("a", 21)] == [40]
     assert visits.fetch_session("a", 40, 91) is None
@@ -94,11 +94,11 @@ def test_sessions_and_rows_have_their_own_stores(client: Client) -> None:
     assert session is not None
     assert session.end_ms == 90
     totals = client.store("totals")
-    assert isinstance(totals, ReadOnlyKeyValueStore)
+    assert isinstance(totals, KeyValueStoreClient)
     row = totals.get("a")
     assert row is not None
     assert (row["n"], totals.get("b")) == (7, None)
-    assert type(client.store("store")) is ReadOnlyWindowStore
+    assert type(client.store("store")) is WindowStoreClient
 
 
 def test_stores_tell_what_they_are(client: Client) -> None:
@@ -226,8 +226,8 @@ def test_the_asynchronous_client_reads_the_same(client: Client, running: Running
         store = other.window_store("store")
         visits = await other.store("visits")
         totals = await other.store("totals")
-        assert isinstance(visits, AsyncReadOnlySessionStore)
-        assert isinstance(totals, AsyncReadOnlyKeyValueStore)
+        assert isinstance(visits, AsyncSessionStoreClient)
+        assert isinstance(totals, AsyncKeyValueStoreClient)
         return [
             await other.stores(),
             [window async for window in store.fetch("a", page_size=4)],

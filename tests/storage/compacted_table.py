@@ -21,7 +21,13 @@ from oriel.storage.delta import (
 )
 from oriel.storage.delta.maintenance.compaction import Compaction
 from oriel.storage.delta.maintenance.live_files import TableFiles
-from oriel.storage.index import IndexDirectory, IndexReader, KeyValueSnapshot, build_generation
+from oriel.storage.index import (
+    IndexDirectory,
+    IndexReader,
+    KeyValueSnapshot,
+    WindowSnapshot,
+    build_generation,
+)
 from tests.storage.store_tables import Row, make_definition, make_record, window_fields, window_row
 
 #: Small enough that a few rows need several pieces and row groups.
@@ -140,6 +146,7 @@ class CompactedTable:
                 pages = [snapshot.get(key) for key in snapshot.keys("", 1000).keys]
                 windows = [orjson.loads(page) for page in pages if page is not None]
             else:
+                assert isinstance(snapshot, WindowSnapshot)
                 windows = [
                     orjson.loads(window)
                     for key in snapshot.keys("", 1000).keys

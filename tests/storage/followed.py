@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from oriel.storage import WindowRange, WindowSpec
+from oriel.storage import ScanRange, WindowSpec
 from oriel.storage.delta import DeltaLog
 from oriel.storage.errors import IndexDamaged
 from oriel.storage.index import IndexDirectory, IndexReader, IndexState
@@ -63,9 +63,7 @@ class Followed:
         reader = IndexReader(self.directory)
         with reader.snapshot() as snapshot:
             windows = [
-                orjson.loads(window)
-                for key in snapshot.keys("", 1000).keys
-                for window in snapshot.fetch(WindowRange(key, limit=1000)).windows
+                orjson.loads(entry) for entry in snapshot.scan(ScanRange(limit=10**6)).entries
             ]
             state = snapshot.state
         reader.close()

@@ -24,7 +24,7 @@ from oriel.storage.index.check import find_damage
 from oriel.storage.index.checksums import check, with_checksum
 from oriel.testing.store_models import Put, put
 from tests.storage.store_tables import SESSION, SLIDING
-from tests.storage.written_index import write_index
+from tests.storage.written_index import window_snapshot, write_index
 
 pytestmark = pytest.mark.slow
 
@@ -153,7 +153,7 @@ def test_what_is_garbled_is_marked_for_a_rebuild(tmp_path: Path) -> None:
 
     def read_all() -> None:
         for start in range(0, 200, 50):
-            with reader.snapshot() as snapshot:
+            with window_snapshot(reader) as snapshot:
                 snapshot.fetch(WindowRange("key 3", start, start + 49))
 
     with pytest.raises(IndexDamaged, match="the checksum of a record is wrong"):

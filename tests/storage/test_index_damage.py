@@ -26,7 +26,7 @@ from oriel.storage.index.generation import storage_error
 from oriel.storage.index.state import Extent
 from oriel.testing.store_models import put
 from tests.storage.store_tables import SLIDING, make_definition, make_record
-from tests.storage.written_index import write_index
+from tests.storage.written_index import window_snapshot, write_index
 
 _PAGE_BYTES = 4096
 
@@ -97,7 +97,7 @@ def test_a_writer_refuses_it_too(directory: IndexDirectory, kind: str) -> None:
 def test_a_file_cut_off_under_an_open_reader_is_noticed(directory: IndexDirectory) -> None:
     """Each snapshot checks the file size first, so that no page after the end is read."""
     reader = IndexReader(directory)
-    with reader.snapshot() as snapshot:
+    with window_snapshot(reader) as snapshot:
         assert snapshot.latest("key 1") is not None
     _truncate_to(3 * _PAGE_BYTES)(_data_file(directory))
     with pytest.raises(IndexDamaged, match="cut off"):
@@ -277,15 +277,15 @@ def test_no_index_is_not_ready(tmp_path: Path) -> None:
 def test_a_deleted_index_answers_until_its_successor_is_there(directory: IndexDirectory) -> None:
     """A reader serves a deleted index until the next generation is published."""
     reader = IndexReader(directory)
-    with reader.snapshot() as snapshot:
+    with window_snapshot(reader) as snapshot:
         assert snapshot.latest("key 1") is not None
     directory.remove()
     reader._pointer_seen_at = 0.0
-    with reader.snapshot() as snapshot:
+    with window_snapshot(reader) as snapshot:
         assert snapshot.latest("key 1") is not None
     write_index(directory, [put("other", 1)], None, SLIDING)
     reader._pointer_seen_at = 0.0
-    with reader.snapshot() as snapshot:
+    with window_snapshot(reader) as snapshot:
         assert snapshot.latest("key 1") is None
         assert snapshot.latest("other") is not None
     reader.close()

@@ -16,6 +16,7 @@ from oriel.storage.index import directory as marks
 from oriel.storage.tailer.store import StoreTailer
 from tests.storage.followed import rebuild
 from tests.storage.store_tables import StoreTable, make_definition
+from tests.storage.written_index import window_snapshot
 
 #: Every file operation of building and publishing, in their order.
 _EFFECTS = [
@@ -54,7 +55,7 @@ def _latest(tailer: StoreTailer) -> bytes | None:
     tailer.close()
     reader = IndexReader(tailer.directory)
     try:
-        with reader.snapshot() as snapshot:
+        with window_snapshot(reader) as snapshot:
             return snapshot.latest("a")
     finally:
         reader.close()

@@ -21,7 +21,7 @@ from oriel.storage.tailer.store import StoreTailer
 from oriel.testing.store_models import put
 from tests.storage.followed import Followed
 from tests.storage.store_tables import SLIDING
-from tests.storage.written_index import write_index
+from tests.storage.written_index import window_snapshot, write_index
 
 
 @contextmanager
@@ -55,18 +55,18 @@ def test_few_descriptors_are_no_damage(tmp_path: Path, left: int) -> None:
     reader = IndexReader(directory)
     with descriptors_left(left):
         try:
-            with reader.snapshot() as snapshot:
+            with window_snapshot(reader) as snapshot:
                 assert snapshot.latest("a") is not None
         except IndexDamaged as error:
             pytest.fail(f"the index is not damaged: {error}")
         except StoreNotReady:
             assert left < 4
     assert damage(generation) is None
-    with reader.snapshot() as snapshot:
+    with window_snapshot(reader) as snapshot:
         assert snapshot.latest("a") is not None
     with descriptors_left(left):
         reader._pointer_seen_at = 0.0
-        with reader.snapshot() as snapshot:
+        with window_snapshot(reader) as snapshot:
             assert snapshot.latest("a") is not None
     reader.close()
 
@@ -156,11 +156,11 @@ def test_few_indexes_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for number, directory in enumerate(directories):
         write_index(directory, [put("a", number)], None, SLIDING)
     opened = [IndexReader(directory) for directory in directories]
-    first = opened[0].snapshot()
+    first = window_snapshot(opened[0])
     for _ in range(2):
         for number, reader in enumerate(opened):
             reader._pointer_seen_at = 0.0
-            with reader.snapshot() as snapshot:
+            with window_snapshot(reader) as snapshot:
                 assert snapshot.fetch_window("a", number) is not None
             # A reader with an open snapshot is not closed.
             assert len(readers._open_readers) <= 3

@@ -12,6 +12,7 @@ from oriel.storage.tailer.pool import PooledStore
 from oriel.storage.tailer.scrub import EVERY_SECONDS, Scrub
 from tests.storage.test_index_trust import AtRest
 from tests.storage.waiting import wait_for
+from tests.storage.written_index import window_snapshot
 
 pytestmark = pytest.mark.slow
 
@@ -108,7 +109,7 @@ def test_readers_that_have_a_withdrawn_index_open_stop(scrubbed: Scrubbed) -> No
     """Readers with an open index stop serving it when the scrub withdraws it."""
     scrubbed.tailer.close()
     reader = IndexReader(scrubbed.directory)
-    with reader.snapshot() as snapshot:
+    with window_snapshot(reader) as snapshot:
         assert snapshot.latest("key 1") is not None
     withdraw(scrubbed.directory, scrubbed.generation(), "page 7 is garbled")
     reader._pointer_seen_at = 0.0

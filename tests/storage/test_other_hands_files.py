@@ -25,6 +25,7 @@ from tests.storage.other_hands import (
     vacuum,
 )
 from tests.storage.store_tables import Row, make_record
+from tests.storage.written_index import window_snapshot
 
 A1: Row = {"key": "a", "start": 1}
 A2: Row = {"key": "a", "start": 2}
@@ -211,7 +212,7 @@ def test_the_old_index_answers_while_the_new_one_is_built(
 
     def read() -> list[str]:
         reader._pointer_seen_at = 0.0
-        with reader.snapshot() as snapshot:
+        with window_snapshot(reader) as snapshot:
             return [key for key in "ab" if snapshot.fetch(WindowRange(key)).windows]
 
     seen = [read()]

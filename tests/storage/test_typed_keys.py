@@ -31,7 +31,7 @@ from tests.storage.followed import Followed, rebuild
 from tests.storage.other_hands import append
 from tests.storage.same_pages import assert_same_pages
 from tests.storage.store_tables import NONE, SESSION, SLIDING, make_definition
-from tests.storage.written_index import write_index, written_stores
+from tests.storage.written_index import window_snapshot, write_index, written_stores
 from tests.storage.written_tables import table_stores
 
 _KINDS = (SLIDING, SESSION, NONE)
@@ -172,7 +172,7 @@ def test_index_and_model_agree_on_sessions_of_typed_keys(
         directory = IndexDirectory(Path(name) / "store")
         write_index(directory, puts, retention_ms, SESSION, key_type)
         reader = IndexReader(directory)
-        with reader.snapshot() as index:
+        with window_snapshot(reader) as index:
             for of_keys in ("scan", "backward_scan", "latest_all", "current_all"):
                 assert_same_pages(index, model, of_keys, scan_range)
             for by_start in ("fetch", "backward_fetch"):

@@ -17,7 +17,7 @@ from oriel.testing.window_store_conformance import MakeStore, WindowStoreConform
 from tests.models.record_windows import windows_of
 from tests.storage.same_pages import assert_same_pages
 from tests.storage.store_tables import SLIDING
-from tests.storage.written_index import write_index, written_stores
+from tests.storage.written_index import window_snapshot, write_index, written_stores
 from tests.storage.written_tables import table_stores
 
 
@@ -87,7 +87,7 @@ def test_index_and_model_agree(
         directory = IndexDirectory(Path(name) / "store")
         write_index(directory, puts, retention_ms, SLIDING)
         reader = IndexReader(directory)
-        with reader.snapshot() as index:
+        with window_snapshot(reader) as index:
             for of_key in ("fetch", "backward_fetch"):
                 assert_same_pages(index, model, of_key, window_range)
             for of_keys in ("scan", "backward_scan", "latest_all"):
@@ -117,7 +117,7 @@ def test_current_ends_at_the_newest_record_of_windows_that_records_made(
             directory = IndexDirectory(Path(name) / "store")
             write_index(directory, puts, retention_ms, window)
             reader = IndexReader(directory)
-            with reader.snapshot() as index:
+            with window_snapshot(reader) as index:
                 for key in ("a", "b", "c"):
                     assert index.current(key) == model.current(key)
                 assert_same_pages(index, model, "current_all", ScanRange(limit=1))

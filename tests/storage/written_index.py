@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 
 from oriel.storage import WindowSpec
-from oriel.storage.index import IndexDirectory, IndexReader, IndexRows, IndexState, IndexWriter
+from oriel.storage.index import (
+    IndexDirectory,
+    IndexReader,
+    IndexRows,
+    IndexState,
+    IndexWriter,
+    WindowSnapshot,
+)
 from oriel.storage.index.state import Extent
 from oriel.storage.key_codec import record_key
 from oriel.storage.key_types import key_type
@@ -37,6 +44,13 @@ def write_index(
     writer.apply([rows], IndexState("table", 1, "", definition, None, extent))
     writer.close()
     directory.publish(generation)
+
+
+def window_snapshot(reader: IndexReader) -> WindowSnapshot:
+    """Return a snapshot of a window store."""
+    snapshot = reader.snapshot()
+    assert isinstance(snapshot, WindowSnapshot)
+    return snapshot
 
 
 @contextmanager

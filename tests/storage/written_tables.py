@@ -66,7 +66,7 @@ def put_row(put: Put, *, has_text: bool = True) -> dict[str, Any]:
     return {**row, "timestamp": fields["timestamp_ms"], "final": fields["final"]}
 
 
-def _is_plain(put: Put) -> bool:
+def is_plain(put: Put) -> bool:
     """Return True if the value is the JSON of a window without aggregates."""
     try:
         fields = orjson.loads(put.value)
@@ -98,7 +98,7 @@ def table_stores(data: Path, window: WindowSpec) -> Callable[..., Any]:
     def write(
         every: Sequence[Put], retention_ms: int | None, key_type: str
     ) -> tuple[TableVersions, bool]:
-        has_text = not all(map(_is_plain, every))
+        has_text = not all(map(is_plain, every))
         directory = data / f"{len(written)}"
         table = table_of(directory, window, retention_ms, has_text=has_text, key_type=key_type)
         half = len(every) // 2

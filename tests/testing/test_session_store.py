@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oriel import IllegalArgument
-from oriel.testing import ReadOnlySessionStore, WindowedValue
+from oriel.testing import DriverSessionStore, WindowedValue
 from tests.testing.changed_rows import (
     KEYS,
     NO_TIMES,
@@ -26,9 +26,9 @@ from tests.testing.changed_rows import (
 
 
 @pytest.fixture
-def store() -> ReadOnlySessionStore:
+def store() -> DriverSessionStore:
     """Return [0,10], [20,20], [30,50] of a, [5,25] of b and [7,7] of ä, added in no order."""
-    return ReadOnlySessionStore(
+    return DriverSessionStore(
         stored(
             changed("ä", 7, 7, n=1),
             changed("a", 30, 50, n=3),
@@ -44,7 +44,7 @@ def spans(sessions: list[WindowedValue]) -> list[tuple[int, int]]:
     return [(s.window_start_ms, s.window_end_ms) for s in sessions]
 
 
-def test_all_sessions_of_a_key(store: ReadOnlySessionStore) -> None:
+def test_all_sessions_of_a_key(store: DriverSessionStore) -> None:
     """``fetch`` returns a key's sessions oldest first, ``backward_fetch`` newest first."""
     assert spans(store.fetch("a")) == [(0, 10), (20, 20), (30, 50)]
     assert spans(store.backward_fetch("a")) == [(30, 50), (20, 20), (0, 10)]
@@ -55,13 +55,13 @@ def test_all_sessions_of_a_key(store: ReadOnlySessionStore) -> None:
 def test_sessions_are_ordered_by_end_then_start() -> None:
     """Sessions are ordered by end, then by start."""
     rows = stored(*(changed("a", *span) for span in ((0, 30), (10, 20), (5, 30), (40, 40))))
-    store = ReadOnlySessionStore(rows)
+    store = DriverSessionStore(rows)
     assert spans(store.fetch("a")) == [(10, 20), (0, 30), (5, 30), (40, 40)]
     assert spans(store.find_sessions("a", 0, 99)) == [(10, 20), (0, 30), (5, 30), (40, 40)]
     assert store.backward_find_sessions("a", 0, 99) == store.fetch("a")[::-1]
 
 
-def test_the_order_across_keys(store: ReadOnlySessionStore) -> None:
+def test_the_order_across_keys(store: DriverSessionStore) -> None:
     """Sessions of several keys are ordered by key, end and start, or exactly reversed."""
     expected = [("a", 0, 10), ("a", 20, 20), ("a", 30, 50), ("b", 5, 25), ("ä", 7, 7)]
     assert places(store.all()) == expected
@@ -72,7 +72,7 @@ def test_the_order_across_keys(store: ReadOnlySessionStore) -> None:
 
 def test_keys_are_ordered_by_utf8_bytes() -> None:
     """A key directly precedes the keys that start with it, and non-ASCII keys follow ASCII keys."""
-    store = ReadOnlySessionStore(stored(*(changed(key, 1, 2) for key in KEYS[::-1])))
+    store = DriverSessionStore(stored(*(changed(key, 1, 2) for key in KEYS[::-1])))
     assert [session.key for session in store.all()] == list(KEYS)
 
 
@@ -87,7 +87,7 @@ def test_keys_are_ordered_by_utf8_bytes() -> None:
     ],
 )
 def test_a_range_of_keys(
-    store: ReadOnlySessionStore, key_from: str | None, key_to: str | None, expected: list[str]
+    store: DriverSessionStore, key_from: str | None, key_to: str | None, expected: list[str]
 ) -> None:
     """The key bounds are inclusive, and None leaves a bound open."""
     found = store.fetch_range(key_from, key_to)
@@ -98,7 +98,7 @@ def test_a_range_of_keys(
 
 
 def test_a_range_of_keys_the_wrong_way_round(
-    store: ReadOnlySessionStore, caplog: pytest.LogCaptureFixture
+    store: DriverSessionStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A first key above the last one returns an empty result and logs a warning."""
     with one_warning(caplog):
@@ -125,7 +125,7 @@ def test_a_range_of_keys_the_wrong_way_round(
     ],
 )
 def test_find_sessions(
-    store: ReadOnlySessionStore,
+    store: DriverSessionStore,
     earliest_end: int,
     latest_start: int,
     expected: list[tuple[int, int]],
@@ -141,7 +141,7 @@ def test_find_sessions(
     assert store.find_sessions("x", earliest_end, latest_start) == []
 
 
-def test_one_session_is_found_by_both_times(store: ReadOnlySessionStore) -> None:
+def test_one_session_is_found_by_both_times(store: DriverSessionStore) -> None:
     """``fetch_session`` needs the exact start and end of a session, and otherwise returns None."""
     assert store.fetch_session("a", 30, 50) == WindowedValue("a", 30, 50, {"n": 3}, 50, final=False)
     assert store.fetch_session("ä", 7, 7) is not None
@@ -158,7 +158,7 @@ def test_one_session_is_found_by_both_times(store: ReadOnlySessionStore) -> None
 def test_a_merged_session_is_gone() -> None:
     """No read returns merged sessions. All return the session into which they were merged."""
     rows = stored(changed("a", 0, 10, n=1), changed("a", 20, 30, n=2), changed("b", 0, 10, n=1))
-    store = ReadOnlySessionStore(rows)
+    store = DriverSessionStore(rows)
     rows.apply([removed("a", 0, 10), removed("a", 20, 30), changed("a", 0, 30, n=4)])
     assert spans(store.fetch("a")) == spans(store.find_sessions("a", 0, 99)) == [(0, 30)]
     assert store.fetch_session("a", 0, 10) is None
@@ -169,12 +169,12 @@ def test_removals_are_taken_in_order() -> None:
     """A session that is removed and added again exists, and removing an unknown one is allowed."""
     rows = stored(changed("a", 0, 10, n=1), removed("a", 0, 10), changed("a", 0, 10, n=2))
     rows.apply([removed("x", 0, 10), removed("a", 0, 11)])
-    assert [session.value for session in ReadOnlySessionStore(rows).all()] == [{"n": 2}]
+    assert [session.value for session in DriverSessionStore(rows).all()] == [{"n": 2}]
     rows.apply([removed("a", 0, 10)])
-    assert ReadOnlySessionStore(rows).all() == []
+    assert DriverSessionStore(rows).all() == []
 
 
-def test_one_key_must_be_given(store: ReadOnlySessionStore) -> None:
+def test_one_key_must_be_given(store: DriverSessionStore) -> None:
     """``None`` as the only key raises a TypeError that says where ``None`` is allowed."""
     nothing: Any = None
     reads: list[Callable[[], object]] = [
@@ -195,7 +195,7 @@ def test_one_key_must_be_given(store: ReadOnlySessionStore) -> None:
 
 
 @pytest.mark.parametrize("wrong", NO_TIMES)
-def test_times_must_be_times(store: ReadOnlySessionStore, wrong: Any) -> None:
+def test_times_must_be_times(store: DriverSessionStore, wrong: Any) -> None:
     """A time that is ``None``, not an integer or wider than 64 bits is an illegal argument."""
     for times in ((wrong, 0), (0, wrong)):
         reads: list[Callable[[], object]] = [
@@ -218,7 +218,7 @@ def test_retention_goes_by_the_end() -> None:
         retention_ms=20,
         clock="window_end_ms",
     )
-    store = ReadOnlySessionStore(rows)
+    store = DriverSessionStore(rows)
     assert spans(store.fetch("a")) == spans(store.find_sessions("a", 0, 99)) == [(2, 11), (0, 12)]
     assert store.fetch_session("a", 0, 10) is None
     assert store.fetch_session("a", 2, 11) is not None
@@ -227,7 +227,7 @@ def test_retention_goes_by_the_end() -> None:
     assert store.fetch_range(None, "b") == store.all() == store.backward_all()[::-1]
 
 
-def test_answers_are_snapshots(store: ReadOnlySessionStore) -> None:
+def test_answers_are_snapshots(store: DriverSessionStore) -> None:
     """Read results do not change with the store, and changing them does not change the store."""
     before, point = store.fetch("a"), store.fetch_session("a", 0, 10)
     store._rows.apply([removed("a", 0, 10)])
@@ -248,7 +248,7 @@ def test_every_read_is_a_filter_of_the_rows(seed: int) -> None:
     random = Random(seed)
     retention_ms = random.choice([None, 5, 12])
     log = random_rows(random, _span)
-    store = ReadOnlySessionStore(stored(*log, retention_ms=retention_ms, clock="window_end_ms"))
+    store = DriverSessionStore(stored(*log, retention_ms=retention_ms, clock="window_end_ms"))
     observed_ms = max((row["window_end_ms"] for row in log), default=-1)
     visible = [
         session

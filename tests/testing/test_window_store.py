@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from oriel import IllegalArgument
-from oriel.testing import ReadOnlyWindowStore, WindowedValue
+from oriel.testing import DriverWindowStore, WindowedValue
 from tests.testing.changed_rows import (
     KEYS,
     NO_TIMES,
@@ -32,10 +32,10 @@ def tumbling(key: str, *starts: int) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def store() -> ReadOnlyWindowStore:
+def store() -> DriverWindowStore:
     """Return a store with three keys, added in no order."""
     rows = stored(*tumbling("b", 20, 0), *tumbling("a", 40, 10, 30, 0), *tumbling("ä", 10))
-    return ReadOnlyWindowStore(rows)
+    return DriverWindowStore(rows)
 
 
 def starts(windows: list[WindowedValue]) -> list[int]:
@@ -43,14 +43,14 @@ def starts(windows: list[WindowedValue]) -> list[int]:
     return [window.window_start_ms for window in windows]
 
 
-def test_a_window_is_found_by_its_start(store: ReadOnlyWindowStore) -> None:
+def test_a_window_is_found_by_its_start(store: DriverWindowStore) -> None:
     """A point fetch returns the window with its bounds, aggregates, time and ``final``."""
     found = store.fetch("a", 30)
     assert found == WindowedValue("a", 30, 40, {"n": 31}, 40, final=False)
 
 
 @pytest.mark.parametrize(("key", "start"), [("a", 31), ("a", 29), ("a", -1), ("x", 0), ("", 0)])
-def test_no_window_starts_then(store: ReadOnlyWindowStore, key: str, start: int) -> None:
+def test_no_window_starts_then(store: DriverWindowStore, key: str, start: int) -> None:
     """A point fetch with an unknown or negative start, or an unknown key, returns None."""
     assert store.fetch(key, start) is None
 
@@ -70,7 +70,7 @@ def test_no_window_starts_then(store: ReadOnlyWindowStore, key: str, start: int)
     ],
 )
 def test_a_range_of_starts(
-    store: ReadOnlyWindowStore, from_ms: int, to_ms: int, expected: list[int]
+    store: DriverWindowStore, from_ms: int, to_ms: int, expected: list[int]
 ) -> None:
     """``fetch`` returns the starts in the bounds, ascending, and ``backward_fetch`` descending."""
     assert starts(store.fetch("a", from_ms, to_ms)) == expected
@@ -79,7 +79,7 @@ def test_a_range_of_starts(
     assert store.fetch("x", from_ms, to_ms) == store.backward_fetch("x", from_ms, to_ms) == []
 
 
-def test_the_order_across_keys(store: ReadOnlyWindowStore) -> None:
+def test_the_order_across_keys(store: DriverWindowStore) -> None:
     """Windows of several keys are ordered by key and start, or exactly reversed."""
     expected = [("a", 0), ("a", 10), ("a", 30), ("a", 40), ("b", 0), ("b", 20), ("ä", 10)]
     found = [(key, start) for key, start, _ in places(store.all())]
@@ -92,7 +92,7 @@ def test_the_order_across_keys(store: ReadOnlyWindowStore) -> None:
 def test_keys_are_ordered_by_utf8_bytes() -> None:
     """A key directly precedes the keys that start with it, and non-ASCII keys follow ASCII keys."""
     rows = stored(*(row for key in KEYS[::-1] for row in tumbling(key, 0)))
-    found = [window.key for window in ReadOnlyWindowStore(rows).all()]
+    found = [window.key for window in DriverWindowStore(rows).all()]
     assert found == list(KEYS) == sorted(KEYS, key=str.encode)
 
 
@@ -110,7 +110,7 @@ def test_keys_are_ordered_by_utf8_bytes() -> None:
     ],
 )
 def test_a_range_of_keys(
-    store: ReadOnlyWindowStore, key_from: str | None, key_to: str | None, expected: list[str]
+    store: DriverWindowStore, key_from: str | None, key_to: str | None, expected: list[str]
 ) -> None:
     """The key bounds are inclusive, and None leaves a bound open."""
     found = store.fetch_range(key_from, key_to, 0, 10)
@@ -119,7 +119,7 @@ def test_a_range_of_keys(
 
 
 def test_a_range_of_keys_the_wrong_way_round(
-    store: ReadOnlyWindowStore, caplog: pytest.LogCaptureFixture
+    store: DriverWindowStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A first key above the last one returns an empty result and logs a warning."""
     with one_warning(caplog):
@@ -128,14 +128,14 @@ def test_a_range_of_keys_the_wrong_way_round(
         assert store.backward_fetch_range("ä", "z", 0, 50) == []
 
 
-def test_times_of_a_range_of_keys(store: ReadOnlyWindowStore) -> None:
+def test_times_of_a_range_of_keys(store: DriverWindowStore) -> None:
     """The rules for times also apply to ranges of keys and to all keys."""
     assert store.fetch_range(None, None, 30, 10) == store.fetch_all(30, 10) == []
     assert store.fetch_range("a", "b", -9, -1) == store.fetch_all(-9, -1) == []
     assert store.fetch_range(None, None, -9, TIME_MAX) == store.fetch_all(-1, 40) == store.all()
 
 
-def test_one_key_must_be_given(store: ReadOnlyWindowStore) -> None:
+def test_one_key_must_be_given(store: DriverWindowStore) -> None:
     """``None`` as the only key raises a TypeError that says where ``None`` is allowed."""
     nothing: Any = None
     message = "key must be a string, not None. Only the bounds of a range"
@@ -155,7 +155,7 @@ def test_one_key_must_be_given(store: ReadOnlyWindowStore) -> None:
 
 
 @pytest.mark.parametrize("wrong", NO_TIMES)
-def test_times_must_be_times(store: ReadOnlyWindowStore, wrong: Any) -> None:
+def test_times_must_be_times(store: DriverWindowStore, wrong: Any) -> None:
     """A time that is ``None``, not an integer or wider than 64 bits is an illegal argument."""
     with pytest.raises(IllegalArgument, match=r"start_ms must be (an integer|a signed 64-bit)"):
         store.fetch("a", wrong)
@@ -176,7 +176,7 @@ def test_times_must_be_times(store: ReadOnlyWindowStore, wrong: Any) -> None:
 def test_the_newest_row_of_a_window_counts() -> None:
     """A later row of a window replaces its value, time and ``final``."""
     rows = stored(changed("a", 0, 10, n=1), {**changed("a", 0, 10, n=2), "final": True})
-    assert ReadOnlyWindowStore(rows).all() == [
+    assert DriverWindowStore(rows).all() == [
         WindowedValue("a", 0, 10, {"n": 2}, 10, final=True),
     ]
 
@@ -184,7 +184,7 @@ def test_the_newest_row_of_a_window_counts() -> None:
 def test_retention_hides_in_every_read() -> None:
     """With retention R, a start is visible from observed - R + 1, in every read."""
     rows = stored(*tumbling("a", 0, 10, 11), *tumbling("b", 30), retention_ms=20)
-    store = ReadOnlyWindowStore(rows)
+    store = DriverWindowStore(rows)
     assert places(store.all()) == [("a", 11, 21), ("b", 30, 40)]
     assert store.fetch("a", 10) is None
     assert store.fetch("a", 11) is not None
@@ -197,7 +197,7 @@ def test_retention_hides_in_every_read() -> None:
 def test_retention_follows_the_greatest_start() -> None:
     """With R = 10, [0,10) disappears when [10,20) is added, and a later update does not show it."""
     rows = stored(*tumbling("a", 0), retention_ms=10)
-    store = ReadOnlyWindowStore(rows)
+    store = DriverWindowStore(rows)
     assert starts(store.all()) == [0]
     rows.apply(tumbling("b", 10))
     rows.observed_ms = 10
@@ -210,7 +210,7 @@ def test_answers_are_snapshots() -> None:
     """Read results and written rows are copies, so changing them does not change the store."""
     given = changed("a", 0, 10, all=[1])
     rows = stored(given)
-    store = ReadOnlyWindowStore(rows)
+    store = DriverWindowStore(rows)
     given["all"].append(9)
     before, point = store.all(), store.fetch("a", 0)
     rows.apply([changed("a", 0, 10, all=[1, 2]), *tumbling("b", 0), removed("a", 0, 10)])
@@ -224,7 +224,7 @@ def test_answers_are_snapshots() -> None:
 
 def test_an_empty_store() -> None:
     """Every read of a store without rows is empty."""
-    store = ReadOnlyWindowStore(stored(retention_ms=5))
+    store = DriverWindowStore(stored(retention_ms=5))
     assert store.fetch("a", 0) is None
     assert store.all() == store.backward_all() == store.fetch_all(0, TIME_MAX) == []
 
@@ -235,7 +235,7 @@ def test_every_read_is_a_filter_of_the_rows(seed: int) -> None:
     random = Random(seed)
     retention_ms = random.choice([None, 5, 12])
     log = random_rows(random, lambda r: (start := r.randint(0, 20), start + 5))
-    store = ReadOnlyWindowStore(stored(*log, retention_ms=retention_ms))
+    store = DriverWindowStore(stored(*log, retention_ms=retention_ms))
     observed_ms = max((row["window_start_ms"] for row in log), default=-1)
     visible = [
         window

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -101,7 +102,7 @@ class Operation:
     summary: str
     description: str
     response_model: type[BaseModel] | None
-    query: Query = NO_QUERY
+    query: Query[Any] = NO_QUERY
     example: Json | str | None = None
     own_problems: tuple[type[Exception], ...] = ()
     other_statuses: Mapping[int, str] = field(default_factory=dict)

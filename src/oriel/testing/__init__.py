@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from oriel.pipeline.testing import (
         Counters,
+        DriverKeyValueStore,
+        DriverSessionStore,
+        DriverWindowStore,
         FunctionRaised,
         KeyValue,
         OutputReader,
-        ReadOnlyKeyValueStore,
-        ReadOnlySessionStore,
-        ReadOnlyWindowStore,
         Record,
         StreamReader,
         TopologyTestDriver,
@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Counters",
+    "DriverKeyValueStore",
+    "DriverSessionStore",
+    "DriverWindowStore",
     "FunctionRaised",
     "KeyValue",
     "KeyValueStoreConformance",
@@ -58,9 +61,6 @@ __all__ = [
     "ModelWindowStore",
     "OutputReader",
     "Put",
-    "ReadOnlyKeyValueStore",
-    "ReadOnlySessionStore",
-    "ReadOnlyWindowStore",
     "Record",
     "SessionStoreConformance",
     "StreamReader",

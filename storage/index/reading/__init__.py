@@ -3,7 +3,11 @@
 from oriel.storage.index.reading.pages import FINAL
 from oriel.storage.index.reading.reader import IndexReader, open_indexes_max
 from oriel.storage.index.reading.sessions import SessionSnapshot
-from oriel.storage.index.reading.snapshot import IndexSnapshot, KeyValueSnapshot
+from oriel.storage.index.reading.snapshot import (
+    IndexSnapshot,
+    KeyValueSnapshot,
+    WindowSnapshot,
+)
 
 __all__ = [
     "FINAL",
@@ -11,5 +15,6 @@ __all__ = [
     "IndexSnapshot",
     "KeyValueSnapshot",
     "SessionSnapshot",
+    "WindowSnapshot",
     "open_indexes_max",
 ]

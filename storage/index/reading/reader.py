@@ -15,14 +15,18 @@ from oriel.storage.errors import StoreNotReady
 from oriel.storage.index.directory import IndexDirectory, PointerIdentity
 from oriel.storage.index.generation import OpenGeneration, not_usable
 from oriel.storage.index.reading.sessions import SessionSnapshot
-from oriel.storage.index.reading.snapshot import IndexSnapshot, KeyValueSnapshot
+from oriel.storage.index.reading.snapshot import (
+    IndexSnapshot,
+    KeyValueSnapshot,
+    WindowSnapshot,
+)
 
 #: Seconds for which the pointer to the current generation is not read again.
 _POINTER_SECONDS = 0.01
 
 #: The class of the snapshots of each kind of store.
 _SNAPSHOTS: Mapping[StoreKind, type[IndexSnapshot]] = {
-    **dict.fromkeys(StoreKind, IndexSnapshot),
+    **dict.fromkeys(StoreKind, WindowSnapshot),
     StoreKind.SESSION: SessionSnapshot,
     StoreKind.NONE: KeyValueSnapshot,
 }

@@ -17,7 +17,7 @@ from oriel.storage.contracts import (
 from oriel.storage.index.checksums import Record, check, content
 from oriel.storage.index.lengths import class_prefix, classes_of, longest_ms
 from oriel.storage.index.reading.pages import fitting, is_final, seek_first_from, seek_last_before
-from oriel.storage.index.reading.snapshot import IndexSnapshot, Scan, is_of_key, page_bounds
+from oriel.storage.index.reading.snapshot import Scan, WindowSnapshot, is_of_key, page_bounds
 from oriel.storage.key_codec import (
     TIME_BYTES,
     after_key,
@@ -32,7 +32,7 @@ from oriel.storage.key_codec import (
 _CHUNK_MIN, _CHUNK = 8, 128
 
 
-class SessionSnapshot(IndexSnapshot):
+class SessionSnapshot(WindowSnapshot):
     """One version of a session store, as a ``ReadOnlySessionStore``.
 
     Sessions are ordered by start, but found and expired by end. Sessions of a key can overlap

@@ -71,7 +71,7 @@ class IndexUsage(NamedTuple):
 
 
 class IndexSnapshot:
-    """One version of a store, as a ``ReadOnlyWindowStore``. Use it in a ``with`` statement.
+    """One version of a store, as a ``ReadOnlyStore``. Use it in a ``with`` statement.
 
     ``IndexReader.snapshot`` creates it, with the class for the kind of the store.
     """
@@ -117,34 +117,6 @@ class IndexSnapshot:
         environment = self._generation.environment
         return IndexUsage(environment.required_bytes(), environment.env.info()["num_readers"])
 
-    def fetch_window(self, key: str, window_start_ms: int) -> bytes | None:
-        page = self.fetch(WindowRange(key, window_start_ms, window_start_ms, 1))
-        return page.windows[0] if page.windows and window_start_ms >= 0 else None
-
-    def fetch(self, window_range: WindowRange) -> WindowPage:
-        return self._read(window_range, self._scan_by_start(window_range))
-
-    def backward_fetch(self, window_range: WindowRange) -> WindowPage:
-        return self._read(window_range, self._scan_by_start(window_range), backward=True)
-
-    def latest(self, key: str) -> bytes | None:
-        prefix = key_prefix(key, self._key_type)
-        value = self._latest(prefix)
-        return content(value) if value is not None and is_of_key(value, key, prefix) else None
-
-    def current(self, key: str) -> bytes | None:
-        prefix = key_prefix(key, self._key_type)
-        value = self._current(prefix)
-        return content(value) if value is not None and is_of_key(value, key, prefix) else None
-
-    def latest_all(self, scan_range: ScanRange) -> ScanPage:
-        """See ``ReadOnlyWindowStore``. It skips from key to key, not from window to window."""
-        return self._of_each_key(scan_range, self._latest)
-
-    def current_all(self, scan_range: ScanRange) -> ScanPage:
-        """See ``ReadOnlyWindowStore``. Like ``latest_all``, it skips from key to key."""
-        return self._of_each_key(scan_range, self._current)
-
     def scan(self, scan_range: ScanRange) -> ScanPage:
         return self._scan_keys(scan_range, backward=False)
 
@@ -173,12 +145,6 @@ class IndexSnapshot:
             position = after_key(encoded_prefix)
         return KeyPage(keys, key)
 
-    def _scan_by_start(self, window_range: WindowRange) -> Scan:
-        """Return the scan for the visible windows that start in a range."""
-        prefix = key_prefix(window_range.key, self._key_type)
-        low = lower_bound(prefix, max(window_range.from_ms, self.earliest_ms))
-        return prefix, low, upper_bound(prefix, window_range.to_ms), b""
-
     def _is_visible(self, encoded_prefix: bytes) -> bool:
         """Return True if the key at the cursor has a visible window."""
         if self.earliest_ms == 0:
@@ -193,6 +159,75 @@ class IndexSnapshot:
             return None
         value = self._cursor.value()
         return content(value) if is_of_key(value, key, prefix_of(encoded)) else None
+
+    def _scan_keys(self, scan_range: ScanRange, *, backward: bool) -> ScanPage:
+        """Read a page of the records of many keys."""
+        low, high, has_key = self._key_span(scan_range)
+        if scan_range.after is not None:
+            low, high = _rest_after(scan_range.after, low, high, backward=backward)
+        from_ms, end_ms = self._visible_bounds(scan_range)
+        if from_ms > scan_range.to_ms:
+            return ScanPage([], None)
+        span = Span(low, high, self._key_type, final=scan_range.final, has_key=has_key)
+        if from_ms > 0 or scan_range.to_ms < LATEST_MS:
+            starts = encoded_time(from_ms), encoded_time(scan_range.to_ms)
+            span = span._replace(earliest_start=starts[0], latest_start=starts[1])
+        if end_ms > 0:
+            span = span._replace(least_end=encoded_time(end_ms))
+        windows, next_after = read_page(
+            self._cursor, span, page_bounds(scan_range), backward=backward
+        )
+        return ScanPage(windows, next_after)
+
+    def _key_span(self, scan_range: ScanRange) -> KeySpan:
+        """Return the record keys of the keys in a range."""
+        bounds = scan_range.key_from, scan_range.key_to, scan_range.prefix
+        return key_span(*bounds, self._key_type)
+
+    def _visible_bounds(self, scan_range: ScanRange) -> tuple[int, int]:
+        """Return the least start and the least end of the windows to read."""
+        from_ms = max(scan_range.from_ms, self.earliest_ms)
+        return from_ms, scan_range.earliest_end_ms
+
+
+class WindowSnapshot(IndexSnapshot):
+    """One version of a window store, as a ``ReadOnlyWindowStore``."""
+
+    __slots__ = ()
+
+    def fetch_window(self, key: str, window_start_ms: int) -> bytes | None:
+        page = self.fetch(WindowRange(key, window_start_ms, window_start_ms, 1))
+        return page.windows[0] if page.windows and window_start_ms >= 0 else None
+
+    def fetch(self, window_range: WindowRange) -> WindowPage:
+        return self._read(window_range, self._scan_by_start(window_range))
+
+    def backward_fetch(self, window_range: WindowRange) -> WindowPage:
+        return self._read(window_range, self._scan_by_start(window_range), backward=True)
+
+    def latest(self, key: str) -> bytes | None:
+        prefix = key_prefix(key, self._key_type)
+        value = self._latest(prefix)
+        return content(value) if value is not None and is_of_key(value, key, prefix) else None
+
+    def current(self, key: str) -> bytes | None:
+        prefix = key_prefix(key, self._key_type)
+        value = self._current(prefix)
+        return content(value) if value is not None and is_of_key(value, key, prefix) else None
+
+    def latest_all(self, scan_range: ScanRange) -> ScanPage:
+        """See ``ReadOnlyWindowStore``. It skips from key to key, not from window to window."""
+        return self._of_each_key(scan_range, self._latest)
+
+    def current_all(self, scan_range: ScanRange) -> ScanPage:
+        """See ``ReadOnlyWindowStore``. Like ``latest_all``, it skips from key to key."""
+        return self._of_each_key(scan_range, self._current)
+
+    def _scan_by_start(self, window_range: WindowRange) -> Scan:
+        """Return the scan for the visible windows that start in a range."""
+        prefix = key_prefix(window_range.key, self._key_type)
+        low = lower_bound(prefix, max(window_range.from_ms, self.earliest_ms))
+        return prefix, low, upper_bound(prefix, window_range.to_ms), b""
 
     def _latest(self, prefix: bytes) -> bytes | None:
         """Return the value of the visible window with the greatest start, by key prefix."""
@@ -246,35 +281,6 @@ class IndexSnapshot:
     def _record_key(self, read_range: WindowRange | SessionRange, window: WindowId) -> bytes:
         """Return the record key of a window, for the key of a range."""
         return record_key(read_range.key, *window, self._key_type)
-
-    def _scan_keys(self, scan_range: ScanRange, *, backward: bool) -> ScanPage:
-        """Read a page of the records of many keys."""
-        low, high, has_key = self._key_span(scan_range)
-        if scan_range.after is not None:
-            low, high = _rest_after(scan_range.after, low, high, backward=backward)
-        from_ms, end_ms = self._visible_bounds(scan_range)
-        if from_ms > scan_range.to_ms:
-            return ScanPage([], None)
-        span = Span(low, high, self._key_type, final=scan_range.final, has_key=has_key)
-        if from_ms > 0 or scan_range.to_ms < LATEST_MS:
-            starts = encoded_time(from_ms), encoded_time(scan_range.to_ms)
-            span = span._replace(earliest_start=starts[0], latest_start=starts[1])
-        if end_ms > 0:
-            span = span._replace(least_end=encoded_time(end_ms))
-        windows, next_after = read_page(
-            self._cursor, span, page_bounds(scan_range), backward=backward
-        )
-        return ScanPage(windows, next_after)
-
-    def _key_span(self, scan_range: ScanRange) -> KeySpan:
-        """Return the record keys of the keys in a range."""
-        bounds = scan_range.key_from, scan_range.key_to, scan_range.prefix
-        return key_span(*bounds, self._key_type)
-
-    def _visible_bounds(self, scan_range: ScanRange) -> tuple[int, int]:
-        """Return the least start and the least end of the windows to read."""
-        from_ms = max(scan_range.from_ms, self.earliest_ms)
-        return from_ms, scan_range.earliest_end_ms
 
     def _of_each_key(
         self, scan_range: ScanRange, read: Callable[[bytes], bytes | None]

@@ -21,7 +21,13 @@ from deltalake import DeltaTable
 
 from oriel.storage import WindowRange
 from oriel.storage.delta import DeltaLog
-from oriel.storage.index import IndexDirectory, IndexReader, KeyValueSnapshot, build_generation
+from oriel.storage.index import (
+    IndexDirectory,
+    IndexReader,
+    KeyValueSnapshot,
+    WindowSnapshot,
+    build_generation,
+)
 from tests.e2e.event_logs import random_logs, write_lines
 from tests.e2e.kafka_broker import Broker
 from tests.e2e.runs_in_one_process import Runs, running_process
@@ -131,6 +137,7 @@ def _indexed(table: Path, index: Path) -> list[Json]:
         if isinstance(snapshot, KeyValueSnapshot):
             pages = [page for key in keys if (page := snapshot.get(key)) is not None]
         else:
+            assert isinstance(snapshot, WindowSnapshot)
             pages = [
                 page for key in keys
                 for page in snapshot.fetch(WindowRange(key, limit=100_000)).windows

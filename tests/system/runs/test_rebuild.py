@@ -23,6 +23,7 @@ from oriel.storage.tailer import store as tailing
 from tests.bits import flip_bit
 from tests.pipeline.run.rebuilt_stores import RECORDS, Bench, counting
 from tests.storage.followed import check_health_next
+from tests.storage.written_index import window_snapshot
 
 pytestmark = pytest.mark.slow
 
@@ -236,7 +237,7 @@ def test_a_reader_sees_the_old_rows_or_the_new_ones(
 
     def look() -> None:
         reader = IndexReader(directory)
-        with reader.snapshot() as snapshot:
+        with window_snapshot(reader) as snapshot:
             seen.append([
                 orjson.loads(window)["n"]
                 for key in "ab"

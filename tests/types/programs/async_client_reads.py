@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from oriel.client import (
     AsyncClient,
-    AsyncReadOnlyKeyValueStore,
-    AsyncReadOnlySessionStore,
-    AsyncReadOnlyWindowStore,
+    AsyncKeyValueStoreClient,
     AsyncResults,
+    AsyncSessionStoreClient,
+    AsyncWindowStoreClient,
     Change,
     Page,
     Position,
@@ -39,18 +39,18 @@ async def clients() -> None:
         assert_type(await client.status(), dict[str, Any])
         assert_type(
             await client.store("departures"),
-            AsyncReadOnlyWindowStore | AsyncReadOnlySessionStore | AsyncReadOnlyKeyValueStore,
+            AsyncWindowStoreClient | AsyncSessionStoreClient | AsyncKeyValueStoreClient,
         )
-        assert_type(client.window_store("departures"), AsyncReadOnlyWindowStore)
-        assert_type(client.session_store("visits"), AsyncReadOnlySessionStore)
-        assert_type(client.key_value_store("totals"), AsyncReadOnlyKeyValueStore)
+        assert_type(client.window_store("departures"), AsyncWindowStoreClient)
+        assert_type(client.session_store("visits"), AsyncSessionStoreClient)
+        assert_type(client.key_value_store("totals"), AsyncKeyValueStoreClient)
         assert_type(await client.close(), None)
 
 
-async def windows(store: AsyncReadOnlyWindowStore) -> None:
+async def windows(store: AsyncWindowStoreClient) -> None:
     """Reads of windows."""
     assert_type(store.name, str)
-    assert_type(store.at_least(Position(version=3), wait_s=5), AsyncReadOnlyWindowStore)
+    assert_type(store.at_least(Position(version=3), wait_s=5), AsyncWindowStoreClient)
     assert_type(await store.describe(), dict[str, Any])
     assert_type(await store.position(), Position)
     assert_type(await store.wait_for(Position(offsets={"flights": {0: 10}})), Position)
@@ -76,9 +76,9 @@ async def windows(store: AsyncReadOnlyWindowStore) -> None:
     assert_type(await store.window("EWR", 0), Window | None)
 
 
-async def sessions(store: AsyncReadOnlySessionStore) -> None:
+async def sessions(store: AsyncSessionStoreClient) -> None:
     """Reads of sessions: those of windows, and by overlap."""
-    assert_type(store.at_least(Position(version=3), wait_s=5), AsyncReadOnlySessionStore)
+    assert_type(store.at_least(Position(version=3), wait_s=5), AsyncSessionStoreClient)
     assert_type(store.find_sessions("EWR", 0, 100), AsyncResults[Window])
     assert_type(store.backward_find_sessions("EWR"), AsyncResults[Window])
     assert_type(store.find_sessions_range("EWR", None, 0, 100), AsyncResults[Window])
@@ -86,10 +86,10 @@ async def sessions(store: AsyncReadOnlySessionStore) -> None:
     assert_type(await store.fetch_session("EWR", 0, 100), Window | None)
 
 
-async def rows(store: AsyncReadOnlyKeyValueStore) -> None:
+async def rows(store: AsyncKeyValueStoreClient) -> None:
     """Reads of a store without windows."""
     assert_type(store.name, str)
-    assert_type(store.at_least(Position(version=3), wait_s=5), AsyncReadOnlyKeyValueStore)
+    assert_type(store.at_least(Position(version=3), wait_s=5), AsyncKeyValueStoreClient)
     assert_type(await store.describe(), dict[str, Any])
     assert_type(await store.position(), Position)
     assert_type(await store.wait_for(Position(offsets={"flights": {0: 10}})), Position)

@@ -11,17 +11,17 @@ import pyarrow as pa
 from oriel.client import (
     Change,
     Client,
+    KeyValueStoreClient,
     Page,
     Position,
-    ReadOnlyKeyValueStore,
-    ReadOnlySessionStore,
-    ReadOnlyWindowStore,
     Removed,
     Results,
     Retries,
     Row,
+    SessionStoreClient,
     StoreSummary,
     Window,
+    WindowStoreClient,
 )
 
 
@@ -40,18 +40,18 @@ def clients() -> None:
         assert_type(client.status(), dict[str, Any])
         assert_type(
             client.store("departures"),
-            ReadOnlyWindowStore | ReadOnlySessionStore | ReadOnlyKeyValueStore,
+            WindowStoreClient | SessionStoreClient | KeyValueStoreClient,
         )
-        assert_type(client.window_store("departures"), ReadOnlyWindowStore)
-        assert_type(client.session_store("visits"), ReadOnlySessionStore)
-        assert_type(client.key_value_store("totals"), ReadOnlyKeyValueStore)
+        assert_type(client.window_store("departures"), WindowStoreClient)
+        assert_type(client.session_store("visits"), SessionStoreClient)
+        assert_type(client.key_value_store("totals"), KeyValueStoreClient)
         assert_type(client.close(), None)
 
 
-def windows(store: ReadOnlyWindowStore) -> None:
+def windows(store: WindowStoreClient) -> None:
     """Reads of windows."""
     assert_type(store.name, str)
-    assert_type(store.at_least(Position(version=3), wait_s=5), ReadOnlyWindowStore)
+    assert_type(store.at_least(Position(version=3), wait_s=5), WindowStoreClient)
     assert_type(store.describe(), dict[str, Any])
     assert_type(store.position(), Position)
     assert_type(store.wait_for(Position(offsets={"flights": {0: 10}})), Position)
@@ -78,9 +78,9 @@ def windows(store: ReadOnlyWindowStore) -> None:
     assert_type(store.window("EWR", 0), Window | None)
 
 
-def sessions(store: ReadOnlySessionStore) -> None:
+def sessions(store: SessionStoreClient) -> None:
     """Reads of sessions: those of windows, and by overlap."""
-    assert_type(store.at_least(Position(version=3), wait_s=5), ReadOnlySessionStore)
+    assert_type(store.at_least(Position(version=3), wait_s=5), SessionStoreClient)
     assert_type(store.find_sessions("EWR", 0, 100), Results[Window])
     assert_type(store.backward_find_sessions("EWR"), Results[Window])
     assert_type(store.find_sessions_range("EWR", None, 0, 100), Results[Window])
@@ -88,10 +88,10 @@ def sessions(store: ReadOnlySessionStore) -> None:
     assert_type(store.fetch_session("EWR", 0, 100), Window | None)
 
 
-def rows(store: ReadOnlyKeyValueStore) -> None:
+def rows(store: KeyValueStoreClient) -> None:
     """Reads of a store without windows."""
     assert_type(store.name, str)
-    assert_type(store.at_least(Position(version=3), wait_s=5), ReadOnlyKeyValueStore)
+    assert_type(store.at_least(Position(version=3), wait_s=5), KeyValueStoreClient)
     assert_type(store.describe(), dict[str, Any])
     assert_type(store.position(), Position)
     assert_type(store.wait_for(Position(offsets={"flights": {0: 10}})), Position)

@@ -8,12 +8,12 @@ from pyspark.sql import SparkSession
 from oriel import KStream, Topology
 from oriel.testing import (
     Counters,
+    DriverKeyValueStore,
+    DriverSessionStore,
+    DriverWindowStore,
     FunctionRaised,
     KeyValue,
     OutputReader,
-    ReadOnlyKeyValueStore,
-    ReadOnlySessionStore,
-    ReadOnlyWindowStore,
     Record,
     StreamReader,
     TopologyTestDriver,
@@ -43,9 +43,9 @@ def runs(topology: Topology, delays: KStream) -> None:
         assert_type(driver.create_output_reader(delays), StreamReader)
         assert_type(driver.create_output_topic("delays"), StreamReader)
         assert_type(driver.explain("departures"), str)
-        assert_type(driver.window_store("departures"), ReadOnlyWindowStore)
-        assert_type(driver.session_store("visits"), ReadOnlySessionStore)
-        assert_type(driver.key_value_store("totals"), ReadOnlyKeyValueStore)
+        assert_type(driver.window_store("departures"), DriverWindowStore)
+        assert_type(driver.session_store("visits"), DriverSessionStore)
+        assert_type(driver.key_value_store("totals"), DriverKeyValueStore)
         assert_type(driver.counters("departures"), Counters)
         assert_type(driver.dead_letters("departures"), list[dict[str, Any]])
         assert_type(driver.late, int)
@@ -66,7 +66,7 @@ def readers(rows: OutputReader, stream: StreamReader) -> None:
     assert_type(stream.is_empty, bool)
 
 
-def window_stores(store: ReadOnlyWindowStore) -> None:
+def window_stores(store: DriverWindowStore) -> None:
     """Reads of windows."""
     assert_type(store.fetch("EWR", 0), WindowedValue | None)
     assert_type(store.fetch("EWR", 0, 100), list[WindowedValue])
@@ -79,7 +79,7 @@ def window_stores(store: ReadOnlyWindowStore) -> None:
     assert_type(store.backward_all(), list[WindowedValue])
 
 
-def session_stores(store: ReadOnlySessionStore) -> None:
+def session_stores(store: DriverSessionStore) -> None:
     """Reads of sessions."""
     assert_type(store.fetch("EWR"), list[WindowedValue])
     assert_type(store.backward_fetch("EWR"), list[WindowedValue])
@@ -94,7 +94,7 @@ def session_stores(store: ReadOnlySessionStore) -> None:
     assert_type(store.backward_all(), list[WindowedValue])
 
 
-def key_value_stores(store: ReadOnlyKeyValueStore) -> None:
+def key_value_stores(store: DriverKeyValueStore) -> None:
     """Reads of rows."""
     assert_type(store.get("EWR"), KeyValue | None)
     assert_type(store.range("EWR", None), list[KeyValue])

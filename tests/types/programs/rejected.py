@@ -17,17 +17,16 @@ from oriel import (
     count,
 )
 from oriel.client import (
-    AsyncReadOnlyWindowStore,
     AsyncResults,
+    AsyncWindowStoreClient,
     Client,
+    KeyValueStoreClient,
     Position,
-    ReadOnlyKeyValueStore,
-    ReadOnlyWindowStore,
     Results,
     Window,
+    WindowStoreClient,
 )
-from oriel.testing import ReadOnlyWindowStore as DriverWindowStore
-from oriel.testing import Record, TopologyTestDriver
+from oriel.testing import DriverWindowStore, Record, TopologyTestDriver
 
 
 def topologies(builder: StreamsBuilder, stream: KStream, other: KStream, table: KTable) -> None:
@@ -82,7 +81,7 @@ def driver(driver: TopologyTestDriver, table: KTable, store: DriverWindowStore) 
     record.timestamp_ms = 5  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def client(store: ReadOnlyWindowStore, rows: ReadOnlyKeyValueStore, window: Window) -> None:
+def client(store: WindowStoreClient, rows: KeyValueStoreClient, window: Window) -> None:
     """Reads that do not fit."""
     Client(8080)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     store.latest(1.5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
@@ -99,7 +98,7 @@ def client(store: ReadOnlyWindowStore, rows: ReadOnlyKeyValueStore, window: Wind
 
 
 async def pages(
-    store: AsyncReadOnlyWindowStore, results: Results[Window], later: AsyncResults[Window]
+    store: AsyncWindowStoreClient, results: Results[Window], later: AsyncResults[Window]
 ) -> None:
     """Results that are read by the other client's words."""
     assert store.latest("EWR").key  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
