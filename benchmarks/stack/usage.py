@@ -94,7 +94,7 @@ class Meter:
         self._volumes = _volume_directories(stack)
 
     def read(self, seconds: float) -> Usage:
-        """Return the usage so far; ``seconds`` is the time of the call.
+        """Return the usage until now, where ``seconds`` is the current time.
 
         Raises:
             ContainerEnded: A container ended or restarted.

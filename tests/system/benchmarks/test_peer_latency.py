@@ -16,7 +16,13 @@ import pytest
 
 from benchmarks.peer_runs import latency
 from benchmarks.peer_runs.http_load import Connection
-from benchmarks.peer_runs.latency import BehindError, Reader, Waits, found_after, latency_figures
+from benchmarks.peer_runs.latency import (
+    NotKeepingUpError,
+    Reader,
+    Waits,
+    found_after,
+    latency_figures,
+)
 from benchmarks.peer_runs.processes import Failed
 from benchmarks.peer_runs.processor import snapshot
 from benchmarks.peer_runs.producing import LogSink, Probe, Producing, produce, producing
@@ -155,7 +161,7 @@ def test_a_probe_is_found_when_the_last_store_has_it(
     sink.behind = {"b"}
     sink.keys = ["probe-1"]
     reader = Reader(address, ["/a/", "/b/"])
-    with pytest.raises(BehindError, match="/b/probe-1 was not found in 0 s"):
+    with pytest.raises(NotKeepingUpError, match="/b/probe-1 was not found in 0 s"):
         reader.find(Probe("probe-1", 0.0), 0.0)
     reader.close()
 
@@ -164,7 +170,7 @@ def test_a_system_that_does_not_keep_up_ends_the_run(
     sink: Visible, address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run has no percentiles, and the benchmark continues with the next run."""
-    monkeypatch.setattr(latency, "_BEHIND_SECONDS", 0.3)
+    monkeypatch.setattr(latency, "_FIND_SECONDS", 0.3)
     probes: queue.Queue[Probe] = queue.Queue()
     for number in range(2):
         probes.put(Probe(f"probe-{number}", time.perf_counter()))

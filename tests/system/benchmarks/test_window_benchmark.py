@@ -63,7 +63,7 @@ def test_every_case_is_measured_in_order_and_in_disorder(
             assert found[arrival]["late"] == 0
 
 
-def test_kafka_streams_stands_beside_where_it_is_known(results: dict[str, Any]) -> None:
+def test_known_kafka_streams_rates_are_printed(results: dict[str, Any]) -> None:
     """The results contain the known rates of Kafka Streams from another measurement."""
     elsewhere = {name: one["kafka_streams_elsewhere"] for name, one in results["kinds"].items()}
     assert {name: rate for name, rate in elsewhere.items() if rate} == ELSEWHERE
