@@ -109,14 +109,14 @@ class Updates:
                     return []
                 before = right_rows.get(named)
                 time = max(record.time, before.time if before else -1)
-                self.marks.add("names nothing any more")
+                self.marks.add("no reference any more")
             elif met is None:
                 if named is None or (named == names and self.wrong != "same"):
-                    self.marks.add("nothing there, as before")
+                    self.marks.add("no right row, as before")
                     return []
-                self.marks.add("names what is not there")
+                self.marks.add("reference to a missing row")
         if named and names and named != names:
-            self.marks.add("names another key")
+            self.marks.add("reference to another key")
         if self.how == "inner" and met is None:
             return [Told(record.key, time, None, None, 0, record)]
         return [Told(record.key, time, record.value, met.value if met else None, 0, record)]
@@ -127,7 +127,7 @@ class Updates:
         if record.value is not None:
             right_rows[record.key] = record
         if old is None and record.value is None:
-            self.marks.add("a deletion of what was not there")
+            self.marks.add("deletion of a missing row")
             if self.filters_right:
                 return []
         hear = [
@@ -136,7 +136,7 @@ class Updates:
             if left.value and foreign_key_of(left.value) == record.key
         ]
         if len(hear) > 1:
-            self.marks.add("several hear")
+            self.marks.add("several subscribers")
         if any(left.time > record.time for left in hear):
             self.marks.add("an earlier right record")
         gone = self.how == "inner" and record.value is None

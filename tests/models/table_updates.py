@@ -94,7 +94,7 @@ class Model:
             row = self.tables[side].get(record.key)
             new = None if row is None or row.value is None else {side: row.value}
             if wanted and side in self.filtered and old is None and new is None:
-                self.marks.add("a filter tells nothing")
+                self.marks.add("a filter emits no update")
                 return None if self.wrong != "filter" else Told(old, new, record.time)
             return Told(old, new, record.time)
         how, left, right = part
@@ -108,12 +108,12 @@ class Model:
         if met is None and (how == "inner" or (how == "left" and not from_left)):
             return None
         if met is None and told.old is None and told.new is None:
-            self.marks.add(f"{how}: nothing was there")
+            self.marks.add(f"{how}: no row existed")
             return None
         alone = how == "outer" or (how == "left" and not from_left)
         values, time = met or ({}, -1)
         if not isinstance(self.tree, int) and part != self.tree and told.new is None and alone:
-            self.marks.add("a join within a join goes on without")
+            self.marks.add("a nested join continues without a match")
 
         def joined(row: Values | None) -> Values | None:
             if row is None:

@@ -23,7 +23,7 @@ def test_kafka_answers_the_examples(tmp_path_factory: pytest.TempPathFactory) ->
         for name, example in surprises.EXAMPLES.items():
             records = arrivals(example.records)
             if example.emit == "update":
-                answer = peer.answer(_case(example, records))
+                answer = peer.result(_case(example, records))
                 found = sorted(
                     (place.start, place.end, _letters(records, row.members))
                     for place, row in answer.left.items()
@@ -46,7 +46,7 @@ def _emitted(
     """Return the rows that each record adds to the result of the records before it."""
     by_record, before = [], 0
     for number in range(1, len(records) + 1):
-        emitted = peer.answer(_case(example, records[:number])).emitted
+        emitted = peer.result(_case(example, records[:number])).emitted
         by_record.append([
             (one.place.start, one.place.end, _letters(records, _members(one.calls)))
             for one in emitted[before:]
