@@ -314,7 +314,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument(
         "--stores", nargs="+", type=int, choices=STORES, default=STORES,
-        help="measure latency only with so many stores",
+        help="measure latency only with this many stores",
     )  # fmt: skip
     parser.add_argument(
         "--records", type=int,

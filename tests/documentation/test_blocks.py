@@ -49,13 +49,13 @@ def test_code_stands_between_fences() -> None:
 
 def test_a_reason_names_tests_that_are_there() -> None:
     """What is not run says why, and which test does the like."""
-    gone = [
+    missing = [
         f"{block.place}: {path}"
         for block in _NOT_RUN
         for path in re.findall(r"tests/[\w/]+\.py", block.note)
         if not (ROOT / path).exists()
     ]
-    assert not gone, f"no such tests:{offenders(gone)}"
+    assert not missing, f"no such tests:{offenders(missing)}"
     assert _NOT_RUN
     bare = [block.place for block in _NOT_RUN if not block.note.removeprefix(NOT_RUN).strip()]
     assert bare == [], f"say why these are not run:{offenders(bare)}"

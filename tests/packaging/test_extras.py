@@ -19,7 +19,7 @@ GROUPS = PROJECT["dependency-groups"]
 
 
 def _parsed(lines: list[Any]) -> dict[str, Requirement]:
-    """Package -> requirement; groups and extras that are included are left out."""
+    """Return the requirement of each package, without included groups and extras."""
     requirements = [Requirement(line) for line in lines if isinstance(line, str)]
     return {each.name: each for each in requirements if each.name != "oriel"}
 
@@ -44,7 +44,7 @@ def test_what_is_tested_lies_in_the_range_of_the_extra(extra: str) -> None:
         if pins:
             assert Version(pins[0]) in requirement.specifier, name
         else:
-            # A group without a pin is a bound that the extra keeps, too.
+            # A group without a pin has a bound, which the extra must also have.
             assert set(tested[name].specifier) <= set(requirement.specifier), name
 
 
@@ -103,7 +103,7 @@ def test_a_missing_package_names_the_extra_that_installs_it(
 def test_a_new_project_names_the_installed_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Outside of a checkout there is no script `./oriel`."""
+    """Outside of a checkout, the script `./oriel` does not exist."""
     assert project._commands(tmp_path)[0].endswith("/oriel")
     monkeypatch.setattr(oriel, "__file__", str(tmp_path / "a" / "b" / "oriel" / "__init__.py"))
     assert project._commands(tmp_path) == ("oriel", "python -m pytest")

@@ -102,8 +102,8 @@ def content_of_elements(
         counters.elements_applied + counters.elements_late
         + counters.elements_dropped + counters.elements_filtered
     )  # fmt: skip
-    letters = sorted(repr(letter) for letter in driver.dead_letters("s"))
-    return [repr(found) for found in everything(driver)], counters, letters
+    dead_letters = sorted(repr(letter) for letter in driver.dead_letters("s"))
+    return [repr(found) for found in everything(driver)], counters, dead_letters
 
 
 @pytest.mark.slow

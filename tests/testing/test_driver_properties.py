@@ -124,14 +124,14 @@ def sliding_outcome(logs: Logs, difference: int, grace: int) -> Outcome:
         p: [(key, time, float(numbers[p, offset])) for offset, (key, time, _) in enumerate(log)]
         for p, log in logs.items()
     }
-    told = sliding.expected(numbered, difference, grace)
+    expected = sliding.expected(numbered, difference, grace)
     windows = {
         (key, window.start, window.end): Window(
             in_order(arrived[int(number)] for number in window.values), window.final
         )
-        for (key, _), window in told.windows.items()
+        for (key, _), window in expected.windows.items()
     }
-    return Outcome(windows, told.applied, told.late)
+    return Outcome(windows, expected.applied, expected.late)
 
 
 def cut(logs: Logs, random: Random, topic: Callable[[int], str] = lambda _: "t") -> list[Call]:
@@ -176,9 +176,9 @@ def after(
     counters = driver.counters("s")
     parts = counters.applied + counters.late + counters.dropped + counters.filtered
     assert counters.input == parts == sum(len(records) for _, _, records in calls)
-    letters = sorted(repr(letter) for letter in driver.dead_letters("s"))
-    assert sum(LEFT_OUT not in letter for letter in letters) == counters.dropped
-    return [repr(found) for found in held], counters, letters
+    dead_letters = sorted(repr(letter) for letter in driver.dead_letters("s"))
+    assert sum(LEFT_OUT not in letter for letter in dead_letters) == counters.dropped
+    return [repr(found) for found in held], counters, dead_letters
 
 
 def _place(found: WindowedValue | KeyValue) -> tuple[str, int, int]:
@@ -209,8 +209,8 @@ def check_content(
     assert {_place(row) for row in found} == set(wanted)
     for row in found:
         final = isinstance(row, WindowedValue) and row.final
-        told = {**row.value, "timestamp_ms": row.timestamp_ms, "final": final}
-        check_window(told, wanted[_place(row)])
+        expected = {**row.value, "timestamp_ms": row.timestamp_ms, "final": final}
+        check_window(expected, wanted[_place(row)])
 
 
 @some_cases
@@ -278,14 +278,14 @@ def check_folded(
         if folded.final or not closed
     }  # fmt: skip
     bounds = {place[0]: place for place in wanted}
-    told = {
+    expected = {
         (bounds.get(row.key) if isinstance(row, KeyValue) else _place(row)): (
             row.value,
             row.timestamp_ms,
         )
         for row in found
     }
-    assert told == wanted
+    assert expected == wanted
 
 
 def is_left_out(letter: Mapping[str, Any]) -> bool:
@@ -317,8 +317,8 @@ def test_any_cut_calls_the_functions_as_the_slow_model_does(
             if one.final or not closed:
                 places[True].append((one.record.partition, one.record.offset))
         for left_out, wanted in places.items():
-            letters = [x for x in drivers[0].dead_letters("s") if is_left_out(x) == left_out]
-            found = sorted((x["partition"], x["offset"]) for x in letters)
+            dead_letters = [x for x in drivers[0].dead_letters("s") if is_left_out(x) == left_out]
+            found = sorted((x["partition"], x["offset"]) for x in dead_letters)
             assert found == sorted(wanted), f"{windows}, {kind}, seed {seed}"
         check_folded(everything(drivers[0]), outcome, closed=closed)
 

@@ -26,7 +26,7 @@ from oriel.pipeline.windows import (
 )
 from oriel.pipeline.windows.joins.foreign_keys.response_updates import SUBSCRIBED
 from tests.campaigns import cases
-from tests.models.foreign_keys import Told, Updates, foreign_key_of
+from tests.models.foreign_keys import RowUpdate, Updates, foreign_key_of
 from tests.models.joins import Arrived, Logs
 from tests.windows.join_batches import (
     batches,
@@ -170,7 +170,7 @@ def random_case(seed: int) -> Case:
     return Case(seed, random.choice(("inner", "left")), random.random() < 0.3, sides)
 
 
-def expected(updates: Sequence[Told]) -> list[tuple[Any, ...]]:
+def expected(updates: Sequence[RowUpdate]) -> list[tuple[Any, ...]]:
     """Return the rows of the engines. A row has its rank in the subscribers of a right record."""
     rows, rank = [], 0
     for number, one in enumerate(updates):

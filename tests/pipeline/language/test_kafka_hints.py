@@ -81,17 +81,17 @@ WORDS: list[tuple[Any, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "name", "said"), WORDS)
-def test_a_word_of_kafka_streams_is_answered(asked: Any, name: str, said: str) -> None:
+@pytest.mark.parametrize(("owner", "name", "said"), WORDS)
+def test_a_name_of_kafka_streams_has_a_hint(owner: Any, name: str, said: str) -> None:
     """The message names the replacement and the page, and Python finds no such attribute."""
     with pytest.raises(AttributeError) as caught:
-        getattr(asked, name)
+        getattr(owner, name)
     assert said in str(caught.value)
-    called = f"type object {asked.__name__!r}" if isinstance(asked, type) else None
-    called = called or f"{type(asked).__name__!r} object"
+    called = f"type object {owner.__name__!r}" if isinstance(owner, type) else None
+    called = called or f"{type(owner).__name__!r} object"
     assert str(caught.value).startswith(f"{called} has no attribute {name!r}. ")
     assert "kafka-streams-calls.md" in str(caught.value)
-    assert not hasattr(asked, name)
+    assert not hasattr(owner, name)
 
 
 @pytest.mark.parametrize("name", ["nonsense", "_private", "__wrapped__"])

@@ -33,7 +33,7 @@ def letter(offset: int, reason: str = "not-json", **other: Any) -> Letter:
 
 
 def commit(
-    data: Path, batch: int, *letters: Letter, schema: pa.Schema = DEAD_LETTER_SCHEMA
+    data: Path, batch: int, *dead_letter_rows: Letter, schema: pa.Schema = DEAD_LETTER_SCHEMA
 ) -> None:
     """Add dead letters to the table of `data`."""
     directory = DataLayout(data).dead_letters
@@ -41,7 +41,9 @@ def commit(
         table = open_table(directory, schema, {}, sync=False)
     else:
         table = open_dead_letters(directory, sync=False)
-    file = write_file(directory, pa.Table.from_pylist(list(letters), schema), "dead", sync=False)
+    file = write_file(
+        directory, pa.Table.from_pylist(list(dead_letter_rows), schema), "dead", sync=False
+    )
     table.commit([file], "app/s", batch, {})
 
 
@@ -88,8 +90,8 @@ def test_a_table_without_keys_is_listed_and_gets_the_columns(
     assert [first[name] for name in ("offset", "key", "timestamp_ms", "headers")] == [1] + [
         None
     ] * 3
-    told = [[{"key": "h", "value": "\\xff"}, {"key": "h", "value": None}]]
-    assert [row["headers"] for row in others] == told * upgraded
+    output = [[{"key": "h", "value": "\\xff"}, {"key": "h", "value": None}]]
+    assert [row["headers"] for row in others] == output * upgraded
     assert [row["key"] for row in others] == ["k"] * upgraded
     since = [row["offset"] for row in listed(tmp_path, capsys, "--since", "7")]
     assert since == [2] * upgraded
@@ -167,10 +169,10 @@ def test_what_only_one_store_refuses_is_sent_if_it_is_named(
 ) -> None:
     """Other stores already have the record, so it would count twice. Join results are not sent."""
     commit(tmp_path, 0, letter(1, "null-key", store="s"), letter(2, raw=b""))
-    told = replayed(tmp_path, capsys, "--event-log", str(log))
-    assert "0 records were sent" in told
-    assert "1 dead letters left out: they failed in one store" in told
-    assert "1 dead letters left out: they have no bytes" in told
+    output = replayed(tmp_path, capsys, "--event-log", str(log))
+    assert "0 records were sent" in output
+    assert "1 dead letters left out: they failed in one store" in output
+    assert "1 dead letters left out: they have no bytes" in output
     replayed(tmp_path, capsys, "--event-log", str(log), "--store", "s")
     assert lines(log) == [b"1"]
 

@@ -146,5 +146,5 @@ def test_each_step_of_a_rows_life(peer: KafkaPeer, how: str) -> None:
         case = case_of(how, [entry for entry, _, _ in WALKTHROUGH[:number]])
         expected = inner if how == "inner" else outer
         for rows in (driver_rows(topology_of(case.tree), case), kafka_result(peer, case).rows):
-            told = [f"{value.get('s', '')}-{value.get('r', '')}" for _, value in rows.values()]
-            assert told == ([] if expected is None else [expected]), number
+            texts = [f"{value.get('s', '')}-{value.get('r', '')}" for _, value in rows.values()]
+            assert texts == ([] if expected is None else [expected]), number

@@ -67,28 +67,28 @@ def test_rows_and_drops_equal_kafka_streams(peer: KafkaPeer, number: int) -> Non
     """Sessions, function calls and late records equal Kafka's after its tombstones."""
     late, rescued, same_start = 0, 0, 0
     by_seed = cases_by_seed(number)
-    answers = peer.results(by_seed.values())
-    for (seed, case), kafka in zip(by_seed.items(), answers, strict=True):
+    results = peer.results(by_seed.values())
+    for (seed, case), kafka in zip(by_seed.items(), results, strict=True):
         run = our_run(case, seed)
         assert our_rows(case, run) == kafka.left, f"seed {seed}: {case.line}"
         assert our_calls(case, seed) == kafka.calls, f"seed {seed}: {case.line}"
         assert run.late == kafka.dropped, f"seed {seed}: {case.line}"
         assert kafka.rows.items() <= kafka.left.items()
         late += run.late
-        rescued += behind_the_grace(case) - run.late
+        rescued += older_than_the_grace(case) - run.late
         same_start += len({place[:2] for place in kafka.left}) < len(kafka.left)
     assert late > number, f"seeds from {FIRST_SEED}: few records are late"
     assert rescued > number // 3, f"seeds from {FIRST_SEED}: few records touch an open session"
     assert same_start, f"seeds from {FIRST_SEED}: no two sessions of a key start together"
 
 
-def behind_the_grace(case: Case) -> int:
+def older_than_the_grace(case: Case) -> int:
     """Return how many records are below their close time, and so late unless a session is open."""
-    stream_time, behind = -1, 0
+    stream_time, older = -1, 0
     for _, time, _ in case.log:
         stream_time = max(stream_time, time)
-        behind += time < stream_time - case.windows.close_delay_ms
-    return behind
+        older += time < stream_time - case.windows.close_delay_ms
+    return older
 
 
 @pytest.mark.kafka
@@ -97,8 +97,8 @@ def test_final_rows_equal_what_kafka_streams_emits_on_close(peer: KafkaPeer, num
     """Oriel's final sessions are the sessions that Kafka emits, each once."""
     final = 0
     cases = {seed: replace(case, emit="close") for seed, case in cases_by_seed(number).items()}
-    answers = peer.results(cases.values())
-    for (seed, case), kafka in zip(cases.items(), answers, strict=True):
+    results = peer.results(cases.values())
+    for (seed, case), kafka in zip(cases.items(), results, strict=True):
         ours = our_rows(case, our_run(case, seed))
         assert ours == kafka.left, f"seed {seed}: {case.line}"
         assert len(kafka.emitted) == len(ours), f"seed {seed}: emitted twice: {case.line}"
@@ -201,7 +201,7 @@ def test_a_longer_retention_reopens_closed_sessions(peer: KafkaPeer) -> None:
 
 
 @pytest.mark.kafka
-def test_joined_sessions_are_taken_back_before_their_hull_is_told(peer: KafkaPeer) -> None:
+def test_merged_sessions_are_removed_before_the_new_session_is_emitted(peer: KafkaPeer) -> None:
     """Tombstones have their own ends (semantics.md#4-4).
 
     A merge begins with the initial value.
@@ -228,7 +228,7 @@ def test_kafka_loses_final_sessions_over_a_long_silence(peer: KafkaPeer) -> None
 
 
 @pytest.mark.kafka
-def test_suppress_tells_an_open_session_as_final(peer: KafkaPeer) -> None:
+def test_suppress_emits_an_open_session_as_final(peer: KafkaPeer) -> None:
     """``suppress`` emits one ms early: it emits [0,0], which is still open, as final.
 
     Therefore, ``suppress`` is not compared.

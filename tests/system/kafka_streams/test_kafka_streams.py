@@ -64,8 +64,8 @@ def test_rows_equal_kafka_streams_where_records_came_in_time(peer: KafkaPeer, nu
     """Rows are equal if all records are in time. Otherwise, Kafka never has more than Oriel."""
     in_time, different = 0, 0
     cases = cases_by_seed(number)
-    answers = peer.results(cases.values())
-    for (seed, case), kafka in zip(cases.items(), answers, strict=True):
+    results = peer.results(cases.values())
+    for (seed, case), kafka in zip(cases.items(), results, strict=True):
         ours = our_rows(case, our_run(case, seed))
         assert ours == model_rows(case), f"seed {seed}: engine and model differ: {case.line}"
         if is_in_time(case):
@@ -111,8 +111,8 @@ def test_final_rows_equal_what_kafka_streams_emits_on_close(peer: KafkaPeer, num
     in_time = {seed: case for seed, case in random_cases if is_in_time(case)}
     cases = {s: replace(c, emit="close") for s, c in list(in_time.items())[:number]}
     assert len(cases) == number
-    answers = peer.results(cases.values())
-    for (seed, case), kafka in zip(cases.items(), answers, strict=True):
+    results = peer.results(cases.values())
+    for (seed, case), kafka in zip(cases.items(), results, strict=True):
         ours = our_rows(case, our_run(case, seed))
         assert ours == kafka.left, f"seed {seed}: {case.line}"
         assert len(kafka.emitted) == len(ours), f"seed {seed}: emitted twice: {case.line}"
@@ -177,7 +177,7 @@ def test_example(peer: KafkaPeer, name: str) -> None:
 
 
 @pytest.mark.kafka
-def test_each_update_is_told_in_kafkas_order(peer: KafkaPeer) -> None:
+def test_each_update_is_emitted_in_kafkas_order(peer: KafkaPeer) -> None:
     """The emissions of semantics.md#2-1 are in Kafka's order."""
     kafka = peer.result(example("10 10 14 15 20", 10, 100))
     assert [f"[{e.place.start},{e.place.end}]={e.calls}" for e in kafka.emitted] == [
@@ -242,7 +242,7 @@ def test_kafka_copies_a_partly_late_record_into_a_window_it_lies_before(peer: Ka
 
 
 @pytest.mark.kafka
-def test_suppress_tells_an_open_window_as_final(peer: KafkaPeer) -> None:
+def test_suppress_emits_an_open_window_as_final(peer: KafkaPeer) -> None:
     """With grace 5, ``suppress`` emits [0,10] at 15, and again after a late 10.
 
     Therefore, ``suppress`` is not compared.

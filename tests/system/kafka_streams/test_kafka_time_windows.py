@@ -45,8 +45,8 @@ def test_rows_and_drops_equal_kafka_streams(peer: KafkaPeer, number: int) -> Non
     """Rows, function calls and the drops of tumbling windows equal Kafka's."""
     late = 0
     cases = cases_by_seed(number)
-    answers = peer.results(cases.values())
-    for (seed, case), kafka in zip(cases.items(), answers, strict=True):
+    results = peer.results(cases.values())
+    for (seed, case), kafka in zip(cases.items(), results, strict=True):
         run = our_run(case, seed)
         assert our_rows(case, run) == kafka.rows == kafka.left, f"seed {seed}: {case.line}"
         assert our_calls(case, seed) == kafka.calls, f"seed {seed}: {case.line}"
@@ -66,8 +66,8 @@ def test_final_rows_equal_what_kafka_streams_emits(
     """Oriel's final rows are Kafka's rows on window close and with ``suppress``, each once."""
     final = 0
     cases = {seed: replace(case, emit=emit) for seed, case in cases_by_seed(number).items()}
-    answers = peer.results(cases.values())
-    for (seed, case), kafka in zip(cases.items(), answers, strict=True):
+    results = peer.results(cases.values())
+    for (seed, case), kafka in zip(cases.items(), results, strict=True):
         ours = our_rows(case, our_run(replace(case, emit="close"), seed))
         assert ours == kafka.left, f"seed {seed}: {case.line}"
         assert len(kafka.emitted) == len(ours), f"seed {seed}: emitted twice: {case.line}"

@@ -23,10 +23,10 @@ def test_kafka_answers_the_examples(tmp_path_factory: pytest.TempPathFactory) ->
         for name, example in surprises.EXAMPLES.items():
             records = arrivals(example.records)
             if example.emit == "update":
-                answer = peer.result(_case(example, records))
+                result = peer.result(_case(example, records))
                 found = sorted(
-                    (place.start, place.end, _letters(records, row.members))
-                    for place, row in answer.left.items()
+                    (place.start, place.end, _names(records, row.members))
+                    for place, row in result.left.items()
                     if place.key == "key"
                 )
                 expected = sorted(_windows(" ".join(example.kafka)))
@@ -48,7 +48,7 @@ def _emitted(
     for number in range(1, len(records) + 1):
         emitted = peer.result(_case(example, records[:number])).emitted
         by_record.append([
-            (one.place.start, one.place.end, _letters(records, _members(one.calls)))
+            (one.place.start, one.place.end, _names(records, _members(one.calls)))
             for one in emitted[before:]
         ])  # fmt: skip
         before = len(emitted)
@@ -59,7 +59,7 @@ def _members(calls: str | None) -> list[int]:
     return sorted(int(call) for call in (calls or "").split("+") if call not in ("", "0", "null"))
 
 
-def _letters(records: list[Arrival], members: list[int]) -> str:
+def _names(records: list[Arrival], members: list[int]) -> str:
     """Return the sorted names of a window's records."""
     return "".join(sorted(records[place - 1].name for place in members))
 
@@ -77,8 +77,8 @@ def test_kafka_answers_the_other_examples(tmp_path_factory: pytest.TempPathFacto
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120
     )
-    answers = dict(line.split("=") for line in done.stdout.splitlines())
-    assert answers.keys() == surprises.RESULTS.keys()
-    for name, told in surprises.RESULTS.items():
-        plain = [window.replace(")", "]").replace(" ", "") for window in told]
-        assert sorted(answers[name].split()) == sorted(plain), name
+    results = dict(line.split("=") for line in done.stdout.splitlines())
+    assert results.keys() == surprises.RESULTS.keys()
+    for name, windows in surprises.RESULTS.items():
+        plain = [window.replace(")", "]").replace(" ", "") for window in windows]
+        assert sorted(results[name].split()) == sorted(plain), name

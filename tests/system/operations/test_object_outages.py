@@ -94,7 +94,7 @@ def test_a_pipeline_and_a_service_outlive_an_outage(
         finally:
             serving.end()
         run.process.send_signal(signal.SIGTERM)
-        assert run.process.wait() == 0, run.told()
+        assert run.process.wait() == 0, run.stderr()
     local = run_here(topology, tmp_path / "local", options, runs)
     assert local.counters["tumbling"]["input"] == 1001
     assert newest_windows(data) == newest_windows(tmp_path / "local")

@@ -109,7 +109,7 @@ def _killed(*_given: Any) -> None:
         (lambda data: shutil.rmtree(data / "checkpoints/app/state"), "s", "`oriel rebuild s`"),
     ],
 )
-def test_what_can_not_be_rescaled_is_told_in_a_line(
+def test_a_rescale_that_is_not_possible_is_an_error_of_one_line(
     bench: Bench,
     capsys: pytest.CaptureFixture[str],
     harm: Callable[[Path], None],
@@ -122,6 +122,6 @@ def test_what_can_not_be_rescaled_is_told_in_a_line(
     harm(bench.settings.data)
     capsys.readouterr()
     assert rescale.main([store, "3", "--data", str(bench.settings.data)]) == 1
-    told = capsys.readouterr().err
-    assert re.search(said, told)
-    assert told.count("\n") == 1
+    errors = capsys.readouterr().err
+    assert re.search(said, errors)
+    assert errors.count("\n") == 1

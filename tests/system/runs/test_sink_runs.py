@@ -119,7 +119,7 @@ def test_a_batch_is_published_until_it_is_noted(site: Site) -> None:
     assert len(sources) == 6 + 2 * 6
 
 
-def test_a_restored_pipeline_goes_on_behind_its_backup(site: Site) -> None:
+def test_a_restored_pipeline_resumes_after_its_backup(site: Site) -> None:
     """A restored pipeline does not publish records that were published before the backup."""
     site.append(0, 4)
     site.run()
