@@ -360,7 +360,7 @@ def test_a_process_reads_the_same_steps_once(
         assert [row.value for row in one.key_value_store("s").all()] == [{"total": total}]
 
 
-def test_a_function_that_is_registered_anew_is_read_anew(spark: SparkSession) -> None:
+def test_a_function_that_is_registered_again_is_read_again(spark: SparkSession) -> None:
     """If a function is registered again, a step with the same SQL is analyzed again."""
 
     def found() -> dict[str, Any]:

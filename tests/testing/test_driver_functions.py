@@ -178,7 +178,7 @@ def test_join_results_that_are_left_out_are_dead_letters() -> None:
     assert windows_of(driver, "sliding")[0].value == {"words": ["a", "a"]}
 
 
-def test_letters_of_what_fails_late_have_the_key_that_they_are_grouped_by_and_their_time() -> None:
+def test_dead_letters_of_late_errors_have_their_grouping_key_and_time() -> None:
     """A function that raises after a join, and a join result without a key, are dead-lettered."""
 
     def define(builder: StreamsBuilder) -> None:

@@ -112,7 +112,7 @@ def a_driver() -> TopologyTestDriver:
         (lambda driver: driver.window_store("w").put, "Stores are read-only"),
     ],
 )
-def test_a_word_of_kafkas_driver_is_answered(ask: Callable[[Any], object], said: str) -> None:
+def test_a_name_of_kafkas_driver_has_a_hint(ask: Callable[[Any], object], said: str) -> None:
     """A method name of Kafka's driver raises an error that names the method to use."""
     with pytest.raises(AttributeError, match=re.escape(said)):
         ask(a_driver())
@@ -134,7 +134,7 @@ def test_a_word_of_kafkas_driver_is_answered(ask: Callable[[Any], object], said:
         ),
     ],
 )
-def test_a_call_that_does_not_fit_is_answered(call: Callable[[Any], object], said: str) -> None:
+def test_a_wrong_call_has_a_hint(call: Callable[[Any], object], said: str) -> None:
     """A wrong call raises an error of the driver, not of Python's unpacking."""
     with pytest.raises(IllegalArgument, match=re.escape(said)):
         call(a_driver())

@@ -157,7 +157,7 @@ def test_sums_and_means_are_those_of_the_rows_that_are_there() -> None:
     assert held(driver) == {"x": (nothing, 4)}
 
 
-def test_what_is_gone_leaves_no_trace_in_sums() -> None:
+def test_retracted_values_do_not_change_sums() -> None:
     """Deleted rows leave no rounding error in sums, and no overflowed integer."""
 
     def define(builder: StreamsBuilder) -> None:

@@ -32,7 +32,7 @@ def written(topology: Topology, *batches: list[Record]) -> list[tuple[str | None
 
 
 @pytest.mark.java
-def test_each_record_goes_on_with_the_row_of_its_key() -> None:
+def test_each_record_continues_with_the_row_of_its_key() -> None:
     """Each record emits the updated row of its key, with the greatest record time (KIP-259).
 
     Later steps see the aggregates.

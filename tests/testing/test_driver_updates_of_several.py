@@ -100,7 +100,7 @@ def test_a_cogroup_is_a_table() -> None:
 
 
 @pytest.mark.java
-def test_in_hopping_windows_an_element_goes_on_as_several() -> None:
+def test_in_hopping_windows_a_flattened_record_becomes_several() -> None:
     """In hopping windows, a flattened record emits several rows and counts once."""
     builder = StreamsBuilder()
     elements = builder.stream("t", SCHEMA).flat_map_values(v="array(v, v + 1)")

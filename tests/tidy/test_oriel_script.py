@@ -250,7 +250,7 @@ def test_a_second_command_waits_for_the_install_of_the_first(checkout: Checkout)
     assert _installed(checkout.calls()) == [_BUILD, _RUNTIME]
 
 
-def test_a_moved_folder_gets_its_own_environment_anew(checkout: Checkout) -> None:
+def test_a_moved_directory_has_a_new_environment(checkout: Checkout) -> None:
     """An environment has the path of its directory, so its packages are checked after a move."""
     checkout.add_python()
     checkout.run("serve")

@@ -105,7 +105,7 @@ def test_credentials_are_sent_and_never_shown(server: Registry) -> None:
 
 
 @pytest.mark.parametrize("response", [503, b"<html>", CUT])
-def test_a_registry_in_trouble_is_asked_again(
+def test_a_request_to_a_failing_registry_is_repeated(
     server: Registry, response: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Requests are repeated for a bounded time. Then the batch fails, without dead letters."""

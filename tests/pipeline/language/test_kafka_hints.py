@@ -117,7 +117,7 @@ def test_an_unknown_word_of_a_class_has_pythons_message() -> None:
         ("TopologyTestDriver", r"oriel\.testing"),
     ],
 )
-def test_a_class_of_kafka_streams_is_answered_where_it_is_imported(name: str, said: str) -> None:
+def test_an_import_of_a_kafka_streams_class_has_a_hint(name: str, said: str) -> None:
     """An import of a class of Kafka Streams raises an error that says what to use instead."""
     with pytest.raises(ImportError, match=said):
         exec(f"from oriel import {name}")  # noqa: S102 - as users write it
@@ -143,7 +143,7 @@ ARGUMENTS: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("call", "said"), ARGUMENTS)
-def test_arguments_of_kafka_streams_are_answered(call: Callable[[], Any], said: str) -> None:
+def test_arguments_of_kafka_streams_have_a_hint(call: Callable[[], Any], said: str) -> None:
     """An invalid or missing argument raises an error with a hint."""
     with pytest.raises(IllegalArgument, match=said) as caught:
         call()

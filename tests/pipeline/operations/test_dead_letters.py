@@ -109,7 +109,7 @@ def test_files_of_before_and_after_the_columns_are_merged(
     assert listed(tmp_path, capsys) == before
 
 
-def test_letters_are_listed_newest_first_as_the_filters_say(
+def test_dead_letters_are_filtered_and_listed_newest_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Filters are combined. A limit restricts the rows that are shown, but not the counts."""
@@ -146,7 +146,7 @@ def test_values_are_clipped_and_can_not_steer_a_terminal(
     assert "(905 bytes)" in text
 
 
-def test_each_record_is_sent_once_unless_it_is_asked_for(
+def test_each_record_is_sent_once_by_default(
     tmp_path: Path, log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Several stores can have a dead letter of one record. A dry run sends and notes nothing."""
@@ -192,7 +192,7 @@ def test_a_note_that_a_crash_cut_off_is_of_nothing_that_was_sent(
     assert lines(log) == [b"1", b"2"]
 
 
-def test_a_list_shows_which_letters_were_replayed_and_which_repeat_one(
+def test_a_list_shows_replayed_and_repeated_dead_letters(
     tmp_path: Path, log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A record that fails again has the offset of its first dead letter, after any replays."""
@@ -320,7 +320,7 @@ def test_a_refused_replay_sends_and_remembers_nothing(
     assert (path.read_bytes() if path.exists() else None) == log_bytes
 
 
-def test_a_folder_without_letters_is_refused(
+def test_a_directory_without_dead_letters_is_rejected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing is created in such a directory."""

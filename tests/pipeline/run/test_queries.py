@@ -118,7 +118,7 @@ def test_a_wait_at_the_start_is_bounded(run: Any) -> None:
         run([TIMEOUT], (None, "gone"), timeout_seconds=0, once=True)
 
 
-def test_queries_that_fail_though_the_log_answers_end_a_run(
+def test_a_failing_query_ends_a_run_although_the_log_responds(
     run: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Three failed queries are restarted, each with a log line. The next failure ends the run."""

@@ -177,7 +177,7 @@ def test_until_its_first_batch_a_run_says_what_the_one_before_it_left(
     assert (status.stores, status.lost, status.batches) == (left.stores, left.lost, 0)
 
 
-def test_a_log_that_does_not_answer_is_no_reason_to_be_silent(
+def test_progress_is_reported_although_the_log_does_not_respond(
     report: RunReport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The log's end is unknown, and the run is alive."""

@@ -73,9 +73,7 @@ def test_settings_hold(spark: "SparkSession", setting: str, value: str) -> None:
     assert spark.conf.get(setting) == value
 
 
-def test_spark_goes_on_from_logs_that_have_checksum_files(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
+def test_spark_resumes_from_logs_with_checksum_files(spark: "SparkSession", tmp_path: Path) -> None:
     """Spark's own log writer adds a checksum file to each log. Oriel's writer adds none."""
     manager = "spark.sql.streaming.checkpointFileManagerClass"
     ours = spark.conf.get(manager)

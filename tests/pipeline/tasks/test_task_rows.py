@@ -111,7 +111,7 @@ def bad_rows(**more: Any) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=schema)
 
 
-def test_a_letter_says_why_in_words(plan: BatchPlan) -> None:
+def test_a_dead_letter_has_a_readable_detail(plan: BatchPlan) -> None:
     """A reason without its own detail has the text of the table of reasons."""
     dead_letters = plan.dead_letters.of_records("t", bad_rows(), SourceReasons.FOR_ALL)
     assert dead_letters.schema == DEAD_LETTER_SCHEMA
@@ -150,7 +150,7 @@ def test_reasons_of_one_store_name_it(plan: BatchPlan, reason: str) -> None:
     assert dead_letters["store"].to_pylist() == ["s"]
 
 
-def test_letters_are_one_file_or_none(plan: BatchPlan) -> None:
+def test_dead_letters_are_one_file_or_none(plan: BatchPlan) -> None:
     """Without invalid records, no file is written."""
     dead_letters = plan.dead_letters.of_records("t", bad_rows(), SourceReasons.FOR_ALL)
     assert plan.files.write_dead_letters(plan, []) == []

@@ -265,7 +265,7 @@ def test_lost_records_stop_a_run_or_are_counted(
     assert ended.summary["lost"] == {short: 5}
 
 
-def test_a_topic_that_is_made_anew_is_another_log(
+def test_a_topic_that_is_created_again_is_another_log(
     tmp_path: Path, cluster: Cluster, runs: Runs
 ) -> None:
     """A new topic with the same name is another log, although it has all the offsets."""

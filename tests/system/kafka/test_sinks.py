@@ -235,7 +235,9 @@ def test_a_topic_that_is_new_gets_all_records(pipeline: Pipeline, kafka_runs: Ru
     )
 
 
-def test_other_steps_are_refused_or_write_all_anew(pipeline: Pipeline, kafka_runs: Runs) -> None:
+def test_other_steps_are_rejected_or_rewrite_all_records(
+    pipeline: Pipeline, kafka_runs: Runs
+) -> None:
     """One line describes the difference and the fixes.
 
     A rebuild writes the records of the new steps.

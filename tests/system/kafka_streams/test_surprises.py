@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 _WINDOW = re.compile(r"\[(\d+),(\d+)[\])] ?([a-z ]*)")
 
 
-def test_kafka_answers_the_examples(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_kafka_has_the_results_of_the_examples(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Kafka returns the page's windows at the end, or the new rows after each record."""
     with running_peer(tmp_path_factory.getbasetemp() / "kafka-peer") as peer:
         for name, example in surprises.EXAMPLES.items():
@@ -70,7 +70,9 @@ def _windows(text: str) -> list[tuple[int, int, str]]:
     return [(int(start), int(end), "".join(sorted(names.split()))) for start, end, names in found]
 
 
-def test_kafka_answers_the_other_examples(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_kafka_has_the_results_of_the_other_examples(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     """Kafka returns the page's values for removals, cogroups, merged streams and joins."""
     jars = class_path(tmp_path_factory.getbasetemp() / "kafka-peer")
     command = ["java", "-XX:TieredStopAtLevel=1", "-cp", jars, "oriel.Surprises"]

@@ -143,7 +143,7 @@ def test_two_sessions_that_begin_together_are_two(expected: Expected, reads: Sto
 
 
 @pytest.mark.parametrize("store", SESSIONS)
-def test_sessions_that_were_merged_or_removed_are_gone(
+def test_merged_and_removed_sessions_are_deleted(
     survivor: Survivor, store: str, expected: Expected, reads: StoreReads
 ) -> None:
     """HTTP does not return merged or removed sessions that the table once had."""

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import orjson
 
-from tests.app.serving import NO_ANSWER, ROOT, Serving, connection_to
+from tests.app.serving import NO_RESPONSE, ROOT, Serving, connection_to
 from tests.certificates import write_certificate
 from tests.ports import reserved_port
 from tests.storage.store_tables import StoreTable, make_definition
@@ -132,5 +132,5 @@ def wait_until_ready(service: Serving) -> None:
     """Wait until the service can serve its stores."""
     wait_until(
         lambda: service.get("/readyz"), "readiness", lambda response: response.status == 200,
-        passing=NO_ANSWER,
+        passing=NO_RESPONSE,
     )  # fmt: skip

@@ -107,7 +107,7 @@ def finished(
     return Finished(tmp_path_factory.mktemp("objects"), object_store, runs)
 
 
-def test_a_killed_run_goes_on_and_leaves_the_rows_of_a_local_run(finished: Finished) -> None:
+def test_a_killed_run_resumes_with_the_rows_of_a_local_run(finished: Finished) -> None:
     """All rows of all tables are equal, including revisions and dead letters."""
     assert finished.local.batches > 2
     assert finished.digests == finished.local.digests
@@ -128,13 +128,13 @@ def test_of_two_runs_the_later_one_writes(finished: Finished) -> None:
     assert [row["n"] for row in rows if row["key"] == _LAST] == [1]
 
 
-def test_no_folder_of_this_machine_is_meant(finished: Finished) -> None:
+def test_a_uri_is_not_a_local_directory(finished: Finished) -> None:
     """No code uses the name of an object as a local path."""
     assert finished.data.parts[0] == "s3:"
     assert not Path("s3:").exists()
 
 
-def test_the_service_answers_from_objects(finished: Finished, tmp_path: Path) -> None:
+def test_the_service_reads_from_objects(finished: Finished, tmp_path: Path) -> None:
     """The index is on this machine, and without a directory for it the service reports an error."""
     data = uri(finished.data)
     command = [sys.executable, "-m", "oriel", "serve", "--data", data]
@@ -184,7 +184,7 @@ def test_commands_work_on_objects(
     assert "Copy the backup into a directory" in capfd.readouterr().err
 
 
-def test_a_rescaled_store_is_computed_anew(finished: Finished) -> None:
+def test_a_rescaled_store_is_recomputed(finished: Finished) -> None:
     """Both commands replace the state by another generation with the same windows."""
     rows = newest_windows(finished.data)
     assert main(["rescale", "tumbling", "16", "--data", uri(finished.data)]) == 0

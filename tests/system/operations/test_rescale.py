@@ -33,7 +33,7 @@ def bench(spark: SparkSession, tmp_path: Path) -> Bench:
 
 # One group, and more groups than before: each store has one of both, adjacent kinds have both.
 @pytest.mark.parametrize("numbers", [(1, 200), *full((200, 1))])
-def test_a_store_with_other_key_groups_goes_on(bench: Bench, numbers: tuple[int, int]) -> None:
+def test_a_store_with_other_key_groups_continues(bench: Bench, numbers: tuple[int, int]) -> None:
     """For each kind, rows and counters equal those of an unchanged store."""
     lines = random_logs(Random(4))
     half = {p: of_partition[: len(of_partition) // 2] for p, of_partition in lines.items()}

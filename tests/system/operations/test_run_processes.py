@@ -55,7 +55,7 @@ def _committed(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
 
 
 @pytest.mark.parametrize("to", ["Python", "Python and Java"])
-def test_a_run_that_is_asked_to_stop_ends_well(tmp_path: Path, to: str) -> None:
+def test_a_run_that_receives_a_stop_signal_ends_with_success(tmp_path: Path, to: str) -> None:
     """After SIGTERM, a run prints its summary on stdout and exits with 0.
 
     This also holds if all processes of the run receive the signal, as from systemd.

@@ -91,7 +91,7 @@ def _no_directory(log: Path) -> None:
         (_no_directory, "is not a directory. Name the directory that has a"),
     ],
 )
-def test_what_is_wrong_with_the_folders_is_one_line(
+def test_an_error_of_a_directory_is_one_line(
     command: Callable[[str], str], log: Path, harm: Callable[[Path], None], said: str
 ) -> None:
     """Errors of the source are Oriel's messages, not Java stack traces."""

@@ -258,7 +258,7 @@ def test_a_batch_is_read_again_from_compacted_files(
     assert table_rows(half) == expected
 
 
-def test_a_store_in_front_is_computed_anew_once_all_have_its_batch(
+def test_an_upstream_store_is_recomputed_once_all_have_its_batch(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: Rows,
     capfd: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
