@@ -1,4 +1,4 @@
-"""What hostile clients cost other clients: ``./oriel bench hostile [--clients N ...]``.
+"""Measure what hostile clients cost other clients: ``./oriel bench hostile [--clients N ...]``.
 
 Runs ``oriel serve`` with one worker and default limits. For each attack, hostile clients open their
 connections again as soon as the service closes them. Meanwhile, two connections of another process

@@ -1,4 +1,4 @@
-"""What clients notice of a rolling restart: ``./oriel bench restart [--rate 100] [--runs 3]``.
+"""Measure a rolling restart for clients: ``./oriel bench restart [--rate 100] [--runs 3]``.
 
 Starts two shards with two replicas each and nginx with TLS, configured as in
 docs/how-to/routing.md. Clients send 100 requests per second for keys of the first shard, each over

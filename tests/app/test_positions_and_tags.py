@@ -121,16 +121,16 @@ class TestPositionFields:
         """Responses without a position are not cached."""
         assert filled.get(target).headers["cache-control"] == "no-store"
 
-    @pytest.mark.parametrize("behind", [1, 2, 3, 6])
-    def test_the_lag_is_what_the_index_lacks(self, changing: Served, behind: int) -> None:
+    @pytest.mark.parametrize("missing", [1, 2, 3, 6])
+    def test_the_lag_is_what_the_index_lacks(self, changing: Served, missing: int) -> None:
         """The lag has the number of missing versions, and the ms since the first missing one."""
-        for _ in range(behind):
+        for _ in range(missing):
             changing.table.commit()
         long_ago = changing.table.entry(2).stat().st_mtime - 5
         os.utime(changing.table.entry(2), (long_ago, long_ago))
         lag = changing.get(f"{ROOT}/latest/a").headers["oriel-lag"]
         versions, ms = lag.split(", ")
-        assert versions == f"versions={behind}"
+        assert versions == f"versions={missing}"
         assert int(ms.removeprefix("ms=")) >= 5_000
 
     def test_a_clock_ahead_does_not_hide_the_lag(self, changing: Served) -> None:

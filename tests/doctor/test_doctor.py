@@ -119,7 +119,7 @@ def test_packages_are_those_of_the_distribution(
     level: Level,
     found: str,
 ) -> None:
-    """Of each part that is installed, all packages must be there."""
+    """If one package of a part is installed, all packages of this part must be installed."""
     needs = ["lmdb>=3.0,<4", "pyspark==4.2.0"]
     _distribution(tmp_path, "oriel", "9", [f'{need}; extra == "pipeline"' for need in needs])
     for name, version in installed.items():
@@ -272,7 +272,7 @@ def _written(directory: Path, days: float) -> Subject:
 
 @pytest.mark.parametrize(("days", "level"), [(90, _OK), (5, _WARNING), (-2, _PROBLEM)])
 def test_a_certificate_has_an_end(tmp_path: Path, days: float, level: Level) -> None:
-    """It is reported before it is reached."""
+    """The check reports a certificate before it expires."""
     assert _levels(connections.Certificate(), _written(tmp_path, days)) == [level]
 
 
@@ -323,7 +323,7 @@ def test_a_service_and_its_port(tmp_path: Path, stranger: str) -> None:
 
 
 def test_an_error_of_the_system_is_a_problem() -> None:
-    """It names the file."""
+    """The problem names the file of the error."""
 
     class Broken(Check):
         name = "broken"

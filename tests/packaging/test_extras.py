@@ -26,7 +26,7 @@ def _parsed(lines: list[Any]) -> dict[str, Requirement]:
 
 @pytest.mark.parametrize("extra", ["app", "pipeline"])
 def test_an_extra_names_the_packages_of_its_group(extra: str) -> None:
-    """What the images install, `pip install 'oriel[...]'` brings, on the same systems."""
+    """`pip install 'oriel[...]'` installs the packages of the images, on the same systems."""
     extras, group = _parsed(EXTRAS[extra]), _parsed(GROUPS[extra])
     assert set(extras) == set(group)
     assert {name: each.marker for name, each in extras.items()} == {
@@ -36,7 +36,7 @@ def test_an_extra_names_the_packages_of_its_group(extra: str) -> None:
 
 @pytest.mark.parametrize("extra", ["app", "client", "pipeline", "demo"])
 def test_what_is_tested_lies_in_the_range_of_the_extra(extra: str) -> None:
-    """A user may get the very versions that the tests run with."""
+    """The extras allow the versions that the tests run with."""
     groups = ("app", "pipeline", "producer", "runtime", "dev")
     tested = _parsed([line for group in groups for line in GROUPS[group]])
     for name, requirement in _parsed(EXTRAS[extra]).items():
@@ -55,7 +55,7 @@ def test_the_build_lock_has_what_a_build_needs() -> None:
 
 
 def test_the_command_names_extras_that_exist() -> None:
-    """What `oriel run` says without its packages can be installed."""
+    """The extras that `oriel run` names in its error without packages exist."""
     assert {extra for _, extra in _COMMANDS.values()} <= set(EXTRAS)
 
 

@@ -14,8 +14,8 @@ from oriel.pipeline.stage_columns import (
 from oriel.pipeline.windows import RESULT_FIELDS
 
 
-def test_these_names_no_value_column_may_have() -> None:
-    """They are part of the language: another one would refuse topologies that are good today."""
+def test_reserved_names_are_rejected_for_value_columns() -> None:
+    """The reserved names are part of the language. A new one would reject valid topologies."""
     assert {
         "partition", "offset", "key", "timestamp_ms", "stream_time_ms", "task",
         "reason", "keep", "null_value", "raw", "key_group", "close_ms", "input",

@@ -196,10 +196,10 @@ def test_progress_is_reported_although_the_log_does_not_respond(
     assert status.log_ends == {}
 
 
-def test_a_process_that_was_suspended_leaves_its_successor_the_word(
+def test_a_suspended_process_does_not_overwrite_the_status_of_its_successor(
     report: RunReport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It does not overwrite its successor's status, not even when it ends."""
+    """If a successor has the pipeline, a process that resumes does not write the status file."""
     monkeypatch.setattr(run_report, "_WRITE_SECONDS", 0)
     report.write_heartbeat()
     mine, _ = _status(tmp_path)
