@@ -65,7 +65,7 @@ def _keep_files_in_memory() -> None:
 
     Tests sync thousands of files, and do not test what a disk does with them.
     """
-    memory = Path("/dev/shm")  # noqa: S108 - a folder of our own is made below it
+    memory = Path("/dev/shm")  # noqa: S108 - it gets a separate directory
     if "TMPDIR" in os.environ or not os.access(memory, os.W_OK):
         return
     if shutil.disk_usage(memory).free > _FREE_BYTES:

@@ -25,14 +25,14 @@ from tests.testing.test_driver_properties import (
     SCHEMA,
     after,
     check_content,
-    check_folded,
+    check_function_rows,
     cut,
     everything,
     folds,
     random_topology,
 )
 from tests.windows.engine_runs import AGGREGATES
-from tests.windows.test_function_properties import KINDS as FOLDS
+from tests.windows.test_function_properties import KINDS as FUNCTION_KINDS
 
 
 def topic_of(partition: int) -> str:
@@ -81,7 +81,7 @@ def test_partitions_of_merged_topics_are_as_those_of_one(kind: str, number: int)
 @pytest.mark.parametrize("windows", ["time", "sliding", "session", "table"])
 def test_functions_are_called_by_partition_of_merged_topics(windows: str, number: int) -> None:
     """Functions are called in order within a partition, and partitions are merged in order."""
-    functions = FOLDS["aggregate"].functions
+    functions = FUNCTION_KINDS["aggregate"].functions
 
     def aggregate(stream: Any) -> Any:
         return stream.aggregate(
@@ -91,7 +91,7 @@ def test_functions_are_called_by_partition_of_merged_topics(windows: str, number
     for seed, case in folds("aggregate", windows, number):
         driver = merged("s STRING", aggregate, case.windows)
         after(driver, cut(case.logs, Random(seed), topic_of))
-        check_folded(everything(driver), case.expected(), closed=False)
+        check_function_rows(everything(driver), case.expected(), closed=False)
 
 
 def values(driver: TopologyTestDriver, store: str = "s") -> dict[str, dict[str, Any]]:

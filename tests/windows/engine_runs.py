@@ -29,7 +29,7 @@ from oriel.pipeline.windows import (
     engine_for,
 )
 from tests.models.aggregates import check_window
-from tests.models.tables import FoldOutcome, Logs, Outcome, Place, Record, Value, Window
+from tests.models.tables import FunctionOutcome, Logs, Outcome, Place, Record, Value, Window
 from tests.windows.lineages import lineage
 from tests.windows.random_logs import Case, random_case
 
@@ -289,8 +289,8 @@ def check_against_model(run: Run, outcome: Outcome, setup: Setup) -> None:
         check_window(row, expected[bounds])
 
 
-def check_fold_against_model(
-    run: Run, outcome: FoldOutcome, setup: Setup, names: list[str]
+def check_functions_against_model(
+    run: Run, outcome: FunctionOutcome, setup: Setup, names: list[str]
 ) -> None:
     """Check that the rows equal the results of the user's functions, as the model calls them."""
     _check_counts(run, outcome)
@@ -312,7 +312,7 @@ def check_fold_against_model(
     assert not wrong, f"{len(wrong)} rows differ; the first, actual and expected: {wrong[0]}"
 
 
-def _check_counts(run: Run, outcome: Outcome | FoldOutcome) -> None:
+def _check_counts(run: Run, outcome: Outcome | FunctionOutcome) -> None:
     counted, expected = (run.applied, run.late), (outcome.applied, outcome.late)
     assert counted == expected, f"applied and late are {counted}, not {expected}"
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.models.tables import FoldOutcome, Place, Removal
+from tests.models.tables import FunctionOutcome, Place, Removal
 from tests.windows.engine_runs import Cut, Run
 
 
-def check_deleted(run: Run, outcome: FoldOutcome, cuts: Sequence[Cut], kind: str) -> None:
+def check_deleted(run: Run, outcome: FunctionOutcome, cuts: Sequence[Cut], kind: str) -> None:
     """Check that a deleted row has the timestamp of the record that removed it (semantics.md#9).
 
     With several partitions, this is the greatest time of the partitions that removed their partial

@@ -56,12 +56,12 @@ def joined(_key: str, left: str, right: str) -> str:
     return left + right
 
 
-FOLD = UserFunctions(lambda: "", (concatenated,), joined, {"text": pa.string()}, "aggregate")
+FUNCTIONS = UserFunctions(lambda: "", (concatenated,), joined, {"text": pa.string()}, "aggregate")
 
 
-def fold_engine(span: Span) -> AggregateUpdatesEngine:
+def functions_engine(span: Span) -> AggregateUpdatesEngine:
     """Return an engine with user-defined aggregators."""
-    return updates_engine_for(windows_of(span), FOLD, VALUES, CARRIED)
+    return updates_engine_for(windows_of(span), FUNCTIONS, VALUES, CARRIED)
 
 
 def folded(records: Sequence[tuple[int | None, int]]) -> dict[str, Any] | None:
@@ -141,7 +141,7 @@ def sorted_lists(found: Iterator[Update]) -> list[Update]:
 @seeds(1, 12)
 @pytest.mark.parametrize("span", SPANS, ids=str)
 @pytest.mark.parametrize(
-    ("make", "row_of"), [(columns_engine, every_aggregate), (fold_engine, folded)]
+    ("make", "row_of"), [(columns_engine, every_aggregate), (functions_engine, folded)]
 )
 def test_updates_are_those_of_the_model_in_any_cut(
     make: Any, row_of: Row, span: Span, seed: int
@@ -157,7 +157,7 @@ def test_updates_are_those_of_the_model_in_any_cut(
 def test_a_record_on_which_a_function_raises_has_no_part_in_any_row() -> None:
     """The engine forwards the record with the reason, and no window contains it."""
     log = [Entry("a", 1, 1), Entry("a", 13, 2), Entry("a", 2, 3)]
-    engine = fold_engine(Span(8, 4, 0))
+    engine = functions_engine(Span(8, 4, 0))
     result = engine.apply(engine.empty_state(), batch_of(engine, log, 0, 3), Times.at((3, -1)))
     rows = sorted(result.results.to_pylist(), key=lambda row: row["offset"])
     assert [(row["offset"], row["text"], row["reason"]) for row in rows] == [
@@ -186,7 +186,7 @@ def test_rows_of_hopping_windows_are_elements_of_their_record() -> None:
     assert (result.late, result.flattened, result.elements) == ((1,), 3, 7)
 
 
-@pytest.mark.parametrize("make", [columns_engine, fold_engine])
+@pytest.mark.parametrize("make", [columns_engine, functions_engine])
 def test_rows_of_several_partitions_are_put_together(make: Any) -> None:
     """Updates are in the order of stream times. The last update has all records of the key."""
     engine = make(Span())

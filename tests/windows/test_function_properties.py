@@ -21,14 +21,14 @@ from oriel.pipeline.windows import (
 )
 from oriel.pipeline.windows.definitions.errors import said
 from tests.campaigns import cases
-from tests.models.sessions import folded_sessions
-from tests.models.sliding_functions import LeftOut, SlidingOutcome, folded_sliding
-from tests.models.tables import FoldOutcome, Functions, Logs, Record, folded_table
-from tests.models.time_windows import Hopping, folded_windows
+from tests.models.sessions import aggregated_sessions
+from tests.models.sliding_functions import LeftOut, SlidingOutcome, aggregated_sliding
+from tests.models.tables import FunctionOutcome, Functions, Logs, Record, aggregated_table
+from tests.models.time_windows import Hopping, aggregated_windows
 from tests.windows.engine_runs import (
     Cut,
     Setup,
-    check_fold_against_model,
+    check_functions_against_model,
     random_cuts,
     run_engine,
     valued_logs,
@@ -109,16 +109,16 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class FoldCase:
+class FunctionCase:
     """One random case, named by its seed."""
 
     seed: int
     windows: Windows
     kind: str
     logs: Logs
-    model: Callable[[Logs, Functions], FoldOutcome]
+    model: Callable[[Logs, Functions], FunctionOutcome]
 
-    def expected(self) -> FoldOutcome:
+    def expected(self) -> FunctionOutcome:
         """Return the result of the model."""
         return self.model(self.logs, KINDS[self.kind].functions)
 
@@ -128,40 +128,44 @@ class FoldCase:
         return Setup(self.windows, KINDS[self.kind].fold(), VALUES)
 
 
-def time_case(seed: int, kind: str) -> FoldCase:
+def time_case(seed: int, kind: str) -> FunctionCase:
     """Return a case of tumbling or hopping windows."""
     case, random = random_case(seed), Random(seed + 5)
     size = random.choice((1, 3, 5, 12))
     hopping = Hopping(size, random.randint(1, size), case.grace)
     windows = TimeWindows.of_size_and_grace(size, case.grace).advance_by(hopping.advance)
     logs = with_texts(valued_logs(seed), seed)
-    return FoldCase(seed, windows, kind, logs, lambda logs, f: folded_windows(logs, hopping, f))
+    return FunctionCase(
+        seed, windows, kind, logs, lambda logs, f: aggregated_windows(logs, hopping, f)
+    )
 
 
-def session_case(seed: int, kind: str) -> FoldCase:
+def session_case(seed: int, kind: str) -> FunctionCase:
     """Return a case of sessions."""
     case = random_case(seed)
     gap, grace = case.difference, case.grace
     windows = SessionWindows.of_inactivity_gap_and_grace(gap, grace)
     logs = with_texts(valued_logs(seed), seed)
-    return FoldCase(seed, windows, kind, logs, lambda logs, f: folded_sessions(logs, gap, grace, f))
+    return FunctionCase(
+        seed, windows, kind, logs, lambda logs, f: aggregated_sessions(logs, gap, grace, f)
+    )
 
 
-def sliding_case(seed: int, kind: str) -> FoldCase:
+def sliding_case(seed: int, kind: str) -> FunctionCase:
     """Return a case of sliding windows. An earlier step rejects null values."""
     case = random_case(seed)
     difference, grace = case.difference, case.grace
     windows = SlidingWindows.of_time_difference_and_grace(difference, grace)
     logs = with_values(with_texts(valued_logs(seed), seed))
-    return FoldCase(
-        seed, windows, kind, logs, lambda logs, f: folded_sliding(logs, difference, grace, f)
+    return FunctionCase(
+        seed, windows, kind, logs, lambda logs, f: aggregated_sliding(logs, difference, grace, f)
     )
 
 
-def table_case(seed: int, kind: str) -> FoldCase:
+def table_case(seed: int, kind: str) -> FunctionCase:
     """Return a case without windows. An earlier step rejects null values."""
     logs = with_values(with_texts(valued_logs(seed), seed))
-    return FoldCase(seed, NoWindows(), kind, logs, folded_table)
+    return FunctionCase(seed, NoWindows(), kind, logs, aggregated_table)
 
 
 def with_texts(
@@ -220,12 +224,12 @@ def error_text(key: str) -> str:
     return said(Refused(key))
 
 
-def left_out_of(outcome: FoldOutcome) -> list[LeftOut]:
+def left_out_of(outcome: FunctionOutcome) -> list[LeftOut]:
     """Return the records that the model leaves out of windows. Only sliding windows do this."""
     return outcome.left_out if isinstance(outcome, SlidingOutcome) else []
 
 
-def check_left_out(setup: Noting, outcome: FoldOutcome) -> None:
+def check_left_out(setup: Noting, outcome: FunctionOutcome) -> None:
     """Check that a record has one dead letter per window without it, with the carried columns."""
     wanted = sorted(
         (
@@ -243,13 +247,13 @@ def check_left_out(setup: Noting, outcome: FoldOutcome) -> None:
     assert found == wanted, "other records are left out of windows"
 
 
-def check_case(case: FoldCase) -> set[str]:
+def check_case(case: FunctionCase) -> set[str]:
     """Compare a case with the model: one batch, cut, and only final rows. Return its branches."""
     outcome = case.expected()
     names = list(KINDS[case.kind].types)
     noting = Noting(**vars(case.setup))
     once = run_engine(noting, case.logs, whole(case.logs))
-    check_fold_against_model(once, outcome, case.setup, names)
+    check_functions_against_model(once, outcome, case.setup, names)
     check_left_out(noting, outcome)
     noting.left_out.clear()
     cuts = random_cuts(case.logs, Random(case.seed + 1))
@@ -261,7 +265,7 @@ def check_case(case: FoldCase) -> set[str]:
     check_left_out(noting, outcome)
     closed = replace(noting, emit_final_only=True, left_out=[])
     last = run_engine(closed, case.logs, cuts, restart=True)
-    check_fold_against_model(last, outcome, closed, names)
+    check_functions_against_model(last, outcome, closed, names)
     check_left_out(closed, outcome)
     marks = {"rejected"} if outcome.rejected else set()
     marks |= {"left out"} if left_out_of(outcome) else set()
@@ -273,7 +277,7 @@ def check_case(case: FoldCase) -> set[str]:
     return marks | ({"merged"} if any("|" in text for text in texts) else set())
 
 
-def check_any_kind(maker: Callable[[int, str], FoldCase], seed: int) -> set[str]:
+def check_any_kind(maker: Callable[[int, str], FunctionCase], seed: int) -> set[str]:
     """Check the case of ``seed`` with one kind of functions."""
     return check_case(maker(seed, list(KINDS)[seed % len(KINDS)]))
 
@@ -332,10 +336,10 @@ def test_each_record_left_out_of_a_window_has_one_dead_letter(
     for partition, key, time, text in records:
         logs[partition % partitions].append((key, time, {"s": text}))
     windows = SlidingWindows.of_time_difference_and_grace(*length)
-    outcome = folded_sliding(logs, *length, KINDS[kind].functions)
+    outcome = aggregated_sliding(logs, *length, KINDS[kind].functions)
     setup = Noting(windows, KINDS[kind].fold(), VALUES, emit_final_only=closed)
     run = run_engine(setup, logs, cuts_of(logs, steps), restart=True)
-    check_fold_against_model(run, outcome, setup, list(KINDS[kind].types))
+    check_functions_against_model(run, outcome, setup, list(KINDS[kind].types))
     check_left_out(setup, outcome)
 
 
@@ -357,7 +361,7 @@ def test_a_wrong_order_of_calls_is_noticed() -> None:
         case = table_case(seed, "aggregate")
         run = run_engine(case.setup, case.logs, whole(case.logs))
         try:
-            check_fold_against_model(run, case.model(case.logs, wrong), case.setup, ["text"])
+            check_functions_against_model(run, case.model(case.logs, wrong), case.setup, ["text"])
         except AssertionError:
             return
     pytest.fail("no case fails with a merger that swaps its arguments")

@@ -29,7 +29,7 @@ from tests.windows.lineages import indexes_of
 from tests.windows.test_aggregate_updates import (
     AGGREGATES,
     CARRIED,
-    FOLD,
+    FUNCTIONS,
     VALUES,
     batch_of,
     engine_updates,
@@ -56,7 +56,7 @@ def test_updates_of_sliding_windows_are_those_of_the_model(
     """Logs have partly late records, and functions remove rows. The cut does not matter."""
     random, log = random_log(seed)
     log = [entry for entry in log if entry.value is not None] or [Entry("a", 1, 5)] * 3
-    aggregates, row_of = (AGGREGATES, every_aggregate) if how == "columns" else (FOLD, folded)
+    aggregates, row_of = (AGGREGATES, every_aggregate) if how == "columns" else (FUNCTIONS, folded)
     expected = sorted_lists(sliding_updates(log, difference_ms, grace_ms, row_of))
     windows = SlidingWindows.of_time_difference_and_grace(difference_ms, grace_ms)
     for cuts in cuts_of(random, log):
@@ -73,7 +73,7 @@ def test_updates_of_sessions_are_those_of_the_model(
     """Functions can remove a session. The cut does not matter."""
     random, log = random_log(seed)
     windows = SessionWindows.of_inactivity_gap_and_grace(gap_ms, grace_ms)
-    aggregates, row_of = (AGGREGATES, every_aggregate) if how == "columns" else (FOLD, folded)
+    aggregates, row_of = (AGGREGATES, every_aggregate) if how == "columns" else (FUNCTIONS, folded)
     expected = sorted_lists(session_updates(log, gap_ms, grace_ms, row_of))
     for cuts in cuts_of(random, log):
         engine = updates_engine_for(windows, aggregates, VALUES, CARRIED)
@@ -129,7 +129,7 @@ def test_a_session_that_grows_emits_a_tombstone_first() -> None:
 
 
 @seeds(2, 30)
-@pytest.mark.parametrize("aggregates", [AGGREGATES, FOLD], ids=["columns", "functions"])
+@pytest.mark.parametrize("aggregates", [AGGREGATES, FUNCTIONS], ids=["columns", "functions"])
 @pytest.mark.parametrize("kind", ["sessions", "sliding"])
 def test_rows_of_several_partitions_become_those_of_the_store(
     kind: str, aggregates: Any, seed: int
@@ -197,7 +197,7 @@ def linked_rows(
 ) -> tuple[list[tuple[int, int, str | None]], AggregateUpdatesEngine, pa.Table]:
     """Return the rows (start, end, text) that records (partition, time, value) of a key emit."""
     windows = SessionWindows.of_inactivity_gap_and_grace(gap_ms, 20)
-    engine = updates_engine_for(windows, FOLD, VALUES, CARRIED)
+    engine = updates_engine_for(windows, FUNCTIONS, VALUES, CARRIED)
     batch = batch_of(engine, [Entry("a", value, time) for _, time, value in log], 0, len(log))
     columns = batch.to_pydict() | {"partition": [partition for partition, _, _ in log]}
     stream_times: dict[int, int] = {}

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.e2e.event_logs import Line
 from tests.models import sliding
-from tests.models.sessions import expected_sessions, folded_sessions
+from tests.models.sessions import aggregated_sessions, expected_sessions
 from tests.models.tables import Functions, Outcome, Place, Record, table_rows
 from tests.models.time_windows import Hopping, expected_windows
 from tests.system.kills.kinds_topology import (
@@ -238,7 +238,7 @@ def _sliding(logs: dict[int, list[Record]], grace_ms: int) -> _Model:
 
 def _texts(logs: dict[int, list[Record]], grace_ms: int) -> _Model:
     functions = Functions(begun, (concatenated,), merged)
-    outcome = folded_sessions(logs, GAP_MS, grace_ms, functions)
+    outcome = aggregated_sessions(logs, GAP_MS, grace_ms, functions)
     rows = {
         place: _framed(place[0], row.value, row.timestamp, place, final=row.final)
         for place, row in outcome.rows.items()

@@ -246,7 +246,7 @@ def _reduced(kept: Any, added: Any) -> Any:
     return others | newer
 
 
-_FOLDS = {"fold": _folded, "removing": _removing}
+_AGGREGATORS = {"fold": _folded, "removing": _removing}
 
 
 def _aggregated_of(builder: StreamsBuilder, node: Node) -> KTable:
@@ -263,9 +263,9 @@ def _aggregate(builder: StreamsBuilder, node: Node) -> KTable:
         for each, of_it in zip(grouped[1:], aggregates[1:], strict=True):
             cogrouped = cogrouped.cogroup(each, **of_it)
         table = _windowed(cogrouped, windows, node).aggregate()
-    elif how in _FOLDS:
+    elif how in _AGGREGATORS:
         stream = _windowed(grouped[0], windows, node)
-        table = stream.aggregate(lambda: "0", _FOLDS[how], _merged, "text STRING")
+        table = stream.aggregate(lambda: "0", _AGGREGATORS[how], _merged, "text STRING")
     else:
         table = _windowed(grouped[0], windows, node).aggregate(**aggregates[0])
     return _kept(table, node)

@@ -239,9 +239,9 @@ def _updates_of_stores(trees: Trees, plan: Plan) -> dict[str, Any]:
         group = _grouped_table(trees, plan)
         group["behind"] = [s for s in group["behind"] if s["op"] != "map_values"]
         rows = {"op": "rows_of", "input": group | {"store": "groups"}}
-        is_fold = group["how"] == "fold"
-        columns = {"s": ["column", "text" if is_fold else "key"]}
-        columns |= {} if is_fold else {"v": ["column", "n0"]}
+        is_by_functions = group["how"] == "fold"
+        columns = {"s": ["column", "text" if is_by_functions else "key"]}
+        columns |= {} if is_by_functions else {"v": ["column", "n0"]}
         node = {"op": "map_values", "columns": columns}
         types = {name: "STRING" if name == "s" else "BIGINT" for name in columns}
         built = trees.stepped(Built(node | {"input": rows}, types))
