@@ -303,7 +303,7 @@ def test_a_star_reads_its_facts_once_for_each_foreign_key() -> None:
 
 
 @pytest.mark.java
-def test_a_record_has_one_letter_of_all_its_rows() -> None:
+def test_a_record_has_one_dead_letter_for_all_its_rows() -> None:
     """A record has one dead letter for all its invalid rows, and each row counts."""
     builder = StreamsBuilder()
     orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)

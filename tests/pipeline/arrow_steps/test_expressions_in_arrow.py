@@ -190,7 +190,7 @@ def test_arrays_are_made_and_sliced_as_sparks_are(spark: SparkSession) -> None:
     assert [made[name].type for name in computed] == [steps.values.field(n).type for n in computed]
 
 
-def test_a_row_that_is_gone_has_no_value(spark: SparkSession) -> None:
+def test_a_deleted_row_has_no_value(spark: SparkSession) -> None:
     """A deleted row has null in each column that steps after a join compute, also for constants."""
     rows = joined(VALUES, hostile_rows(40, seed=5))
     is_tombstone = pa.array([place % 3 == 0 for place in range(len(rows))])

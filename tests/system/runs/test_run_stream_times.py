@@ -214,7 +214,7 @@ def starts(snapshot: Any, key: str) -> list[int]:
     return [orjson.loads(window)["window_start_ms"] for window in page.windows]
 
 
-def test_a_clock_that_ran_ahead_is_set_back_and_the_answers_return(
+def test_an_early_stream_time_is_set_back_and_reads_succeed_again(
     runs: ClockRuns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A record of the year 9999 hides all windows, and a lower stream time shows them again.
