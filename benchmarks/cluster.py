@@ -3,9 +3,9 @@
 ``oriel run --once`` reads 1,000,000 records of 1,000 keys, one record per key and second, with
 tumbling, hopping, sliding and session windows. It runs three times:
 
-- with two cores on this machine
-- with two workers of one core, a Spark cluster on loopback whose Python has no ``oriel``
-- on this cluster, with a worker killed after the first batch and replaced by another one
+- with two cores on this machine.
+- on a Spark cluster on loopback, with two workers of one core. Its Python has no ``oriel``.
+- on this cluster, with a worker killed after the first batch and replaced by another one.
 
 The benchmark fails if the tables of the three runs differ, digest by digest. With ``--objects``,
 the data of the clusters is on an S3 server on loopback.
@@ -28,7 +28,7 @@ from tests.system.cluster.standalone_cluster import running_cluster
 RECORDS = 1_000_000
 QUICK_RECORDS = 100_000
 KEYS = 1000
-#: Large enough for executors, and several of them in the log, quick or not.
+#: Large enough to run on executors. Even the short log has several batches.
 BATCH_BYTES = 8 * 2**20
 QUICK_BATCH_BYTES = 5 * 2**20
 
@@ -53,10 +53,10 @@ topology = builder.build()
 def measure(
     directory: Path, records: int, batch_bytes: int, store: ObjectStore | None
 ) -> dict[str, FinishedRun]:
-    """Run the three over one log of so many records, the clusters over ``store`` if there is one.
+    """Run the topology three times over one log. If ``store`` is given, the clusters write to it.
 
     Raises:
-        AssertionError: a cluster left other rows or counted other numbers than one machine.
+        AssertionError: The rows or counters of a cluster differ from those of one machine.
     """
     write_log(directory / "log" / "events", keys=KEYS, records=records, step_ms=1000)
     topology = directory / "topology.py"

@@ -2,12 +2,12 @@
 
 Chromium shows the pages of the service on this machine:
 
-- blank: frames of an empty page, the best that the machine can do
-- wall: 1,000 keys as tiles that all change once per second, while the page scrolls
-- chart: 100,000 windows of one key in one chart, and one window changes once per second
-- table: scroll through those 100,000 windows
-- fresh: the time from the append of a record to the event log until the page shows its window,
-  through a pipeline with a trigger of 100 ms
+- blank: Frames of an empty page, the best that the machine can do.
+- wall: Tiles of 1,000 keys that all change once per second, while the page scrolls.
+- chart: A chart of 100,000 windows of one key. One window changes once per second.
+- table: Scroll through those 100,000 windows.
+- fresh: The time from the append of a record to the event log until the page shows its window,
+  through a pipeline with a trigger of 100 ms.
 
 A frame is the time between two animation frames. The goals are frames of at most 100 ms, and a
 record on the page within 1 s. Prints a table, and JSON in the last line.
@@ -50,7 +50,7 @@ builder.stream("events", "v DOUBLE").group_by_key().windowed_by(windows).aggrega
 topology = builder.build()
 """
 
-#: Collects the time between frames, and tasks that took longer than 50 ms.
+#: Collects the time between frames, and the tasks of more than 50 ms.
 _RECORD_FRAMES = """
     window.frameMs = [];
     window.taskMs = [];
@@ -74,7 +74,7 @@ _SCROLL = """
         if (box.scrollTop === before) down = !down;
     }, 16);
 """
-#: Notes when the figure of the page changes, by the clock that the appending process has, too.
+#: Records when the number on the page changes. The process that appends has the same wall clock.
 _NOTE_FIGURES = """
     window.figures = {};
     const figure = document.querySelector(".figure");
@@ -84,10 +84,10 @@ _NOTE_FIGURES = """
 
 
 class Frames(NamedTuple):
-    """Frames of a scene, in ms; ``longest_task_ms`` is 0 where none took over 50 ms.
+    """Frames of a scene, in ms. ``longest_task_ms`` is 0 if no task is longer than 50 ms.
 
-    ``processor_ms`` is what the page's main thread took of the processor in a second. On a busy
-    machine it tells more than the rest, which waits for others.
+    ``processor_ms`` is the processor time of the page's main thread per second. On a busy machine,
+    this is the most reliable figure, because the others include waits for other processes.
     """
 
     frames: int
@@ -126,7 +126,7 @@ def _print_frames(scenes: dict[str, Frames]) -> None:
 
 
 def measure_frames(data: Path, browser: Chrome, options: argparse.Namespace) -> dict[str, Frames]:
-    """The frames of each scene while the stores change once a second."""
+    """Return the frames of each scene while the stores change once per second."""
     wall = StoreTable(data, make_definition("wall", window=_TUMBLING))
     wall.commit(_wall_rows(options.keys, 0))
     long = StoreTable(data, make_definition("long", window=_TUMBLING))
@@ -188,7 +188,7 @@ def _frames_of(
 
 
 def _processor_seconds(browser: Chrome) -> float:
-    """What the tasks of the page's main thread have taken of the processor."""
+    """Return the processor time that the tasks of the page's main thread have used."""
     browser.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
     metrics = browser.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
     return float(next(m["value"] for m in metrics if m["name"] == "TaskDuration"))
@@ -207,14 +207,14 @@ def _long_row(number: int, amount: int) -> dict[str, object]:
 
 
 def measure_fresh(directory: Path, browser: Chrome) -> list[int]:
-    """The ms from the append of each record until the page shows its window."""
+    """Return the ms from the append of each record until the page shows its window."""
     log = directory / "log" / "events"
     log.mkdir(parents=True)
     topology = directory / "topology.py"
     topology.write_text(_TOPOLOGY)
     data = directory / "data"
     options = ["--event-log", str(directory / "log"), "--data", str(data), "--trigger", "100ms"]
-    # The first record makes the store, so that the service has one to show.
+    # The first record creates the store that the page shows.
     _append(log, 1)
     with _pipeline([str(topology), *options], directory / "pipeline.log"):
         _wait_until((data / "tables" / "fresh" / "_delta_log").is_dir, "the first commit")

@@ -32,11 +32,11 @@ from oriel.pipeline.language import Consumed, Serdes
 _SCHEMA = "amount BIGINT, price DOUBLE"
 _GOOD = b'{"key":"k%d","value":{"amount":3,"price":1.5},"timestamp_ms":%d}'
 _LINE = _GOOD % (12, 1_700_000_000_000)
-#: One line in so many is bad.
+#: One of this many lines is invalid.
 _EVERY = 100
 
-#: What is wrong with a bad line.
-FAULTS = {
+#: Invalid lines, by what is wrong with them.
+INVALID_LINES = {
     "cut off": _LINE[:-9],
     "no JSON": _LINE.replace(b":3", b":"),
     "two on a line": _LINE * 2,
@@ -48,22 +48,22 @@ FAULTS = {
 
 @dataclass(frozen=True)
 class Sizes:
-    """How many lines a batch has, and how often it is decoded."""
+    """The lines of a batch, and how often each batch is decoded."""
 
     lines: int = 100_000
     runs: int = 7
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure; print a table, and JSON in the last line."""
+    """Measure, print a table and one line of JSON."""
     options = _parse(arguments)
     sizes = Sizes(lines=2_000, runs=1) if options.quick else Sizes()
     decoder = event_log_decoder(_SCHEMA)
     assert decoder is not None
-    every_fault = list(FAULTS.values())
+    all_invalid = list(INVALID_LINES.values())
     batches = {"all good": _batch(sizes.lines, [])}
-    batches |= {f"1 %: {name}": _batch(sizes.lines, [line]) for name, line in FAULTS.items()}
-    batches["1 %: all of these"] = _batch(sizes.lines, every_fault)
+    batches |= {f"1 %: {name}": _batch(sizes.lines, [line]) for name, line in INVALID_LINES.items()}
+    batches["1 %: all of these"] = _batch(sizes.lines, all_invalid)
     cases = {name: (decoder, batch) for name, batch in batches.items()}
     cases |= {f"Kafka: {name}": case for name, case in _messages(sizes.lines).items()}
     seconds = _least_seconds(cases, sizes.runs)
@@ -77,13 +77,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(json.dumps({"decoding": found}))
 
 
-def _batch(count: int, bad: list[bytes]) -> pa.RecordBatch:
-    """So many lines, one in a hundred of them bad, in turn."""
+def _batch(count: int, invalid: list[bytes]) -> pa.RecordBatch:
+    """Return ``count`` lines. Every hundredth line is the next one of ``invalid``, in turn."""
     lines = [_GOOD % (number % 1_000, 1_700_000_000_000 + number) for number in range(count)]
-    if bad:
+    if invalid:
         places = range(_EVERY // 2, count, _EVERY)
         for turn, place in enumerate(places):
-            lines[place] = bad[turn % len(bad)]
+            lines[place] = invalid[turn % len(invalid)]
     return pa.record_batch({
         "partition": pa.array([0] * count, pa.int32()),
         "offset": pa.array(range(count), pa.int64()),
@@ -92,7 +92,7 @@ def _batch(count: int, bad: list[bytes]) -> pa.RecordBatch:
 
 
 def _messages(count: int) -> dict[str, tuple[BlockDecoder, pa.RecordBatch]]:
-    """So many messages in each format, and what decodes them."""
+    """Return a decoder and ``count`` messages for each format."""
     avro = {
         "type": "record", "name": "Line",
         "fields": [{"name": "amount", "type": "long"}, {"name": "price", "type": "double"}],
@@ -145,7 +145,7 @@ def _messages(count: int) -> dict[str, tuple[BlockDecoder, pa.RecordBatch]]:
 def _least_seconds(
     cases: dict[str, tuple[BlockDecoder, pa.RecordBatch]], runs: int
 ) -> dict[str, float]:
-    """The least processor time of each batch; a run decodes all of them in turn."""
+    """Return the minimum processor time of each batch. Each run decodes all batches in turn."""
     least = dict.fromkeys(cases, float("inf"))
     for _ in range(runs):
         for name, (decoder, batch) in cases.items():

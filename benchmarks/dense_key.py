@@ -36,7 +36,7 @@ _VALUES = pa.schema([("v", pa.float64())])
 
 @dataclass(frozen=True)
 class Case:
-    """Windows, how many ms lie between records and how many they are behind, by open records."""
+    """Windows, ms between two records, and maximum disorder, by the number of open records."""
 
     name: str
     windows: Callable[[int], Windows]
@@ -52,8 +52,8 @@ def _session(grace_ms: int) -> SessionWindows:
     return SessionWindows.of_inactivity_gap_and_grace(5, grace_ms)
 
 
-#: Windows of 10 s get denser; the long ones have one record a ms and hold half of all records;
-#: sessions are of a record or two.
+#: With more open records, windows of 10 s contain more records. The long windows contain one record
+#: per ms and half of all records. A session has one or two records.
 CASES = (
     Case("sliding 10 s, no grace", lambda _: _sliding(10 * _S, 0), lambda n: 10 * _S / n),
     Case("sliding 10 s, grace 60 s", lambda _: _sliding(10 * _S, 60 * _S), lambda n: 10 * _S / n),
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measured(case: Case, size: int) -> dict[str, float | int]:
-    """Put ``size`` records into the engine at once, then some more."""
+    """Process ``size`` records in one batch, then a batch of ``_MORE`` records."""
     print(f"{case.name}: {size:,} open records of one key", file=sys.stderr, flush=True)
     windows = case.windows(size)
     engine = engine_for(windows, {"n": count(), "mean": avg("v")}, _VALUES)
@@ -110,12 +110,12 @@ def _measured(case: Case, size: int) -> dict[str, float | int]:
 
 
 def _batches(case: Case, size: int, windows: Windows) -> tuple[pa.Table, pa.Table]:
-    """The records in order of arrival, cut in two."""
+    """Return the records of the two batches, in order of arrival."""
     random = np.random.default_rng(size)
     length = size + _MORE
-    behind_ms = random.integers(0, case.disorder_ms(size) + 1, length)
+    delays_ms = random.integers(0, case.disorder_ms(size) + 1, length)
     time_ms: Ints = (
-        _EPOCH_MS + (np.arange(length) * case.step_ms(size)).astype(np.int64) - behind_ms
+        _EPOCH_MS + (np.arange(length) * case.step_ms(size)).astype(np.int64) - delays_ms
     )
     table = pa.table({
         "key": pa.repeat("dense", length),

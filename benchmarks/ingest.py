@@ -6,10 +6,11 @@ its start to the first commit and to its end, with sliding windows of 10 s and a
 Then three measurements run in one warm Spark session. Each is compared with ``floor``, the same
 source, parsing and shuffle with an engine task that does nothing, which is the cost of Spark:
 
-- log: 300,000 records of 1,000 keys, one record per key and second, sliding 10 s. The figure is the
-  time of the batches of one query, without its start of about one second
-- batch: 50,000 records of 10,000 keys, sliding 1 s, the median time of one batch
-- fresh: 1,000 records/s, 200 ms trigger, from the append of a record to its HTTP response
+- log: Sliding windows of 10 s over 300,000 records of 1,000 keys, one per key and second. The
+  figure is the time of the batches of one query, without its start of about one second.
+- batch: The median time of one batch: sliding windows of 1 s, 50,000 records of 10,000 keys.
+- fresh: The time from the append of a record to its HTTP response, at 1,000 records/s and with a
+  trigger of 200 ms.
 """
 
 import argparse
@@ -56,7 +57,7 @@ CORES = 2
 LOG_RECORDS = 300_000
 BATCH_RECORDS = 50_000
 BATCHES = 18
-#: Runs over the log that are not counted: the JVM compiles what is hot.
+#: Runs over the log that are not counted, because the JVM still compiles its hot code.
 WARM_UPS = 2
 FRESH_SECONDS = 20
 FRESH_WARM_UP_SECONDS = 15
@@ -76,7 +77,7 @@ def topology(time_difference_ms: int) -> Topology:
 
 
 def write_log(directory: Path, keys: int, records: int, step_ms: int, partitions: int = 2) -> int:
-    """Write ``records`` lines, every key once a step; return how many bytes a line has."""
+    """Write ``records`` lines, one per key and step. Return the bytes of a line."""
     directory.mkdir(parents=True)
     files = [(directory / f"{p}.jsonl").open("w") for p in range(partitions)]
     for place in range(records):
@@ -91,13 +92,13 @@ def write_log(directory: Path, keys: int, records: int, step_ms: int, partitions
 def pipeline_query(
     spark: SparkSession, directory: Path, what: Topology, batch_bytes: int
 ) -> tuple[StreamingQuery, PipelineRun]:
-    """Start our pipeline over the log in ``directory``, to its end."""
+    """Start the pipeline over the log in ``directory``, up to the end of the log."""
     settings = RunSettings(directory / "data", "bench", trigger_ms=None, tasks=CORES)
     run = PipelineRun.recover(spark, what, EventLog(directory / "log", batch_bytes), settings)
     return run.start(lambda _batch, _stores: None), run
 
 
-def floor_query(
+def spark_only_query(
     spark: SparkSession, directory: Path, what: Topology, batch_bytes: int
 ) -> StreamingQuery:
     """Start the same reading, parsing and shuffling, with Python tasks that do nothing."""
@@ -135,14 +136,14 @@ def _count_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pydict({"rows": [rows]})
 
 
-def timed_log(spark: SparkSession, directory: Path, *, floor: bool) -> list[float]:
+def timed_log(spark: SparkSession, directory: Path, *, spark_only: bool) -> list[float]:
     """Return the seconds of each batch of a query over the whole log."""
     write_log(directory / "log" / "events", keys=1000, records=LOG_RECORDS, step_ms=1000)
-    return _batch_seconds(spark, directory, topology(10_000), 64 * 2**20, floor=floor)
+    return _batch_seconds(spark, directory, topology(10_000), 64 * 2**20, spark_only=spark_only)
 
 
 def timed_cold(directory: Path) -> dict[str, float]:
-    """Return the seconds of the whole command over a log, and those to its first commit."""
+    """Return the seconds of the whole command over a log, and the seconds to its first commit."""
     write_log(directory / "log" / "events", keys=1000, records=LOG_RECORDS, step_ms=1000)
     file = directory / "cold.py"
     file.write_text(KINDS["sliding"].topology("events"))
@@ -155,19 +156,19 @@ def timed_cold(directory: Path) -> dict[str, float]:
     }
 
 
-def timed_batches(spark: SparkSession, directory: Path, *, floor: bool) -> list[float]:
+def timed_batches(spark: SparkSession, directory: Path, *, spark_only: bool) -> list[float]:
     """Return the seconds of each batch of 50,000 records, after the first ten."""
     records = BATCHES * BATCH_RECORDS
     line = write_log(directory / "log" / "events", keys=10_000, records=records, step_ms=1000)
     size = BATCH_RECORDS * line
-    return _batch_seconds(spark, directory, topology(1000), size, floor=floor)[10:]
+    return _batch_seconds(spark, directory, topology(1000), size, spark_only=spark_only)[10:]
 
 
 def _batch_seconds(
-    spark: SparkSession, directory: Path, what: Topology, batch_bytes: int, *, floor: bool
+    spark: SparkSession, directory: Path, what: Topology, batch_bytes: int, *, spark_only: bool
 ) -> list[float]:
-    if floor:
-        query = floor_query(spark, directory, what, batch_bytes)
+    if spark_only:
+        query = spark_only_query(spark, directory, what, batch_bytes)
         query.awaitTermination()
     else:
         query, run = pipeline_query(spark, directory, what, batch_bytes)
@@ -178,21 +179,21 @@ def _batch_seconds(
 
 
 def timed_freshness(spark: SparkSession, directory: Path) -> list[float]:
-    """Return seconds from append to HTTP answer, for many records, at 1,000 records/s."""
+    """Return the seconds from append to HTTP response of many records, at 1,000 records/s."""
     (directory / "log" / "events").mkdir(parents=True)
     settings = RunSettings(directory / "data", "bench", trigger_ms=200, tasks=CORES)
     run = PipelineRun.recover(spark, topology(10_000), EventLog(directory / "log"), settings)
     with _producing(directory / "log" / "events" / "0.jsonl") as append:
         query = run.start(lambda _batch, _stores: None)
         with serving(directory / "data") as client:
-            waited = [_until_answered(client, append, i) for i in _paced()]
+            waited = [_seconds_until_found(client, append, i) for i in _paced()]
         query.stop()
     run.close()
     return waited
 
 
 def _paced() -> Iterator[int]:
-    """Count up for as long as is measured, after a warm-up whose counts are negative."""
+    """Yield a count per probe. The counts of the warm-up are negative."""
     end = time.monotonic() + FRESH_WARM_UP_SECONDS + FRESH_SECONDS
     place = 0
     while time.monotonic() < end:
@@ -202,7 +203,7 @@ def _paced() -> Iterator[int]:
 
 @contextmanager
 def _producing(path: Path) -> Iterator[Any]:
-    """Append 1,000 records/s in the background; yield a function that appends one more."""
+    """Append 1,000 records/s in the background. Yield a function that appends one more record."""
     lock, done = threading.Lock(), threading.Event()
     file = path.open("a")
 
@@ -230,7 +231,7 @@ def _producing(path: Path) -> Iterator[Any]:
         file.close()
 
 
-def _until_answered(client: httpx.Client, append: Any, place: int) -> float:
+def _seconds_until_found(client: httpx.Client, append: Any, place: int) -> float:
     key = f"probe-{place}"
     started = time.perf_counter()
     append(key)
@@ -240,18 +241,18 @@ def _until_answered(client: httpx.Client, append: Any, place: int) -> float:
 
 
 def measure(spark: SparkSession, root: Path, runs: int) -> dict[str, float]:
-    """Warm up, then measure ours and the floor in turn."""
+    """Warm up, then measure the pipeline and Spark alone in turn."""
     results: dict[str, float] = {}
     seconds: dict[str, list[float]] = defaultdict(list)
     for attempt in range(runs + WARM_UPS):
-        for floor in (False, True):
-            name = f"log-{'floor' if floor else 'ours'}"
-            took = sum(timed_log(spark, root / f"{name}-{attempt}", floor=floor))
+        for spark_only in (False, True):
+            name = f"log-{'floor' if spark_only else 'ours'}"
+            took = sum(timed_log(spark, root / f"{name}-{attempt}", spark_only=spark_only))
             print(f"{name}, run {attempt}: {took:.2f} s", flush=True)
             seconds[name].append(took)
-    for floor in (False, True):
-        name = f"batch-{'floor' if floor else 'ours'}"
-        seconds[name] = timed_batches(spark, root / name, floor=floor)
+    for spark_only in (False, True):
+        name = f"batch-{'floor' if spark_only else 'ours'}"
+        seconds[name] = timed_batches(spark, root / name, spark_only=spark_only)
     for name, all_seconds in seconds.items():
         counted = all_seconds[WARM_UPS:] if name.startswith("log") else all_seconds
         results[f"{name}_seconds"] = statistics.median(counted)
@@ -280,8 +281,8 @@ def main() -> None:
         ("batch of 50,000, s", results["batch-ours_seconds"], results["batch-floor_seconds"]),
     )
     print(f"\n{'':24}{'ours':>10}{'floor':>10}")
-    for name, ours, floor in rows:
-        print(f"{name:24}{ours:10.2f}{floor:10.2f}")
+    for name, ours, alone in rows:
+        print(f"{name:24}{ours:10.2f}{alone:10.2f}")
     print(f"{'cold: first commit, s':24}{results['cold_first_commit_seconds']:10.2f}")
     print(f"{'cold: whole command, s':24}{results['cold_whole_seconds']:10.2f}")
     print(f"{'records/s':24}{results['log_records_per_second']:10,.0f}")

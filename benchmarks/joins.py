@@ -37,11 +37,11 @@ _LOAD = 100_000
 
 @dataclass(frozen=True)
 class Case:
-    """A join and its load: ``state`` rows of a table, or records that wait, of ``keys``.
+    """A join and its load: ``state`` rows of a table or buffered records, of ``keys`` keys.
 
-    A versioned table has so many versions, and drops older ones. ``tables`` is the share of a
-    batch's records that change a table; the others look it up, as of ``grace_ms`` before.
-    Of the time that a record waits ``grace_ms`` are grace, so that few records are partners.
+    A versioned table has a history retention of ``state`` ms. ``tables`` is the share of a batch's
+    records that change a table. The other records read the table as of ``grace_ms`` before. In a
+    join of streams, a large ``grace_ms`` leaves a small time difference, so that few records match.
     """
 
     name: str
@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure(case: Case, directory: Path, batches: int, *, sync: bool) -> dict[str, Any]:
-    """Fill the state, then take so many batches."""
+    """Fill the state, then measure this many batches."""
     task = _Task(case, directory, sync=sync)
     random = np.random.default_rng(1)
     for low in range(0, case.state, _LOAD):
@@ -127,10 +127,10 @@ def _in_turn(number: int) -> npt.NDArray[np.int8]:
 
 
 class _Task:
-    """The only task of a join, batch after batch."""
+    """The only task of a join. It runs one batch after the other."""
 
     def __init__(self, case: Case, directory: Path, *, sync: bool) -> None:
-        """Plan the store; ``directory`` gets the state."""
+        """Plan the store with its state in ``directory``."""
         for name in ("table", "state", "dead"):
             (directory / name).mkdir()
         builder = StreamsBuilder()
@@ -138,7 +138,7 @@ class _Task:
         right: Any = builder.table("right", "r STRING")
         windows = []
         waits = {}
-        self._behind_ms = case.grace_ms if case.kind == "versioned" else 0
+        self._lookup_delay_ms = case.grace_ms if case.kind == "versioned" else 0
         if case.kind in {"versioned", "buffer"}:
             right = builder.versioned_table("right", "r STRING", case.state)
         if case.kind == "buffer":
@@ -158,7 +158,7 @@ class _Task:
         files = DirectoryFiles(directory / "table", directory / "state", directory / "dead", sync)
         self._state = files.state
         ends = {topic: {"0": 0} for topic in store.topics}
-        # In front of the lookup stands what waits for it.
+        # The first plan is the buffer if the stream waits for the table, otherwise the join.
         plan, (join, *_) = plans.plan(0, files, 1, None, ends)
         self._plan: BatchPlan = plan
         self._join: JoinPlan = join
@@ -166,7 +166,7 @@ class _Task:
         self.rows = 0
 
     def take(self, keys: npt.NDArray[np.int64], sides: npt.NDArray[np.int8]) -> float:
-        """Run one batch; return its seconds."""
+        """Run one batch and return its seconds."""
         batches = self._arriving(keys, sides)
         upstream = Reports(
             [StreamReport(topic, {0: self._taken - 1}) for topic in ("left", "right")]
@@ -189,7 +189,7 @@ class _Task:
     def _arriving(
         self, keys: npt.NDArray[np.int64], sides: npt.NDArray[np.int8]
     ) -> Iterator[pa.RecordBatch]:
-        """Records as the stream tasks send them."""
+        """Return the records as the stream tasks send them."""
         length = len(keys)
         time_ms = np.arange(self._taken, self._taken + length)
         self._taken += length
@@ -198,7 +198,7 @@ class _Task:
         columns = {
             "task": pa.repeat(pa.scalar(0, pa.int32()), length),
             "key": pc.binary_join_element_wise("key-", text, ""),
-            "timestamp_ms": time_ms - np.where(sides == 0, self._behind_ms, 0),
+            "timestamp_ms": time_ms - np.where(sides == 0, self._lookup_delay_ms, 0),
             "partition": pa.repeat(pa.scalar(0, pa.int32()), length),
             "offset": time_ms,
             "stream_time_ms": time_ms,
@@ -212,7 +212,7 @@ class _Task:
 
 
 def _rows(columns: dict[str, Any], length: int, schema: pa.Schema) -> pa.RecordBatch:
-    """Columns of the schema, null where none is given."""
+    """Return all columns of the schema. A column without values is null."""
     given = [pa.array(columns.get(f.name, pa.nulls(length, f.type)), f.type) for f in schema]
     return pa.RecordBatch.from_arrays(given, schema=schema)
 

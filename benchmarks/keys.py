@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _measure(directory: Path, kind: str, keys: int) -> dict[str, Any]:
-    """Run both runs and build the index; figures by name."""
+    """Do both runs, build the index, and return the figures by name."""
     data, log = directory / "data", directory / "log"
     file = directory / "keys_topology.py"
     file.write_text(topology({STORE: KINDS[kind]}, "events"))
@@ -92,7 +92,7 @@ def _measure(directory: Path, kind: str, keys: int) -> dict[str, Any]:
 
 
 def _append(topic: Path, keys: "np.ndarray[Any, np.dtype[np.int64]]", after_ms: int) -> None:
-    """Append a record of each of ``keys``, in this order, a million of them within a second."""
+    """Append one record per key, in the order of ``keys``. One second has a million records."""
     topic.mkdir(parents=True, exist_ok=True)
     for begin in range(0, len(keys), _BLOCK):
         block = keys[begin : begin + _BLOCK]

@@ -68,19 +68,19 @@ class Fill:
 
     @property
     def end_ms(self) -> int:
-        """The time of the last one, about."""
+        """The approximate time of the newest record."""
         return _EPOCH_MS + self.rounds * self.round_ms
 
 
 @dataclass
 class Took:
-    """What batches cost: seconds of the processor, bytes of the files that they wrote."""
+    """The cost of batches: processor seconds, and bytes of the files that they wrote."""
 
     seconds: list[float] = field(default_factory=list)
     written: list[int] = field(default_factory=list)
 
-    def told(self) -> dict[str, float]:
-        """The median and the longest in ms, and the mean of the bytes."""
+    def as_json(self) -> dict[str, float]:
+        """Return the median and the maximum in ms, and the mean of the bytes."""
         return {
             "median_ms": round(float(np.median(self.seconds)) * 1e3, 2),
             "longest_ms": round(max(self.seconds) * 1e3, 2),
@@ -89,7 +89,7 @@ class Took:
 
 
 class Task:
-    """The only task of a store, batch after batch."""
+    """The only task of a store. It runs one batch after the other."""
 
     def __init__(self, case: Case, directory: Path) -> None:
         for name in ("table", "state", "dead"):
@@ -114,7 +114,7 @@ class Task:
         self.rows = 0
 
     def process(self, batch: pa.Table, took: Took | None = None, *, keep: bool = True) -> None:
-        """Process a batch, and go on from the state that it leaves if ``keep``."""
+        """Process a batch. The next batch starts with its state if ``keep``."""
         schema = self.plan.assembly.engine.record_schema
         records = pa.table([batch[name] for name in schema.names], schema=schema)
         before = {path.name for path in self.files.state.iterdir()}
@@ -135,7 +135,7 @@ class Task:
 
 
 def records_of(key: Ints, time_ms: Ints, first: int) -> pa.Table:
-    """Records with all columns that an engine may read; ``first`` is the first one's offset."""
+    """Return records with all columns of an engine. ``first`` is the offset of the first record."""
     length = len(key)
     numbers = pc.utf8_lpad(pa.array(key).cast(pa.string()), 8, "0")
     value = pa.array(key % 1000 / 10)
@@ -154,17 +154,17 @@ def records_of(key: Ints, time_ms: Ints, first: int) -> pa.Table:
 
 
 def filling(fill: Fill) -> Iterator[pa.Table]:
-    """All open records, in order of time, in large batches."""
+    """Yield all open records, in order of time, in large batches."""
     records = fill.keys * fill.rounds
     for low in range(0, records, _LOAD):
         place = np.arange(low, min(low + _LOAD, records))
         time_ms = _EPOCH_MS + place * fill.round_ms // fill.keys
-        # Another stride than 1, so that neighbours in time are not neighbours by key.
+        # The stride is not 1, so that records with adjacent times do not have adjacent keys.
         yield records_of(place % fill.keys * 7919 % fill.keys, time_ms, low)
 
 
 def batches(fill: Fill, batch: int, number: int) -> Iterator[pa.Table]:
-    """Batches of a second each that follow on the open records."""
+    """Yield batches of one second each, which follow the open records."""
     random = np.random.default_rng(1)
     for i in range(number):
         key = random.integers(0, fill.keys, batch)
@@ -174,27 +174,27 @@ def batches(fill: Fill, batch: int, number: int) -> Iterator[pa.Table]:
 
 
 def measure(case: Case, fill: Fill, batch: int, number: int) -> dict[str, Any]:
-    """The same batches beside nothing and beside what is open."""
-    alone, beside = Took(), Took()
+    """Measure the same batches with an empty state and with the open records as the state."""
+    empty, full = Took(), Took()
     with tempfile.TemporaryDirectory(prefix="oriel-bench-open-") as name:
         task = Task(case, Path(name))
         for records in batches(fill, batch, number + 1):
-            task.process(records, alone, keep=False)
+            task.process(records, empty, keep=False)
         for records in filling(fill):
             task.process(records)
         open_rows = task.rows
         state_bytes = sum(path.stat().st_size for path in task.files.state.iterdir())
         for records in batches(fill, batch, number + 1):
-            task.process(records, beside)
-    # The first batch sets up what Python sets up once.
-    for took in (alone, beside):
+            task.process(records, full)
+    # The first batch includes the one-time setup of Python.
+    for took in (empty, full):
         del took.seconds[0], took.written[0]
-    ratio = round(float(np.median(beside.seconds) / np.median(alone.seconds)), 2)
+    ratio = round(float(np.median(full.seconds) / np.median(empty.seconds)), 2)
     return {
         "state_rows": open_rows,
         "bytes_a_row": round(state_bytes / open_rows, 1),
-        "alone": alone.told(),
-        "beside": beside.told(),
+        "alone": empty.as_json(),
+        "beside": full.as_json(),
         "ratio": ratio,
     }
 
@@ -208,7 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     long = Fill(max(options.records // 1_440, 1), 1_440, 60 * _S)
     cases = [*((case, usual) for case in KINDS), (LONG, long)]
     print(
-        f"{'ms of a batch':28}{'state rows':>12}{'bytes':>7}{'alone':>9}{'beside':>9}"
+        f"{'ms of a batch':28}{'state rows':>12}{'bytes':>7}{'empty':>9}{'full':>9}"
         f"{'ratio':>7}{'longest':>9}"
     )
     found = {}

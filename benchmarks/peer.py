@@ -2,11 +2,11 @@
 
 The three parts are (default: all):
 
-- cold: seconds of the whole command over 1,000,000 JSON records, for each kind of windows. The
+- cold: Seconds of the whole command over 1,000,000 JSON records, for each kind of windows. The
   records have 1,000 keys and 2 partitions. They are in order or up to 5 s out of order.
-- steady: records/s in the second half of 20,000,000 records. For sliding windows, Kafka Streams
+- steady: Records/s in the second half of 20,000,000 records. For sliding windows, Kafka Streams
   reads fewer records, but each run needs at least 60 s.
-- latency: from produce to the HTTP response with the record, at 10, 1,000 and 10,000 records/s,
+- latency: From produce to the HTTP response with the record, at 10, 1,000 and 10,000 records/s,
   with one and with five stores. Kafka Streams has one store.
 
 Oriel reads the topic, and then the same records from an event log. Each run is repeated three
@@ -314,7 +314,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument(
         "--stores", nargs="+", type=int, choices=STORES, default=STORES,
-        help="measure latency only with so many stores",
+        help="measure latency only with this many stores",
     )  # fmt: skip
     parser.add_argument(
         "--records", type=int,

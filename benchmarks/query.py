@@ -3,11 +3,11 @@
 Writes a Delta table of N windows with 1,000 windows per key, and lets the tailer index it. Then
 another process loads the service with one worker over 8 keep-alive connections. The figures are:
 
-- requests/s of the newest window and of 100 windows in both orders, for each N, and of the same
-  reads through ordinary FastAPI routes over the same index
-- the cost of tokens, limits, metrics and validators, and of the checksums of the index: the same
-  worker with and without them
-- the time from a commit to a response that contains it
+- reads: Requests/s of the newest window and of 100 windows in both orders, for each N. The same
+  reads through ordinary FastAPI routes over the same index are the comparison.
+- costs: The cost of tokens, limits, metrics and validators, and of the checksums of the index. The
+  same worker runs with and without them.
+- commit to visible: The time from a commit to a response that contains it.
 
 Comparisons run in turns, so that the load of the machine is the same for all. For rates and
 latencies, the turn with the most requests/s counts, because it was disturbed least. For the
@@ -35,15 +35,15 @@ from benchmarks.query_runs.tables import SLIDE_MS, STORE, BenchTable, key_name, 
 from benchmarks.query_runs.visibility import Visibility, commit_to_visible
 
 _WINDOWS_OF_A_KEY = 1_000
-#: Requests of one read, over random keys and times; always the same ones.
+#: Requests of one read, over random keys and times. Each benchmark sends the same requests.
 _REQUESTS = 5_000
 
-#: Where no ladder is asked for, and where costs are measured if the ladder has it.
+#: The default of ``--windows``. Costs are measured at this size if it is one of the sizes.
 _USUAL_WINDOWS = 1_000_000
 
 
 class _Target(NamedTuple):
-    """A service that is loaded, how many keys it has, and a field that its requests have."""
+    """A service to load, its number of keys, and a header field of its requests."""
 
     service: Running
     keys: int
@@ -87,7 +87,7 @@ def _run(directory: Path, options: argparse.Namespace) -> dict[str, object]:
 
 
 def _costs(data: Path, keys: int, options: argparse.Namespace) -> "_Loads":
-    """The same worker with everything on, and with parts left out."""
+    """Load the same worker with all parts, and without some parts."""
     tokens = data / "tokens.toml"
     command = [sys.executable, "-m", "oriel", "token", "bench", "--file", str(tokens)]
     token = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
@@ -110,18 +110,18 @@ def _costs(data: Path, keys: int, options: argparse.Namespace) -> "_Loads":
 
 
 class _Turn(NamedTuple):
-    """One measurement, and the processor time that the worker took for a request."""
+    """One measurement, and the processor time of the worker per request."""
 
     load: Load
     processor_us: float
 
 
-#: Of each read and target, each turn.
+#: Read -> target -> turns.
 _Loads = dict[str, dict[str, list[_Turn]]]
 
 
 def _loads(targets: Mapping[str, _Target], options: argparse.Namespace) -> _Loads:
-    """Load all targets in turns, and print what came of it."""
+    """Load all targets in turns, and print the results."""
     loads: _Loads = {read: {name: [] for name in targets} for read in _requests(1)}
     for turn in range(options.turns):
         _say(f"turn {turn + 1} of {options.turns}")
@@ -130,10 +130,10 @@ def _loads(targets: Mapping[str, _Target], options: argparse.Namespace) -> _Load
                 loads[read][name].append(_measured(target, requests, options.seconds))
     print(f"{'':56}requests/s   p50 ms   p99 ms  errors  processor us")
     for read, by_target in _as_data(loads).items():
-        for name, told in by_target.items():
+        for name, figures in by_target.items():
             print(
-                f"{read:28}{name:28}{told['requests_per_second']:10,.0f}{told['p50_ms']:9.2f}"
-                f"{told['p99_ms']:9.2f}{told['errors']:8}{told['processor_us']:14.1f}"
+                f"{read:28}{name:28}{figures['requests_per_second']:10,.0f}{figures['p50_ms']:9.2f}"
+                f"{figures['p99_ms']:9.2f}{figures['errors']:8}{figures['processor_us']:14.1f}"
             )
     print(flush=True)
     return loads
@@ -143,13 +143,13 @@ def _measured(target: _Target, requests: list[str], seconds: float) -> _Turn:
     before = target.service.processor_seconds()
     load = measure(target.service.address, requests, seconds, field=target.field)
     after = target.service.processor_seconds()
-    # That of the worker: no other process of the service has much to do.
+    # The worker is the process with the most processor time.
     taken_s = max(after[pid] - before.get(pid, 0.0) for pid in after)
     return _Turn(load, 1e6 * taken_s / load.requests)
 
 
 def _requests(keys: int) -> dict[str, list[str]]:
-    """The paths of each read, over random keys and ranges; always the same ones."""
+    """Return the paths of each read, over random keys and ranges. They are always the same."""
     chooser = random.Random(11)
     names = [key_name(chooser.randrange(keys)) for _ in range(_REQUESTS)]
     starts_ms = [chooser.randrange(_WINDOWS_OF_A_KEY - 100) * SLIDE_MS for _ in names]
@@ -165,7 +165,7 @@ def _requests(keys: int) -> dict[str, list[str]]:
 
 
 def _as_data(loads: _Loads) -> dict[str, dict[str, dict[str, float]]]:
-    """The figures of each read and target: of the best turn, and of all."""
+    """Return the figures of each read and target: of the best turn, and of all turns."""
     return {
         read: {
             name: {

@@ -42,11 +42,11 @@ grouped.windowed_by(windows).aggregate(n=count(), mean=avg("v")).materialize(
 topology = builder.build()
 """
 _EPOCH_MS = 1_700_000_000_000
-#: Of time in the log between two batches that have no interval.
+#: Time in the log between two batches if batches have no interval.
 _STEP_MS = 1_000
-#: From one record's key to the next: a prime number, so that all keys get their turn.
+#: From the key of a record to the key of the next: a prime, so that all keys are used.
 _KEY_STEP = 7_919
-#: A broken line comes with every so many batches.
+#: One of this many batches has an invalid line.
 _BROKEN = 20
 _POLL_SECONDS = 0.002
 _START_SECONDS = 180
@@ -56,7 +56,7 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Sample:
-    """What a run looks like at one batch; processor times are ms a batch since the last one."""
+    """A sample of a run. Processor times are ms per batch since the last sample."""
 
     batch: int
     batch_ms: float
@@ -74,10 +74,10 @@ class Sample:
 
 
 class Run:
-    """The process that is looked at, and the folders that it fills."""
+    """The measured process, and the directories that it writes."""
 
     def __init__(self, process: int, data: Path, log: Path) -> None:
-        """Look at ``oriel run`` with this process id."""
+        """Measure ``oriel run`` with this process id."""
         self._python = psutil.Process(process)
         self._java = next(p for p in self._python.children() if "java" in p.name())
         self._data = data
@@ -87,7 +87,7 @@ class Run:
         self._version = 0
 
     def commit(self, lines: str) -> float:
-        """Append a batch and wait until it is in the table; return the ms that it took."""
+        """Append a batch, wait until the table contains it, and return the duration in ms."""
         began = time.perf_counter()
         with self._log.open("a") as file:
             file.write(lines)
@@ -100,7 +100,7 @@ class Run:
         return (time.perf_counter() - began) * 1000
 
     def sample(self, batch: int, batches: int, times_ms: list[float]) -> Sample:
-        """Look around after ``batches`` batches that took these times."""
+        """Return a sample after ``batches`` more batches with these durations."""
         python, java = self._processor_seconds()
         python_before, java_before = self._times
         self._times = python, java
@@ -123,7 +123,7 @@ class Run:
         )
 
     def _reached(self, end: int) -> bool:
-        """Read the entries that came; whether one says that the log is read up to ``end``."""
+        """Read the new entries. Return True if an entry commits the log up to ``end``."""
         while (entry := self._table.read(self._version + 1)) is not None:
             self._version += 1
             if entry.record is not None and entry.record.offsets["events"]["0"] >= end:
@@ -136,7 +136,7 @@ class Run:
 
 
 def _there(directory: Path, pattern: str) -> Iterator[Path]:
-    """The files of a folder that is being cleaned up meanwhile."""
+    """Yield the files of a directory, although the pipeline deletes files meanwhile."""
     return (path for path in directory.glob(pattern) if path.is_file())
 
 
@@ -168,7 +168,7 @@ def soak(directory: Path, options: argparse.Namespace) -> list[Sample]:
         times_ms: list[float] = []
         began = time.perf_counter()
         for batch in range(1, options.batches + 1):
-            # A batch that is behind its time comes at once.
+            # A batch whose time has passed is appended immediately.
             ahead_ms = batch * options.interval_ms - (time.perf_counter() - began) * 1000
             time.sleep(max(0.0, ahead_ms) / 1000)
             times_ms.append(run.commit(_lines(batch, options)))

@@ -48,8 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def measure(data: Path, stores: int, idle_seconds: float) -> dict[str, Any]:
-    """Make the stores, serve them, and look at the service; figures by name."""
-    _say(f"making {stores:,} tables")
+    """Create the stores, serve them, and return the figures of the service by name."""
+    _say(f"writing {stores:,} tables")
     make_tables(data, stores)
     port = _free_port()
     root = f"http://127.0.0.1:{port}"
@@ -64,7 +64,7 @@ def measure(data: Path, stores: int, idle_seconds: float) -> dict[str, Any]:
         began = time.perf_counter()
         for number in range(stores):
             _get(f"{root}/v1/stores/{_name(number)}/latest/{key_name(0)}")
-        asked = time.perf_counter() - began
+        reads_s = time.perf_counter() - began
         after = _memory(service)
     finally:
         process.terminate()
@@ -73,13 +73,13 @@ def measure(data: Path, stores: int, idle_seconds: float) -> dict[str, Any]:
         "stores": stores,
         "all_ready_s": round(ready, 1),
         **idle,
-        "first_read_ms": round(1_000 * asked / stores, 2),
+        "first_read_ms": round(1_000 * reads_s / stores, 2),
         "mb_after_reads": after,
     }
 
 
 def make_tables(data: Path, stores: int) -> None:
-    """Tables of two keys with two windows each, which differ in their names only."""
+    """Write tables with two keys of two windows each. They differ only in their names."""
     make_table(data, 2, 2)
     (made,) = (data / "tables").iterdir()
     for number in range(stores):
@@ -102,8 +102,8 @@ def _name(number: int) -> str:
 def _wait(get: Any, stores: int, began: float) -> float:
     while True:
         try:
-            answer = json.loads(get())
-            if answer["ready"] and len(answer["stores"]) == stores:
+            response = json.loads(get())
+            if response["ready"] and len(response["stores"]) == stores:
                 return time.perf_counter() - began
         except (URLError, OSError):
             if time.perf_counter() - began > _READY_SECONDS:
@@ -112,8 +112,8 @@ def _wait(get: Any, stores: int, began: float) -> float:
 
 
 def _get(url: str) -> bytes:
-    with urllib.request.urlopen(url) as answer:  # noqa: S310 - our own service
-        content: bytes = answer.read()
+    with urllib.request.urlopen(url) as response:  # noqa: S310 - our own service
+        content: bytes = response.read()
         return content
 
 
@@ -131,7 +131,7 @@ def _idle(service: psutil.Process, seconds: float) -> dict[str, Any]:
 
 
 def _memory(service: psutil.Process) -> int:
-    """MB of all processes together; a page that they share counts once."""
+    """Return the MB of all processes together. A page that they share counts once."""
     processes = [service, *service.children(recursive=True)]
     return int(sum(one.memory_full_info().pss for one in processes) / 1e6)
 

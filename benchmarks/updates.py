@@ -52,7 +52,7 @@ _FUNCTIONS = UserFunctions(
 
 
 class Case(NamedTuple):
-    """Windows by their grace in ms, and what they aggregate by."""
+    """Windows by their grace in ms, and their aggregates."""
 
     windows: Callable[[int], Windows]
     by: Any = _COLUMNS
@@ -75,12 +75,12 @@ CASES = {
     "tumbling 10 s, functions": Case(_tumbling, _FUNCTIONS),
     "session, functions": Case(_session, _FUNCTIONS),
 }
-#: How records come: disorder and grace in ms, and the share of them that is of one key.
+#: Disorder and grace in ms, and the share of the records with one key, by name.
 ARRIVALS = {"in order": (0, 0, 0.0), "disordered": (2 * _S, 5 * _S, 0.5)}
 
 
 def measure(case: Case, arrival: str, records: int, batch: int) -> dict[str, float]:
-    """Take records, ``_KEYS`` a second, batch by batch; what a record and a row cost in us."""
+    """Process records in batches, and return the cost of a record and of a row in us."""
     disorder_ms, grace_ms, hot = ARRIVALS[arrival]
     engine = updates_engine_for(case.windows(grace_ms), case.by, _VALUES, pa.schema([KEY_GROUP]))
     random = np.random.default_rng(1)
@@ -119,12 +119,12 @@ def _records(
     disorder_ms: int,
     hot: float,
 ) -> pa.Table:
-    """Records as stream tasks send them, one per ms, from ``low`` on."""
+    """Return records as stream tasks send them, one per ms, starting with ``low``."""
     key = random.integers(0, _KEYS, number)
     key = np.where(random.random(number) < hot, 0, key)
-    behind_ms = random.integers(0, disorder_ms + 1, number)
+    delays_ms = random.integers(0, disorder_ms + 1, number)
     place = np.arange(low, low + number)
-    time_ms = _EPOCH_MS + place - behind_ms
+    time_ms = _EPOCH_MS + place - delays_ms
     columns = {
         "key": pc.binary_join_element_wise("key-", pa.array(key).cast(pa.string()), ""),
         "timestamp_ms": time_ms,

@@ -8,10 +8,10 @@ the processor time of both workers.
 
 The four parts are (default: all, in moderate sizes):
 
-- kinds: each kind, with count and mean and batches of 100,000
-- aggregates: each aggregate alone, over tumbling and sliding windows
-- scale: the cost of a record in longer and longer logs (it should be flat), and with more keys
-- lengths: the same for longer and longer sliding windows
+- kinds: Each kind, with count and mean and batches of 100,000.
+- aggregates: Each aggregate alone, over tumbling and sliding windows.
+- scale: The cost of a record in longer and longer logs (it should be flat), and with more keys.
+- lengths: The cost of a record in longer and longer sliding windows.
 
 Kinds and aggregates are measured twice: with records in order and no grace, and with disorder,
 grace and an optional hot key, as the options define. Late records are rejected before a task. They
@@ -41,7 +41,7 @@ _S = 1_000
 
 @dataclass(frozen=True)
 class Arrival:
-    """How records come: how far behind their turn, within what grace, how many of one key."""
+    """The order of records: disorder, grace, and the percentage of records with one key."""
 
     disorder_s: int = 0
     grace_s: int = 0
@@ -65,7 +65,7 @@ def _session(gap_ms: int, grace_s: int = 0) -> SessionWindows:
 
 
 def kinds(grace_s: int = 0) -> tuple[Case, ...]:
-    """Every kind of windows, with this grace."""
+    """Return a case for every kind of windows, with this grace."""
     tumbling, sliding = _tumbling(grace_s), _sliding(10 * _S, grace_s)
     return (
         Case("tumbling 10 s", tumbling),
@@ -90,7 +90,7 @@ ELSEWHERE = {
 
 
 def aggregates(grace_s: int = 0) -> tuple[Case, ...]:
-    """Each aggregate alone, over tumbling and over sliding windows."""
+    """Return a case for each aggregate alone, over tumbling and over sliding windows."""
     both = {"tumbling": _tumbling(grace_s), "sliding": _sliding(10 * _S, grace_s)}
     return tuple(
         Case(f"{kind}, {name}", windows, aggregate=name)
@@ -107,16 +107,16 @@ _SCALED = (
     Case("session, gap 5 s", _session(5 * _S)),
     Case("no windows", NoWindows()),
 )
-#: Small, so that the shortest log is a batch, too.
+#: Small enough that even the shortest log has a batch.
 _SCALE_BATCH = 10_000
 _LENGTHS_S = (1, 10, 60, 600)
 
 
 class Sizes:
-    """How much is measured."""
+    """The sizes of all measurements."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        """Moderate sizes if no part is named, else all that the part has; tiny ones if quick."""
+        """Use moderate sizes if no part is named, full sizes otherwise, and tiny ones if quick."""
         whole = bool(options.parts)
         self.arrivals = {
             IN_ORDER: Arrival(),
@@ -133,7 +133,7 @@ class Sizes:
             self.lengths_s = (1, 10)
 
     def some(self, arrival: Arrival) -> Load:
-        """Some batches of records that come so."""
+        """Return some batches of records in this order."""
         return Load(
             self.keys,
             self.batch,
@@ -144,15 +144,15 @@ class Sizes:
         )
 
     def scale(self, records: int) -> Load:
-        """A log of so many records, from its first on."""
+        """Return a log of this many records, without a warm-up."""
         return Load(self.keys, self.scale_batch, records // self.scale_batch)
 
     def distinct(self, keys: int) -> Load:
-        """Batches after every key came once."""
+        """Return batches after a warm-up in which every key occurred once."""
         return Load(keys, self.batch, self.batches, warm_up=_WARM_UP + keys // self.batch)
 
     def length(self, seconds: int) -> Load:
-        """Batches after the first windows of this length are closed."""
+        """Return batches after a warm-up in which the first windows of this length closed."""
         filled = -(-seconds * self.keys // self.batch)
         return Load(self.keys, self.batch, self.batches, warm_up=_WARM_UP + filled)
 
@@ -174,17 +174,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure_kinds(workers: Workers, sizes: Sizes) -> dict[str, Any]:
-    """Every kind of windows, side by side, as records come in order and in disorder."""
+    """Measure every kind of windows, with records in order and with disordered records."""
     found = _measured_twice(workers, sizes, kinds, "windows")
     print("Kafka Streams, measured on another day and not by this benchmark, in records/s:")
-    print("; ".join(f"{name} {rate}" for name, rate in ELSEWHERE.items()) + "\n")
+    print(", ".join(f"{name} {rate}" for name, rate in ELSEWHERE.items()) + "\n")
     for name, by_arrival in found.items():
         by_arrival["kafka_streams_elsewhere"] = ELSEWHERE.get(name)
     return {"kinds": found}
 
 
 def measure_aggregates(workers: Workers, sizes: Sizes) -> dict[str, Any]:
-    """Each aggregate, over tumbling and sliding windows."""
+    """Measure each aggregate, over tumbling and sliding windows."""
     found = _measured_twice(workers, sizes, aggregates, "aggregate")
     print()
     return {"aggregates": found}
@@ -193,7 +193,7 @@ def measure_aggregates(workers: Workers, sizes: Sizes) -> dict[str, Any]:
 def _measured_twice(
     workers: Workers, sizes: Sizes, cases: Callable[[int], tuple[Case, ...]], title: str
 ) -> dict[str, dict[str, Any]]:
-    """Measure ``cases`` of the grace that each arrival has; one line a case, both side by side."""
+    """Measure ``cases`` with the grace of each arrival, and print one line per case."""
     titles = "".join(f"{name:>35}" for name in sizes.arrivals)
     print(f"{'':32}{titles}\n{title:32}{_HEAD * len(sizes.arrivals)}")
     arrivals = sizes.arrivals.items()
@@ -203,44 +203,44 @@ def _measured_twice(
             name: _measured(workers, case, sizes.some(arrival), f", {name}")
             for case, (name, arrival) in zip(same, arrivals, strict=True)
         }
-        found[same[0].name] = {name: _told(one) for name, one in measured.items()}
+        found[same[0].name] = {name: _as_json(one) for name, one in measured.items()}
         print(f"{same[0].name:32}" + "".join(map(_columns, measured.values())), flush=True)
     return found
 
 
 def measure_scale(workers: Workers, sizes: Sizes) -> dict[str, Any]:
-    """The cost of a record in longer logs, and among more keys."""
+    """Measure the cost of a record in longer logs, and with more keys."""
     title = f"us/record, batches of {sizes.scale_batch:,}"
     print(f"{title:28}" + "".join(f"{n:>13,}" for n in sizes.records) + "  records")
     logs: dict[str, dict[str, Any]] = {}
     for case in _SCALED:
-        # A log begins with its first batch; only what Python sets up once is left out.
+        # Logs have no warm-up. This run only does the one-time setup of Python.
         _measured(workers, case, sizes.scale(sizes.records[0]))
         found = {n: _measured(workers, case, sizes.scale(n)) for n in sizes.records}
-        logs[case.name] = {str(n): _told(one) for n, one in found.items()}
+        logs[case.name] = {str(n): _as_json(one) for n, one in found.items()}
         print(f"{case.name:28}" + "".join(f"{m.cpu_microseconds:13.2f}" for m in found.values()))
     case = _SCALED[-1]
     title = f"us/record, batches of {sizes.batch:,}"
     print(f"{title:28}" + "".join(f"{n:>13,}" for n in sizes.all_keys) + "  keys")
     found = {n: _measured(workers, case, sizes.distinct(n)) for n in sizes.all_keys}
     print(f"{case.name:28}" + "".join(f"{m.cpu_microseconds:13.2f}" for m in found.values()) + "\n")
-    keys = {case.name: {str(n): _told(one) for n, one in found.items()}}
+    keys = {case.name: {str(n): _as_json(one) for n, one in found.items()}}
     return {"scale": {"records": logs, "keys": keys}}
 
 
 def measure_lengths(workers: Workers, sizes: Sizes) -> dict[str, Any]:
-    """The cost of a record in longer sliding windows."""
+    """Measure the cost of a record in longer sliding windows."""
     print(
         f"{'sliding windows':28}{'records/s':>11}{'us/record':>11}{'rows/record':>13}  state rows"
     )
     lengths: dict[str, dict[str, Any]] = {}
     for on_close in (True, False):
-        told = "on close" if on_close else "on update"
-        lengths[told] = {}
+        output = "on close" if on_close else "on update"
+        lengths[output] = {}
         for seconds in sizes.lengths_s:
-            case = Case(f"{seconds} s, {told}", _sliding(seconds * _S), on_close=on_close)
+            case = Case(f"{seconds} s, {output}", _sliding(seconds * _S), on_close=on_close)
             measured = _measured(workers, case, sizes.length(seconds))
-            lengths[told][str(seconds)] = _told(measured)
+            lengths[output][str(seconds)] = _as_json(measured)
             print(f"{case.name:28}{_columns(measured)}{measured.state:12,}")
     print()
     return {"lengths": lengths}
@@ -255,8 +255,8 @@ _MEASURES = {
 
 
 def _measured(workers: Workers, case: Case, load: Load, how: str = "") -> Measured:
-    told = f"{case.name}{how}: {load.records:,} records of {load.keys:,} keys"
-    print(f"{told}, after {load.warm_up} batches", file=sys.stderr, flush=True)
+    line = f"{case.name}{how}: {load.records:,} records of {load.keys:,} keys"
+    print(f"{line}, after {load.warm_up} batches", file=sys.stderr, flush=True)
     return workers.measure(case, load)
 
 
@@ -266,7 +266,7 @@ def _columns(one: Measured) -> str:
     )
 
 
-def _told(one: Measured) -> dict[str, float | int]:
+def _as_json(one: Measured) -> dict[str, float | int]:
     return {
         "records": one.records,
         "late": one.late,

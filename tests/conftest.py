@@ -65,15 +65,15 @@ def _keep_files_in_memory() -> None:
 
     Tests sync thousands of files, and do not test what a disk does with them.
     """
-    memory = Path("/dev/shm")  # noqa: S108 - a folder of our own is made below it
+    memory = Path("/dev/shm")  # noqa: S108 - it gets a separate directory
     if "TMPDIR" in os.environ or not os.access(memory, os.W_OK):
         return
-    if shutil.disk_usage(memory).free > _ROOM_BYTES:
+    if shutil.disk_usage(memory).free > _FREE_BYTES:
         os.environ["TMPDIR"] = tempfile.tempdir = str(memory)
 
 
 #: Space in memory for the files of a whole run of tests.
-_ROOM_BYTES = 6 * 2**30
+_FREE_BYTES = 6 * 2**30
 _keep_files_in_memory()
 
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
@@ -180,7 +180,7 @@ def _shared_by(file: Path) -> str | None:
     if file.parent == _STACK:
         return "stack"
     text = file.read_text()
-    shared = next((name for name, asked in _SHARED.items() if re.search(asked, text)), None)
+    shared = next((name for name, pattern in _SHARED.items() if re.search(pattern, text)), None)
     if shared is None and _DRIVERS.match(file.relative_to(_ROOT).as_posix()):
         return "drivers"
     return "drivers" if shared == "spark" and file.parent in _WHOLE_RUNS else shared

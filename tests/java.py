@@ -52,8 +52,8 @@ def _archive() -> Path | None:
         # Java 17 does not load classes from an archive if the path of the jars has a space.
         return None
     release = Path(java).resolve().parents[1] / "release"
-    told = release.read_text() if release.is_file() else java
-    key = hashlib.sha256(f"{told}{__version__}{QUICK}".encode()).hexdigest()[:16]
+    version = release.read_text() if release.is_file() else java
+    key = hashlib.sha256(f"{version}{__version__}{QUICK}".encode()).hexdigest()[:16]
     return _ROOT / ".oriel" / "tests" / f"spark-{key}.jsa"
 
 

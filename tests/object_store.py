@@ -95,8 +95,8 @@ def _make_bucket(url: str, server: "subprocess.Popen[bytes]", log: Path) -> None
 
     def make() -> tuple[int | str, str]:
         try:
-            with urllib.request.urlopen(request, timeout=WAIT_SECONDS) as answer:  # noqa: S310
-                return answer.status, ""
+            with urllib.request.urlopen(request, timeout=WAIT_SECONDS) as response:  # noqa: S310
+                return response.status, ""
         except OSError as error:
             return repr(error), log.read_text()[-2000:]
 

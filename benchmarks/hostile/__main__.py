@@ -1,14 +1,14 @@
-"""What hostile clients cost other clients: ``./oriel bench hostile [--clients N ...]``.
+"""Measure what hostile clients cost other clients: ``./oriel bench hostile [--clients N ...]``.
 
 Runs ``oriel serve`` with one worker and default limits. For each attack, hostile clients open their
 connections again as soon as the service closes them. Meanwhile, two connections of another process
 read the newest windows of random keys, one connection reads ``/healthz``, and a client sends one
 request per second for a long response. The limits are:
 
-- a p99 of 100 ms for the reads and of 1 s for ``/healthz``, without an error,
-- at least one long response,
-- 512 MB of growth of the worker: 256 MB for unsent responses, 64 MB for bodies, 64 MB for changes
-  of stores, and the rest for up to 1,000 connections.
+- latency: The p99 is 100 ms for the reads and 1 s for ``/healthz``, without an error.
+- long responses: At least one succeeds.
+- memory: The worker grows by at most 512 MB. This includes 256 MB for unsent responses, 64 MB for
+  bodies, and 64 MB for changes of stores. The rest is for up to 1,000 connections.
 
 Prints a table, and JSON in the last line. The exit code is 1 if a figure is above its limit.
 """

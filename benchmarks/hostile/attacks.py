@@ -18,10 +18,10 @@ _STEP_SECONDS = 1.0
 
 
 class Attack(NamedTuple):
-    """What each of ``clients`` connections does.
+    """The behavior of each of ``clients`` connections.
 
-    A connection sends one of ``first`` at once and ``later`` every second. It reads ``read_bytes``
-    every second, or everything at once if this is None.
+    A connection sends one of ``first`` immediately and ``later`` every second. It reads
+    ``read_bytes`` every second, or everything immediately without ``read_bytes``.
     """
 
     clients: int

@@ -26,7 +26,7 @@ BLOCK = 100_000
 
 @dataclass(frozen=True)
 class Kind:
-    """Windows in the words of both systems; sizes in milliseconds.
+    """Windows in the words of both systems. All sizes are milliseconds.
 
     ``windows`` is Oriel's expression, ``peer_kind`` the program's word for the same windows.
     ``functions``: Oriel calls functions of the user, as Kafka Streams always does.
@@ -53,7 +53,7 @@ class Kind:
 
     @property
     def peer_words(self) -> list[str]:
-        """What tells the Kafka Streams program of the windows."""
+        """The windows as arguments of the Kafka Streams program."""
         return [self.peer_kind, *map(str, (self.length_ms, self.advance_ms, _GRACE_MS))]
 
     def topology(self, topic: str, store: str = STORE) -> str:
@@ -110,7 +110,7 @@ def topology(stores: dict[str, Kind], topic: str) -> str:
 
 
 class Block(NamedTuple):
-    """Some records in the order of their offsets: number of the key, time, value."""
+    """Some records in the order of their offsets: id of the key, time, value."""
 
     keys: npt.NDArray[np.int64]
     times_ms: npt.NDArray[np.int64]
@@ -119,10 +119,10 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class DataSet:
-    """A topic of records: each key once a second, or ten times (``dense``).
+    """A topic with one record per key and second, or with ten (``dense``).
 
-    A record is late by up to ``disorder_s`` seconds, evenly distributed. That is within the
-    grace, so both systems take every record and come to the same windows.
+    A record is late by up to ``disorder_s`` seconds, evenly distributed. This is within the
+    grace, so both systems accept every record and compute the same windows.
     """
 
     dense: bool
@@ -132,7 +132,7 @@ class DataSet:
     @property
     def topic(self) -> str:
         """The topic's name."""
-        # No name is the beginning of another one.
+        # No name is a prefix of another name.
         return f"{'dense' if self.dense else 'even'}-{self.disorder_s}s-{self.records}-records"
 
     def blocks(self) -> Iterator[Block]:
@@ -142,5 +142,5 @@ class DataSet:
             place = np.arange(start, min(start + BLOCK, self.records))
             late_ms = random.integers(0, 1_000 * self.disorder_s, len(place), endpoint=True)
             times_ms = _START_MS + place // (10 if self.dense else 1) - late_ms
-            # Sums of halves are exact in whatever order they are made.
+            # Sums of halves are exact in any order.
             yield Block(place % KEYS, times_ms, place.astype(np.float64) * 0.5)

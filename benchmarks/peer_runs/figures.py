@@ -176,14 +176,14 @@ def processor_per_million(
     if not measured:
         return None
     system, broker = (
-        statistics.median(run["processor"][who] / run["records"] * 1e6 for run in measured)
-        for who in ("system", "broker")
+        statistics.median(run["processor"][process] / run["records"] * 1e6 for run in measured)
+        for process in ("system", "broker")
     )
     return system, broker
 
 
-def cores(runs: Sequence[Mapping[str, Any]], who: str) -> float | None:
+def cores(runs: Sequence[Mapping[str, Any]], process: str) -> float | None:
     """Return the median of the cores that the system, the broker or the producer used."""
-    used = [run["processor"][who] / run["processor"]["seconds"]
+    used = [run["processor"][process] / run["processor"]["seconds"]
             for run in runs if run.get("processor")]  # fmt: skip
     return statistics.median(used) if used else None

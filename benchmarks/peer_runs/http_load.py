@@ -26,7 +26,7 @@ _LENGTH = b"content-length: "
 
 
 class Load(NamedTuple):
-    """What one run measured; latencies in milliseconds. ``requests``: the warm-up's, too."""
+    """The figures of one run. Latencies are milliseconds. ``requests`` includes the warm-up."""
 
     requests_per_second: float
     p50_ms: float
@@ -36,7 +36,7 @@ class Load(NamedTuple):
 
 
 class Connection:
-    """One keep-alive connection, with at most one request under way."""
+    """A keep-alive connection with at most one request at a time."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.socket = socket.create_connection(address)
@@ -45,16 +45,16 @@ class Connection:
         self._sent_at = 0.0
 
     def send(self, request: bytes) -> None:
-        """Send a request and start its clock."""
+        """Send a request, and record the time for its latency."""
         self._received = b""
         self._sent_at = time.perf_counter()
         self.socket.sendall(request)
 
     def receive(self) -> tuple[float, bool] | None:
-        """Read what is there; latency in seconds and success once the answer is whole.
+        """Read the available bytes. Return latency (s) and success once the response is complete.
 
         Raises:
-            ConnectionError: the service has ended the connection.
+            ConnectionError: The service closed the connection.
         """
         received = self.socket.recv(262_144)
         if not received:
@@ -91,10 +91,10 @@ def run_load(
     while (now := time.perf_counter()) - started < seconds or len(latencies) < 2:
         for event, _ in selector.select(1.0):
             connection = event.data
-            answer = connection.receive()
-            if answer is not None:
-                latencies.append(answer[0])
-                errors += not answer[1]
+            response = connection.receive()
+            if response is not None:
+                latencies.append(response[0])
+                errors += not response[1]
                 connection.send(requests[len(latencies) % len(requests)])
     for event in list(selector.get_map().values()):
         event.data.socket.close()
@@ -108,7 +108,7 @@ def measure(
     connections: int = 8,
     field: str | None = None,
 ) -> Load:
-    """Run the load in a process of its own, after a warm-up of a fifth of the time."""
+    """Run the load in a separate process, after a warm-up of a fifth of the time."""
     command = [
         sys.executable, "-m", "benchmarks.peer_runs.http_load",
         address[0], str(address[1]), str(connections), str(seconds), str(seconds / 5),
@@ -121,7 +121,7 @@ def measure(
 
 
 def main() -> int:
-    """Load what the command line says; prints a ``Load`` as JSON."""
+    """Run the load of the command line, and print a ``Load`` as JSON."""
     host, port, connections, seconds, warmup_seconds, *fields = sys.argv[1:]
     address = (host, int(port))
     header = "\r\n".join([f"Host: {host}", *fields])

@@ -22,10 +22,10 @@ _START_SECONDS = 60.0
 
 
 def require_tools() -> None:
-    """Check that Maven and a Java compiler are there.
+    """Check that Maven and a Java compiler are installed.
 
     Raises:
-        Failed: they are not.
+        Failed: At least one of them is not installed.
     """
     missing = [name for name in ("java", "javac", "mvn") if shutil.which(name) is None]
     if missing:
@@ -37,34 +37,34 @@ def require_tools() -> None:
 
 
 class Peer:
-    """The program, compiled, beside one broker."""
+    """The compiled program, which uses one broker."""
 
     def __init__(self, servers: str, directory: Path) -> None:
-        """Compile it into ``directory``, which also gets its state."""
+        """Compile the program into ``directory``, where it also keeps its state."""
         self._servers = servers
         self._directory = directory
         self._class_path = _compiled(directory / "kafka-streams")
         self._runs = 0
 
     def run_once(self, kind: Kind, topic: str, records: int, *, totals: bool) -> Figures:
-        """Process so many records of a topic from its beginning in a fresh process, and commit."""
+        """Process the first ``records`` of a topic in a new process, and commit."""
         with self._command(kind, topic) as command:
             words = ["once", str(records), *(["totals"] if totals else [])]
             ended = run_to_end("Kafka Streams", [*command, *words])
-        told = json.loads(ended.output)
-        found = Totals(told["windows"], told["members"], told["total"]) if totals else None
+        output = json.loads(ended.output)
+        found = Totals(output["windows"], output["members"], output["total"]) if totals else None
         return Figures(
-            # What the check took is none of its work.
-            cold_seconds=ended.seconds - told.get("totals_seconds", 0.0),
+            # The time of the check does not count.
+            cold_seconds=ended.seconds - output.get("totals_seconds", 0.0),
             first_seconds=None,
-            steady_records=told["steady_records"],
-            steady_seconds=told["steady_seconds"],
+            steady_records=output["steady_records"],
+            steady_seconds=output["steady_seconds"],
             totals=found,
         )
 
     @contextmanager
     def serving(self, kind: Kind, topic: str) -> Iterator[tuple[str, int]]:
-        """Process what comes to a topic and answer reads, for the time of the block."""
+        """Process new records of a topic and serve reads until the block ends."""
         address = (_HOST, _free_port())
         log = self._directory / "kafka-streams.log"
         with (
@@ -76,11 +76,11 @@ class Peer:
 
     @contextmanager
     def _command(self, kind: Kind, topic: str) -> Iterator[list[str]]:
-        """Yield the command of a new application; its state and its changelog go with the block."""
+        """Yield the command of a new application. Its state and changelog are deleted later."""
         self._runs += 1
         application = f"peer-application-{self._runs}"
         state = self._directory / application
-        # Java's HTTP server answers at once with this only; what else it takes is the default.
+        # Without this option, Java's HTTP server delays responses. All else has its default.
         java = ["java", "-Dsun.net.httpserver.nodelay=true", "-cp", self._class_path, "oriel.Peer"]
         yield [*java, *kind.peer_words, self._servers, topic, application, str(state)]
         shutil.rmtree(state, ignore_errors=True)
@@ -101,7 +101,7 @@ def _wait_until_open(address: tuple[str, int]) -> None:
             socket.create_connection(address).close()
         except ConnectionRefusedError as error:
             if time.monotonic() > end:
-                message = "the Kafka Streams program does not answer"
+                message = "the Kafka Streams program does not respond"
                 raise Failed(message) from error
             time.sleep(0.05)
         else:
@@ -109,12 +109,12 @@ def _wait_until_open(address: tuple[str, int]) -> None:
 
 
 def _compiled(target: Path) -> str:
-    """Have Maven compile the program into ``target``; return its class path."""
+    """Compile the program into ``target`` with Maven, and return its class path."""
     listed = target / "class-path.txt"
     goals = ["compile", "dependency:build-classpath", f"-Dmdep.outputFile={listed}"]
     maven = ["mvn", "-q", "-B", f"-Dtarget={target}", *goals]
     with only_one("maven"):
-        # What Maven has in its cache needs no network; the first time it fetches.
+        # Maven needs the network only for packages that its cache does not have.
         for command in ([*maven, "--offline"], maven):
             done = subprocess.run(command, cwd=_SOURCE, check=False, capture_output=True, text=True)
             if done.returncode == 0:

@@ -30,13 +30,13 @@ _PAUSE_SECONDS = 0.002
 _FIRST_SECONDS = 120.0
 _WARM_UP_SECONDS = 15.0
 #: If a later probe is not found for so long, the system does not keep up with the producer.
-_BEHIND_SECONDS = 30.0
+_FIND_SECONDS = 30.0
 
 #: Five stores over one topic, one of each kind.
 _FIVE = {name: kind for name, kind in KINDS.items() if not kind.dense}
 
 
-class BehindError(Failed):
+class NotKeepingUpError(Failed):
     """A store does not have a probe in time."""
 
 
@@ -70,7 +70,7 @@ class Reader:
         """Wait until all stores have the probe.
 
         Raises:
-            BehindError: a store does not have it that many seconds after it was produced.
+            NotKeepingUpError: a store does not have it that many seconds after it was produced.
             OSError: the service does not respond.
         """
         for path in self._paths:
@@ -78,7 +78,7 @@ class Reader:
             while not self._succeeds(request):
                 if time.perf_counter() > probe.sent + within_seconds:
                     message = f"{path}{probe.key} was not found in {within_seconds:g} s"
-                    raise BehindError(message)
+                    raise NotKeepingUpError(message)
                 time.sleep(_PAUSE_SECONDS)
 
     def _succeeds(self, request: bytes) -> bool:
@@ -101,15 +101,15 @@ def found_after(producer: Producing, reader: Reader, seconds: float) -> Waits:
     try:
         while probe.sent < warm:
             probe = producer.next_probe(_FIRST_SECONDS)
-            reader.find(probe, _BEHIND_SECONDS)
+            reader.find(probe, _FIND_SECONDS)
         before = snapshot()
         while probe.sent < before.at + seconds:
             probe = producer.next_probe(_FIRST_SECONDS)
-            reader.find(probe, _BEHIND_SECONDS)
+            reader.find(probe, _FIND_SECONDS)
             if before.at <= probe.sent < before.at + seconds:
                 waits.append(time.perf_counter() - probe.sent)
         kept_up = True
-    except BehindError as error:
+    except NotKeepingUpError as error:
         say(str(error))
         kept_up = False
     return Waits(waits, kept_up, before, snapshot(), producer.pid)

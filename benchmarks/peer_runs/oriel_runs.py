@@ -25,14 +25,14 @@ _TOTALS = """
 
 
 class Commit(NamedTuple):
-    """A batch in the table's log: when it was committed, and all records up to it."""
+    """A batch in the table's log: its commit time, and the number of records up to it."""
 
     at_seconds: float
     records: int
 
 
 def run_once(topology: Path, source: Sequence[str], data: Path, *, totals: bool) -> Figures:
-    """Run ``oriel run --once`` in a fresh process; with ``totals`` the store is read after it."""
+    """Run ``oriel run --once`` in a new process. With ``totals``, read the store afterwards."""
     command = [*ORIEL_COMMAND, "run", str(topology), *source, "--data", str(data), "--once"]
     ended = run_to_end("oriel run", command)
     table = data / "tables" / STORE

@@ -17,11 +17,11 @@ ORIEL_COMMAND = (sys.executable, "-P", "-m", "oriel")
 
 
 class Failed(Exception):
-    """The benchmark can't go on; the message says why."""
+    """The benchmark cannot continue. The message says why."""
 
 
 class Ended(NamedTuple):
-    """What a process took, from its start to its end, and what it printed."""
+    """The duration of a process, from its start to its end, and its output."""
 
     started_at: float
     seconds: float
@@ -34,10 +34,10 @@ def say(text: str) -> None:
 
 
 def run_to_end(name: str, command: Sequence[str]) -> Ended:
-    """Run a command; seconds are of wall clock, ``started_at`` is the time in Unix seconds.
+    """Run a command. Seconds are wall-clock time, ``started_at`` is a time in Unix seconds.
 
     Raises:
-        Failed: it ended with an error; with the last lines of its stderr.
+        Failed: It ended with an error. The message has the last lines of its stderr.
     """
     started_at, began = time.time(), time.perf_counter()
     done = subprocess.run(
@@ -51,9 +51,9 @@ def run_to_end(name: str, command: Sequence[str]) -> Ended:
 
 @contextmanager
 def running(name: str, command: Sequence[str], log: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run a command for the time of the block; its output goes to ``log``.
+    """Run a command until the block ends, and write its output to ``log``.
 
-    If it ends by itself, its last words are printed: who waits for it in vain does not know why.
+    If it ends by itself, the last lines of its output are printed. They say why the block fails.
     """
     with (
         log.open("w") as file,

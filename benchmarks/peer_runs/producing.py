@@ -36,7 +36,7 @@ class Probe(NamedTuple):
 
 
 class Sink(Protocol):
-    """Where records go."""
+    """A destination of records."""
 
     def send(self, keys: Sequence[str], time_ms: int) -> None:
         """Send a record of each key, all of one time, without delay."""

@@ -206,7 +206,7 @@ def _shares(rows: Sequence[Row]) -> list[str]:
     cells = []
     for row in rows:
         for system, found in row["systems"].items():
-            used = [cores(found["runs"], who) for who in ("system", "broker", "producer")]
+            used = [cores(found["runs"], process) for process in ("system", "broker", "producer")]
             shares = ["" if one is None else f"{100 * one:.0f}" for one in used]
             if shares != [""] * len(used):
                 cells.append([*_pace(row), TITLES[system], *shares])
@@ -237,7 +237,10 @@ def _written(topics: Sequence[Row]) -> list[str]:
         [
             topic["topic"],
             f"{topic['records']:,}",
-            *(f"{topic[who] / topic['records'] * 1e6:.1f}" for who in ("producer", "broker")),
+            *(
+                f"{topic[process] / topic['records'] * 1e6:.1f}"
+                for process in ("producer", "broker")
+            ),
         ]
         for topic in topics
     ]

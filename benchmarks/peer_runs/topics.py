@@ -12,30 +12,30 @@ from benchmarks.peer_runs.processes import Failed
 _SECONDS = 60
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _MOST_QUEUED = 500_000
-#: The client tells on stderr of what it throws away when it is closed.
+#: Otherwise, the client logs to stderr which messages it discards when it is closed.
 _QUIET = {"log_level": 0}
 
 _LINE = '{{"key":"key-{}","value":{{"v":{}}},"timestamp_ms":{}}}\n'
 
 
 def make_topic(servers: str, topic: str) -> None:
-    """Make an empty topic of two partitions."""
+    """Create an empty topic with two partitions."""
     admin = AdminClient({"bootstrap.servers": servers, **_QUIET})
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(timeout=_SECONDS)
 
 
 def produce(servers: str, data: DataSet) -> None:
-    """Make the topic of ``data`` and send all of its records, a key always to one partition.
+    """Create the topic of ``data`` and send all of its records. A key has one partition.
 
     Raises:
-        Failed: the broker does not have all records.
+        Failed: The broker does not have all records.
     """
     make_topic(servers, data.topic)
     settings = {
         "queue.buffering.max.messages": _MOST_QUEUED + BLOCK,
         "queue.buffering.max.kbytes": 2_000_000,
         "linger.ms": 50,
-        # Keeps the order also after a retry.
+        # Keeps the order after a retry.
         "enable.idempotence": True,
     }
     producer = Producer({"bootstrap.servers": servers, **settings, **_QUIET})

@@ -21,7 +21,7 @@ Key = str
 
 
 def make_service(data: Path) -> FastAPI:
-    """Make the ordinary service over the index of a data folder."""
+    """Create the ordinary service over the index of a data directory."""
     catalog = StoreCatalog(DataLayout(data))
     api = FastAPI()
 

@@ -40,10 +40,10 @@ _DEFINITION = StoreDefinition(
 
 
 class BenchTable:
-    """The store's table of a data folder, made if it is not there."""
+    """The table of the store in a data directory. It is created if it does not exist."""
 
     def __init__(self, data: Path) -> None:
-        """Open it; files and log are not forced to disk."""
+        """Open it. Its files and its log are not synced to disk."""
         self.path = data / "tables" / STORE
         self._schema = store_schema({a.name: arrow_type(a.type) for a in _DEFINITION.aggregates})
         properties = {STORE_PROPERTY: _DEFINITION.to_json()}
@@ -52,7 +52,7 @@ class BenchTable:
         self.next_batch = 0 if recorded is None else recorded + 1
 
     def commit(self, keys: npt.NDArray[np.int64], starts_ms: npt.NDArray[np.int64]) -> int:
-        """Commit these windows, each of a key's number, as one batch; returns the version."""
+        """Commit one window per key id and start as one batch, and return the version."""
         batch = self.next_batch
         rows = self._rows(batch, keys, starts_ms)
         file = write_file(self.path, rows, "part", sync=False)
@@ -90,12 +90,12 @@ class BenchTable:
 
 
 def key_name(number: int) -> str:
-    """The key of a number."""
+    """Return the key with this id."""
     return f"key-{number:07d}"
 
 
 def make_table(data: Path, keys: int, windows: int) -> None:
-    """Write so many windows of each of so many keys; each commit has some keys, all windows."""
+    """Write ``windows`` windows per key. Each commit has all windows of some keys."""
     table = BenchTable(data)
     starts_ms = np.arange(windows, dtype=np.int64) * SLIDE_MS
     for numbers in np.array_split(np.arange(keys), min(keys, COMMITS)):

@@ -13,19 +13,19 @@ from benchmarks.query_runs.tables import SLIDE_MS, STORE, BenchTable, key_name
 
 _KEY = 0
 _WAIT_MS = 10_000
-#: Later than all windows that were there before.
-_BEHIND_ALL_MS = 10**9
+#: Later than all windows that already exist.
+_AFTER_ALL_MS = 10**9
 
 
 class Visibility(NamedTuple):
-    """Milliseconds from the end of a commit to the end of the first answer that has it."""
+    """Milliseconds from the end of a commit to the end of the first response that contains it."""
 
     p50_ms: float
     p99_ms: float
 
 
 def commit_to_visible(address: Address, table: BenchTable, commits: int) -> dict[str, Visibility]:
-    """Commit one window of one key again and again, at odd times, to a store that is served."""
+    """Commit a window of one key repeatedly, at irregular times, to a store that is served."""
     connection = http.client.HTTPConnection(*address)
     chance = random.Random(5)
     measured = {}
@@ -33,7 +33,7 @@ def commit_to_visible(address: Address, table: BenchTable, commits: int) -> dict
         times_ms = []
         for _ in range(commits):
             time.sleep(chance.uniform(0.05, 0.15))
-            start_ms = _BEHIND_ALL_MS + table.next_batch * SLIDE_MS
+            start_ms = _AFTER_ALL_MS + table.next_batch * SLIDE_MS
             version = table.commit(np.array([_KEY]), np.array([start_ms]))
             committed_at = time.perf_counter()
             see(connection, version)
@@ -51,11 +51,11 @@ def _ask_again(connection: http.client.HTTPConnection, version: int) -> None:
 
 def _wait_for(connection: http.client.HTTPConnection, version: int) -> None:
     seen = _version(connection, f"?min_version={version}&wait_ms={_WAIT_MS}")
-    assert seen >= version, f"version {version} was not there in {_WAIT_MS} ms"
+    assert seen >= version, f"version {version} was not visible within {_WAIT_MS} ms"
 
 
 def _version(connection: http.client.HTTPConnection, query: str) -> int:
     connection.request("GET", f"/v1/stores/{STORE}/latest/{key_name(_KEY)}{query}")
-    answer = connection.getresponse()
-    answer.read()
-    return int(answer.getheader("Oriel-Version", "-1"))
+    response = connection.getresponse()
+    response.read()
+    return int(response.getheader("Oriel-Version", "-1"))

@@ -16,7 +16,7 @@ from typing import Any
 from oriel.app.server import Service
 from oriel.storage import DataLayout
 
-# What lies behind the doors of the rooms: who takes a part out has to get at it.
+# Private modules of packages, because only they contain the parts to replace.
 hot_reads, worker, pages = map(
     import_module,
     ("oriel.app.reads.hot_reads", "oriel.app.server.worker", "oriel.storage.index.reading.pages"),
@@ -24,7 +24,7 @@ hot_reads, worker, pages = map(
 
 
 class _Unguarded(Service):
-    """Without hosts, tokens, places, metrics and access log: a request comes to its read."""
+    """The service without host checks, tokens, connection limits, metrics and access log."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
@@ -34,7 +34,7 @@ class _Unguarded(Service):
 
 
 class _NoHash:
-    """In place of xxhash: one tag for all answers."""
+    """Replaces xxhash: all responses have the same tag."""
 
     @staticmethod
     def xxh3_128_hexdigest(_content: bytes, _seed: int) -> str:

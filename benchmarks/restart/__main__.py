@@ -1,4 +1,4 @@
-"""What clients notice of a rolling restart: ``./oriel bench restart [--rate 100] [--runs 3]``.
+"""Measure a rolling restart for clients: ``./oriel bench restart [--rate 100] [--runs 3]``.
 
 Starts two shards with two replicas each and nginx with TLS, configured as in
 docs/how-to/routing.md. Clients send 100 requests per second for keys of the first shard, each over
@@ -34,13 +34,13 @@ from tests.system.operations.routers import LIST_OF_KEYS, Router, running_router
 LIMIT_MS = 200.0
 _SHARDS = 2
 _KEYS = 80
-#: More than are under way at a time, because a request must not wait for a client.
+#: More than the concurrent requests, because a request must not wait for a client.
 _CLIENTS = 16
 
 
 @dataclass
 class Run:
-    """The requests of one rolling restart; times in milliseconds, load averages of the machine."""
+    """The requests of one rolling restart, in milliseconds, and the machine's load averages."""
 
     seconds: float = 0.0
     p50_ms: float = 0.0

@@ -1,4 +1,4 @@
-"""What the local stack uses in an hour: ``./oriel bench stack [--minutes 60] [--speed 50]``.
+"""Measure what the local stack uses: ``./oriel bench stack [--minutes 60] [--speed 50]``.
 
 Starts the services of docker-compose.yml with a producer of 50 records per second. It measures at
 the start and after a sixth, a half and the whole of the time. The figures are processor time and

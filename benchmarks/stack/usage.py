@@ -1,4 +1,4 @@
-"""What the containers of a stack use: processor time, memory, logs and volumes."""
+"""Read the usage of the containers of a stack: processor time, memory, logs and volumes."""
 
 import json
 import os
@@ -29,7 +29,7 @@ class ContainerEnded(Exception):
 
 @dataclass(frozen=True)
 class ContainerUsage:
-    """What one container has used since its start.
+    """The usage of a container since its start.
 
     Args:
         service_s: Processor time of the service's processes, without health checks.
@@ -48,7 +48,7 @@ class ContainerUsage:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a stack has used up to a time.
+    """The usage of a stack up to a time.
 
     Args:
         seconds: The time, on the clock of ``time.monotonic``.
@@ -94,7 +94,7 @@ class Meter:
         self._volumes = _volume_directories(stack)
 
     def read(self, seconds: float) -> Usage:
-        """Return the usage so far; ``seconds`` is the time of the call.
+        """Return the usage until now, where ``seconds`` is the current time.
 
         Raises:
             ContainerEnded: A container ended or restarted.

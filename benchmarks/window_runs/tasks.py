@@ -79,9 +79,9 @@ AGGREGATES: dict[str, Aggregate] = {
 
 @dataclass(frozen=True)
 class Case:
-    """A store: its windows, when it writes rows, and what aggregates.
+    """A store: its windows, when it writes rows, and its aggregates.
 
-    That is a user's ``functions``, one ``aggregate`` of ``AGGREGATES``, or count and mean.
+    It has user-defined ``functions``, one ``aggregate`` of ``AGGREGATES``, or count and mean.
     """
 
     name: str
@@ -93,11 +93,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Load:
-    """Records: each key once a second, in order of time, cut into batches of one size.
+    """One record per key and second, in order of time, in batches of one size.
 
-    ``warm_up`` batches go in front of those that are measured. Each record's time is up to
-    ``disorder_ms`` behind its turn, at random, and the share ``hot_share`` of all records, chosen
-    at random, has one key: the first.
+    ``warm_up`` batches are not measured. Each record is late by a random time of at most
+    ``disorder_ms``. A random share of all records, ``hot_share``, has the first key.
     """
 
     keys: int
@@ -108,23 +107,23 @@ class Load:
     hot_share: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse sizes that can't be shared out evenly."""
+        """Reject sizes that the workers cannot share evenly."""
         if self.keys % TASKS or self.batch % TASKS or not self.batches:
-            message = f"keys and records must be even, and there must be some: {self}"
+            message = f"keys and batch must be even, and batches must be positive: {self}"
             raise ValueError(message)
 
     @property
     def records(self) -> int:
-        """How many records are measured."""
+        """The number of measured records."""
         return self.batch * self.batches
 
 
 @dataclass
 class Took:
-    """What one worker measured: seconds and written rows of its batches, rows of state left.
+    """The figures of one worker: seconds and written rows of its batches, rows of its state.
 
-    ``cpu`` are the seconds of the processor, which others on the machine disturb less. ``late``
-    records, those of all workers, were refused before they came to any of them.
+    ``cpu`` is processor time in seconds, which is more stable on a busy machine. Also, ``late``
+    counts the records of all workers that were rejected as late before they reached a worker.
     """
 
     seconds: float = 0.0
@@ -136,7 +135,7 @@ class Took:
 
 @dataclass(frozen=True)
 class Measured:
-    """What all workers measured together: ``seconds`` of the slowest, ``cpu`` of all."""
+    """The figures of all workers: ``seconds`` of the slowest, ``cpu`` of all."""
 
     records: int
     seconds: float
@@ -152,12 +151,12 @@ class Measured:
 
     @property
     def cpu_microseconds(self) -> float:
-        """The cost of a record in time of one core."""
+        """The processor time of a record, in us."""
         return self.cpu / self.records * 1e6
 
     @property
     def windows_per_record(self) -> float:
-        """How many rows a record makes in the table."""
+        """The rows of the table per record."""
         return self.windows / self.records
 
 
@@ -181,7 +180,7 @@ class Workers:
         """Run ``case`` in all workers at once.
 
         Raises:
-            RuntimeError: a worker failed; its own message is on stderr.
+            RuntimeError: A worker failed. Its own message is on stderr.
         """
         with tempfile.TemporaryDirectory(dir=self.directory) as directory:
             for pipe in self.pipes:
@@ -203,8 +202,8 @@ class Workers:
 
 @contextmanager
 def working(*, sync: bool) -> Iterator[Workers]:
-    """Start the workers; end them with the block."""
-    # A new process each, with the environment of Spark's Python workers.
+    """Start the workers, and end them when the block ends."""
+    # Each worker is a new process, with the environment of Spark's Python workers.
     context = multiprocessing.get_context("spawn")
     os.environ.update(WORKER_ENVIRONMENT)
     start = context.Barrier(TASKS)
@@ -229,7 +228,7 @@ def working(*, sync: bool) -> Iterator[Workers]:
 
 
 def _work(task: int, jobs: Connection, start: Any) -> None:
-    """Run jobs until there are no more."""
+    """Run all jobs."""
     while True:
         try:
             job = jobs.recv()
@@ -238,7 +237,7 @@ def _work(task: int, jobs: Connection, start: Any) -> None:
         try:
             jobs.send(run_task(job.case, job.load, task, job.directory, job.sync, start.wait))
         except BaseException:
-            # The others must not wait for this one.
+            # The other workers must not wait for this one.
             start.abort()
             raise
 
@@ -251,16 +250,16 @@ def run_task(
     sync: bool,  # noqa: FBT001
     ready: Callable[[], Any],
 ) -> Took:
-    """Run one task's share of every batch; ``ready`` waits for the others before each."""
+    """Run one task's share of every batch. ``ready`` waits for the other tasks before a batch."""
     plan = _first_plan(case, directory / str(task), sync=sync)
     records = _Records(load, task)
     took = Took()
-    # What imports have left is looked through now, not in whichever batch the next module's makes
-    # it due: that was 0.1 s of 0.2 in the first case.
+    # Collect the garbage of imports now. Otherwise, a later import starts the collection in a
+    # measured batch. In the first case, this was 0.1 s of 0.2 s.
     gc.collect()
     gc.freeze()
     for number in range(load.warm_up + load.batches):
-        rows, upstream = records.stamped(plan, number)
+        rows, upstream = records.with_stream_times(plan, number)
         ready()
         began, cpu_began = time.perf_counter(), time.process_time()
         output = Output(store_task(plan)(iter([rows]), Received((task,), upstream)))
@@ -279,7 +278,7 @@ def run_task(
 
 
 def store_of(case: Case) -> Store:
-    """The store as a topology makes it."""
+    """Return the store as a topology defines it."""
     builder = StreamsBuilder()
     grouped = builder.stream(_TOPIC, _VALUE).group_by_key()
     windowed: Any = grouped
@@ -312,7 +311,7 @@ def _together(_key: str, left: dict[str, Any], right: dict[str, Any]) -> dict[st
 
 
 def _first_plan(case: Case, directory: Path, *, sync: bool) -> BatchPlan:
-    """The plan of the first batch; ``directory`` gets the task's files."""
+    """Return the plan of the first batch. The task writes its files to ``directory``."""
     for name in ("table", "state", "dead"):
         (directory / name).mkdir(parents=True)
     return BatchPlan(
@@ -332,7 +331,7 @@ def _first_plan(case: Case, directory: Path, *, sync: bool) -> BatchPlan:
 
 
 def _next_plan(plan: BatchPlan, report: StoreReport, upstream: Reports) -> BatchPlan:
-    """The plan of the next batch; what it does not need is removed, as the driver does."""
+    """Return the plan of the next batch. Delete the state it does not need, as the driver does."""
     assert isinstance(plan.files, DirectoryFiles)
     for path in plan.files.state.iterdir():
         if path.name not in report.segments:
@@ -350,7 +349,7 @@ def _next_plan(plan: BatchPlan, report: StoreReport, upstream: Reports) -> Batch
 
 
 class _Records:
-    """One task's share of the records, as they come out of the shuffle."""
+    """One task's share of the records, as the shuffle delivers them."""
 
     def __init__(self, load: Load, task: int) -> None:
         self._load = load
@@ -358,10 +357,10 @@ class _Records:
         numbers = pa.array(range(task, load.keys, TASKS)).cast(pa.string())
         self._keys = pc.binary_join_element_wise("key-", pc.utf8_lpad(numbers, 7, "0"), "")
 
-    def stamped(self, plan: BatchPlan, batch: int) -> tuple[pa.RecordBatch, Reports]:
+    def with_stream_times(self, plan: BatchPlan, batch: int) -> tuple[pa.RecordBatch, Reports]:
         """Return the task's accepted records of one batch, and the report of their stream."""
         load = self._load
-        # Every task makes the whole batch alike, since all of its records move the clocks.
+        # Every task generates the same whole batch, because all records advance the stream times.
         random = np.random.default_rng(batch)
         place = np.arange(batch * load.batch, (batch + 1) * load.batch)
         is_hot = random.random(load.batch) < load.hot_share
@@ -394,7 +393,7 @@ class _Records:
 
 
 def _rows(columns: dict[str, Any], length: int, schema: pa.Schema) -> pa.RecordBatch:
-    """Columns of the schema, null where none is given."""
+    """Return all columns of the schema. A column without values is null."""
     given = [
         pa.array(columns[name], found)
         if name in columns and not isinstance(columns[name], pa.Array)

@@ -23,7 +23,7 @@ from tests.storage.store_tables import SLIDING, Row, StoreTable, make_definition
 _STEPS_MAX = 100
 
 
-class Answer(NamedTuple):
+class ApiResponse(NamedTuple):
     """A response."""
 
     status: int
@@ -36,10 +36,10 @@ class Answer(NamedTuple):
         return orjson.loads(self.body)
 
 
-def starts(answer: Answer) -> list[int]:
+def starts(response: ApiResponse) -> list[int]:
     """Return the window starts of a successful response, in its order."""
-    assert answer.status == 200, answer.body
-    return [window["window_start_ms"] for window in answer.json["windows"]]
+    assert response.status == 200, response.body
+    return [window["window_start_ms"] for window in response.json["windows"]]
 
 
 class ApiClient:
@@ -53,11 +53,13 @@ class ApiClient:
         target: str | bytes,
         headers: Sequence[tuple[str, str]] = (),
         method: str = "GET",
-    ) -> Answer:
+    ) -> ApiResponse:
         """Send one request, with path and query as they are on the wire."""
         return asyncio.run(self.call(target, headers, method))
 
-    def post(self, target: str, body: bytes, headers: Sequence[tuple[str, str]] = ()) -> Answer:
+    def post(
+        self, target: str, body: bytes, headers: Sequence[tuple[str, str]] = ()
+    ) -> ApiResponse:
         """Send one request with a body."""
         return asyncio.run(self.call(target, headers, "POST", body))
 
@@ -67,7 +69,7 @@ class ApiClient:
         headers: Sequence[tuple[str, str]] = (),
         method: str = "GET",
         body: bytes = b"",
-    ) -> Answer:
+    ) -> ApiResponse:
         """Send one request on the running event loop."""
         raw = target.encode() if isinstance(target, str) else target
         raw_path, _, query = raw.partition(b"?")
@@ -88,7 +90,7 @@ class ApiClient:
         return await _call(self.service, scope, body)
 
 
-async def _call(service: Service, scope: dict[str, Any], body: bytes) -> Answer:
+async def _call(service: Service, scope: dict[str, Any], body: bytes) -> ApiResponse:
     sent: list[dict[str, Any]] = []
 
     received = iter([{"type": "http.request", "body": body, "more_body": False}])
@@ -110,8 +112,8 @@ async def _call(service: Service, scope: dict[str, Any], body: bytes) -> Answer:
         if len(sent) < 2:
             raise
     headers = {name.decode().lower(): value.decode() for name, value in sent[0]["headers"]}
-    answered = b"".join(message.get("body", b"") for message in sent[1:])
-    return Answer(sent[0]["status"], headers, answered)
+    body_sent = b"".join(message.get("body", b"") for message in sent[1:])
+    return ApiResponse(sent[0]["status"], headers, body_sent)
 
 
 def index_store(layout: DataLayout, name: str) -> None:

@@ -1,19 +1,19 @@
 """A check of the format of every error response (RFC 9457)."""
 
 from oriel.app.contract.problems import PROBLEM_KINDS
-from tests.app.api_client import Answer
+from tests.app.api_client import ApiResponse
 
 _FIELDS = {"type", "title", "status", "detail", "instance", "code"}
 _MORE_FIELDS = {"keys-of-several-shards": {"owners"}}
 
 
-def assert_problem(answer: Answer, status: int, code: str, *words: str) -> None:
+def assert_problem(response: ApiResponse, status: int, code: str, *words: str) -> None:
     """Check for a problem document with this status and code, and these words in its detail."""
-    assert answer.status == status, answer.body
-    assert answer.headers["content-type"] == "application/problem+json"
-    assert answer.headers["cache-control"] == "no-store"
-    assert int(answer.headers["content-length"]) == len(answer.body)
-    problem = answer.json
+    assert response.status == status, response.body
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.headers["cache-control"] == "no-store"
+    assert int(response.headers["content-length"]) == len(response.body)
+    problem = response.json
     assert problem.keys() == _FIELDS | _MORE_FIELDS.get(code, set())
     assert problem["status"] == status
     assert problem["code"] == code
@@ -23,9 +23,9 @@ def assert_problem(answer: Answer, status: int, code: str, *words: str) -> None:
     for word in words:
         assert word in problem["detail"]
     assert "Traceback" not in problem["detail"]
-    assert ("retry-after" in answer.headers) == (status == 503)
-    assert ("www-authenticate" in answer.headers) == (status == 401)
-    assert ("allow" in answer.headers) == (status == 405)
+    assert ("retry-after" in response.headers) == (status == 503)
+    assert ("www-authenticate" in response.headers) == (status == 401)
+    assert ("allow" in response.headers) == (status == 405)
 
 
 def all_codes() -> set[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from oriel.storage import DataLayout
 from oriel.storage.index import IndexDirectory
-from tests.app.api_client import Answer
+from tests.app.api_client import ApiResponse
 from tests.storage.waiting import WAIT_SECONDS, wait_until
 
 ROOT = "/v1/stores/store"
@@ -21,7 +21,7 @@ SERVE = [sys.executable, "-m", "oriel", "serve"]
 #: The command of ``tests.app.impatient_serve``.
 IMPATIENT = [sys.executable, "-m", "tests.app.impatient_serve"]
 #: Errors of a request to a service that does not listen, or whose worker ends.
-NO_ANSWER = (OSError, http.client.HTTPException)
+NO_RESPONSE = (OSError, http.client.HTTPException)
 _WITHOUT_PANDAS = Path(__file__).with_name("without_pandas")
 
 
@@ -43,9 +43,9 @@ class Serving:
         command = [*serve, "--data", str(data), "--port", "0", *options]
         #: The standard error output of all its processes.
         self.stderr = data.with_name(f"{data.name}.stderr")
-        with self.stderr.open("wb") as told:
+        with self.stderr.open("wb") as stderr_file:
             self.process = subprocess.Popen(
-                command, env=environment(), stdout=subprocess.PIPE, stderr=told
+                command, env=environment(), stdout=subprocess.PIPE, stderr=stderr_file
             )
         assert self.process.stdout is not None
         line = self.process.stdout.readline().decode()
@@ -54,25 +54,25 @@ class Serving:
         self._is_tls = match[1] == "https"
         self.port = int(match[2])
 
-    def get(self, target: str) -> Answer:
+    def get(self, target: str) -> ApiResponse:
         """Send one request. http.client sends the path unchanged."""
-        return self._asked("GET", target, None)
+        return self._send("GET", target, None)
 
     def get_text(self, target: str) -> str:
         """Send one request and return the body of its response."""
         return self.get(target).body.decode()
 
-    def post(self, target: str, body: bytes) -> Answer:
+    def post(self, target: str, body: bytes) -> ApiResponse:
         """Send one request with a body."""
-        return self._asked("POST", target, body)
+        return self._send("POST", target, body)
 
-    def _asked(self, method: str, target: str, body: bytes | None) -> Answer:
+    def _send(self, method: str, target: str, body: bytes | None) -> ApiResponse:
         connection = connection_to(self.port, is_tls=self._is_tls)
         try:
             connection.request(method, target, body)
             response = connection.getresponse()
             headers = {name.lower(): value for name, value in response.getheaders()}
-            return Answer(response.status, headers, response.read())
+            return ApiResponse(response.status, headers, response.read())
         finally:
             connection.close()
 
@@ -90,21 +90,21 @@ class Serving:
         """Return the served version of the store, or -1 without a response of the store."""
         try:
             return _version(self.get(ROOT))
-        except NO_ANSWER:
+        except NO_RESPONSE:
             return -1
 
     def wait_for(self, version: int) -> None:
         """Wait until the store is served at this version."""
         wait_until(
             lambda: self.get(ROOT), f"version {version} of the store",
-            lambda answer: _version(answer) >= version, passing=NO_ANSWER,
+            lambda response: _version(response) >= version, passing=NO_RESPONSE,
         )  # fmt: skip
 
-    def wait_for_status(self, target: str, status: int) -> Answer:
+    def wait_for_status(self, target: str, status: int) -> ApiResponse:
         """Wait until the service responds with this status. A missing response is an error."""
         return wait_until(
             lambda: self.get(target), f"status {status} of {target}",
-            lambda answer: answer.status == status,
+            lambda response: response.status == status,
         )  # fmt: skip
 
     def wait_until_ready(self, store: str) -> None:
@@ -135,8 +135,8 @@ class Serving:
         return code
 
 
-def _version(answer: Answer) -> int:
-    return int(answer.json["position"]["version"]) if answer.status == 200 else -1
+def _version(response: ApiResponse) -> int:
+    return int(response.json["position"]["version"]) if response.status == 200 else -1
 
 
 def environment() -> dict[str, str]:

@@ -16,8 +16,8 @@ View = dict[tuple[str, int], int]
 
 async def read_view(client: ApiClient, read: str = "fetchAll") -> View:
     """Read all windows of the store."""
-    answer = await client.call(f"{ROOT}/{read}?limit=10000")
-    return _windows(answer.json["windows"])
+    response = await client.call(f"{ROOT}/{read}?limit=10000")
+    return _windows(response.json["windows"])
 
 
 class StreamViewer:
@@ -70,10 +70,10 @@ class StreamViewer:
 
     def _apply(self, data: Any) -> None:
         changed = _windows(data["windows"])
-        gone = {one["key"] for one in data["removed"]}
+        removed_keys = {one["key"] for one in data["removed"]}
         if self.is_current:
-            gone |= {key for key, _ in changed}
-        self.view = {at: n for at, n in self.view.items() if at[0] not in gone} | changed
+            removed_keys |= {key for key, _ in changed}
+        self.view = {at: n for at, n in self.view.items() if at[0] not in removed_keys} | changed
 
 
 def _windows(windows: Any) -> View:

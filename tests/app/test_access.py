@@ -18,7 +18,7 @@ from oriel.app.push import streams
 from oriel.app.server import Service
 from oriel.app.server.settings import ServiceSettings
 from oriel.storage import set_up_console
-from tests.app.api_client import Answer, ApiClient, Served, served
+from tests.app.api_client import ApiClient, ApiResponse, Served, served
 from tests.app.problem_shape import assert_problem
 from tests.storage.store_tables import Row, make_definition
 from tests.storage.waiting import WAIT_SECONDS, wait_in_loop
@@ -48,12 +48,12 @@ class Guarded:
         """Create a token as `oriel token` does."""
         return token_in(self.file, name, *options)
 
-    def get(self, target: str, bearer: str | None, method: str = "GET") -> Answer:
+    def get(self, target: str, bearer: str | None, method: str = "GET") -> ApiResponse:
         """Send a request with a token, or without one."""
         headers = [] if bearer is None else [("Authorization", f"Bearer {bearer}")]
         return self._client.get(target, headers, method)
 
-    def post(self, target: str, bearer: str | None, keys: Sequence[object]) -> Answer:
+    def post(self, target: str, bearer: str | None, keys: Sequence[object]) -> ApiResponse:
         """Send a list of keys with a token, or without one."""
         headers = [] if bearer is None else [("Authorization", f"Bearer {bearer}")]
         return self._client.post(target, orjson.dumps(keys), headers)
@@ -111,12 +111,12 @@ def test_every_path_needs_a_token_but_those_without_data(guarded: Guarded) -> No
     ]  # fmt: skip
     for target in [*targets, "/openapi.json", "/nothing", "/v1", "//", "/v1/stores/"]:
         for bearer in (None, "", "wrong", guarded.all + "x"):
-            answer = guarded.get(target, bearer)
+            response = guarded.get(target, bearer)
             if target in _NEED_NONE:
-                assert answer.status == 200
+                assert response.status == 200
             else:
                 reason = "has no token. Send it as 'Auth" if not bearer else "unknown, has expired"
-                assert_problem(answer, 401, "unauthorized", reason)
+                assert_problem(response, 401, "unauthorized", reason)
         if not target.endswith("/watch"):
             assert guarded.get(target, guarded.all).status != 401
 
@@ -142,10 +142,10 @@ def test_a_forbidden_store_looks_as_one_that_there_is_none_of(guarded: Guarded) 
         unknown = guarded.get(f"/v1/stores/nothere{rest}", bearer)
         reached_but_unknown = guarded.get(f"/v1/stores/ghost1{rest}", bearer)
         assert_problem(forbidden, 404, "unknown-store", "does not grant access to a store")
-        for answer in (unknown, reached_but_unknown):
+        for response in (unknown, reached_but_unknown):
             if rest != "/nothing":
-                instance = answer.json["instance"].encode()
-                assert answer.body.replace(instance, f"{OTHER}{rest}".encode()) == forbidden.body
+                instance = response.json["instance"].encode()
+                assert response.body.replace(instance, f"{OTHER}{rest}".encode()) == forbidden.body
     listed = guarded.get("/v1/stores", bearer).json["stores"]
     assert [summary["store"] for summary in listed] == ["store"]
     assert guarded.get(f"{ROOT}/latest/ab", bearer).status == 200
@@ -173,11 +173,11 @@ def test_a_token_for_some_keys_reads_by_those_only(
     """A token for key prefixes only grants reads of such keys, in any URL encoding."""
     bearer = guarded.make("keys", "--key-prefix", "a", "--key-prefix", "x")
     guarded.reload()
-    answer = guarded.get(f"{ROOT}/{target}", bearer)
+    response = guarded.get(f"{ROOT}/{target}", bearer)
     if is_reached:
-        assert answer.status == 200
+        assert response.status == 200
     else:
-        assert_problem(answer, 403, "forbidden", "'a', 'x'")
+        assert_problem(response, 403, "forbidden", "'a', 'x'")
     assert guarded.get(ROOT, bearer).status == 200
 
 
@@ -258,23 +258,23 @@ _ENDED = {
 
 
 @pytest.mark.parametrize(("entry", "code"), _ENDED.values(), ids=_ENDED)
-@pytest.mark.parametrize("is_silent", [True, False])
+@pytest.mark.parametrize("is_idle", [True, False])
 def test_an_open_stream_ends_with_its_token(
-    guarded: Guarded, monkeypatch: pytest.MonkeyPatch, entry: str, code: str, is_silent: bool
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch, entry: str, code: str, is_idle: bool
 ) -> None:
     """A stream ends with a `denied` event when its token loses access, before later changes."""
     bearer = guarded.make("watcher")
     guarded.reload()
-    monkeypatch.setattr(streams, "_ACCESS_SECONDS", 0.01 if is_silent else 1_000.0)
+    monkeypatch.setattr(streams, "_ACCESS_SECONDS", 0.01 if is_idle else 1_000.0)
 
     def change() -> None:
         others, _, own = guarded.file.read_text().rpartition("[[token]]")
         guarded.file.write_text(others + (f"[[token]]{own}{entry}\n" if entry else ""))
-        if not is_silent:
+        if not is_idle:
             guarded.commit({"key": "ab", "start": 777})
 
-    told = asyncio.run(guarded.watch(f"{ROOT}/watch?key=ab", bearer, change))
-    *before, last, end = told.decode().split("\n\n")
+    events = asyncio.run(guarded.watch(f"{ROOT}/watch?key=ab", bearer, change))
+    *before, last, end = events.decode().split("\n\n")
     name, data = last.split("\n")
     assert (name, end) == ("event: denied", "")
     assert {event.split("\n")[0] for event in before} == {"event: position"}
@@ -294,9 +294,9 @@ def test_an_open_stream_outlives_changes_of_other_tokens(
         content = guarded.file.read_text()
         guarded.file.write_text(content.rpartition("[[token]]")[0] + "# [[")
 
-    told = asyncio.run(guarded.watch(f"{ROOT}/watch?for_ms=200", guarded.all, change))
-    assert b"event: position" in told
-    assert b"denied" not in told
+    events = asyncio.run(guarded.watch(f"{ROOT}/watch?for_ms=200", guarded.all, change))
+    assert b"event: position" in events
+    assert b"denied" not in events
     assert guarded.get(ROOT, other).status == 401
 
 
@@ -395,6 +395,6 @@ def test_a_prefix_of_composites_reaches_their_first_component(tmp_path: Path) ->
         ):  # fmt: skip
             assert_problem(guarded.get(f"{pairs}/{target}", bearer), 403, "forbidden")
         for listed_keys, status in (([["a", 2]], 200), ([["ab", 1]], 403), ([keys[2]], 403)):
-            answer = guarded.post(f"{pairs}/currentOfKeys", bearer, listed_keys)
-            assert answer.status == status, listed_keys
+            response = guarded.post(f"{pairs}/currentOfKeys", bearer, listed_keys)
+            assert response.status == status, listed_keys
         guarded.service.catalog.close()

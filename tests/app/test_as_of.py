@@ -36,15 +36,15 @@ def grown(tmp_path: Path) -> Iterator[Served]:
         yield made
 
 
-def test_a_store_answers_as_of_each_version(grown: Served) -> None:
+def test_a_store_can_be_read_as_of_each_version(grown: Served) -> None:
     """Every read of windows and keys returns the rows of the version and its position."""
     fetched = [starts(grown.get(f"{ROOT}/fetch/a?as_of_version={v}")) for v in (0, 1, 2)]
     assert fetched == [[], [10, 20, 30], [10, 30, 40]]
     assert starts(grown.get(f"{ROOT}/backwardFetch/a?as_of_version=1&to_ms=20")) == [20, 10]
     assert starts(grown.get(f"{ROOT}/latest/a?as_of_version=1")) == [30]
     assert starts(grown.get(f"{ROOT}/window/20/a?as_of_version=1")) == [20]
-    gone = grown.get(f"{ROOT}/window/20/a?as_of_version=2")
-    assert_problem(gone, 404, "window-not-found", "earliest visible start is 0")
+    missing = grown.get(f"{ROOT}/window/20/a?as_of_version=2")
+    assert_problem(missing, 404, "window-not-found", "earliest visible start is 0")
     assert_problem(grown.get(f"{ROOT}/latest/b?as_of_version=1"), 404, "window-not-found")
     assert grown.get(f"{ROOT}/keys?as_of_version=1").json["keys"] == ["a"]
     assert grown.get(f"{ROOT}/keys?as_of_version=2").json["keys"] == ["a", "b"]
@@ -53,14 +53,14 @@ def test_a_store_answers_as_of_each_version(grown: Served) -> None:
     assert_problem(grown.get(f"{ROOT}/get/a?as_of_version=1"), 400, "wrong-store-kind")
 
 
-def test_the_newest_version_is_answered_byte_by_byte_as_from_the_index(grown: Served) -> None:
+def test_the_newest_version_has_the_bytes_of_the_index(grown: Served) -> None:
     """The newest version has the same bytes as the index, and its own ETag."""
     for request in ("fetch/a", "backwardFetch/a?limit=1", "latest/b", "keys?prefix=a"):
         plain = grown.get(f"{ROOT}/{request}")
         joined = "&" if "?" in request else "?"
         past = grown.get(f"{ROOT}/{request}{joined}as_of_version=2")
         # Cursors differ, because a cursor belongs to its request and the version is part of it.
-        bodies = [answer.body.partition(b'"next_cursor":')[0] for answer in (plain, past)]
+        bodies = [response.body.partition(b'"next_cursor":')[0] for response in (plain, past)]
         assert bodies[0] == bodies[1]
         assert (plain.json["next_cursor"] is None) == (past.json["next_cursor"] is None)
     tag = grown.get(f"{ROOT}/latest/a?as_of_version=1").headers["etag"]
@@ -68,7 +68,7 @@ def test_the_newest_version_is_answered_byte_by_byte_as_from_the_index(grown: Se
     assert again.status == 304
 
 
-def test_sessions_and_rows_answer_as_of_a_version_too(tmp_path: Path) -> None:
+def test_sessions_and_rows_can_be_read_as_of_a_version(tmp_path: Path) -> None:
     """Sessions and rows without windows can be read as of a version."""
     with check_in_this_process(), served(tmp_path / "s", window=SESSION) as made:
         made.commit({"key": "a", "start": 1, "end": 9}, {"key": "a", "start": 20, "end": 30})
@@ -128,8 +128,8 @@ def test_a_version_by_its_time(grown: Served) -> None:
         committed[version] = time_ms
     expected = {1000: 0, 1999: 0, 2000: 1, 2500: 1, 3000: 2, 2**62: 2}
     for time_ms, version in expected.items():
-        answer = grown.get(f"{ROOT}/fetch/a?as_of_ms={time_ms}")
-        assert answer.json["position"]["version"] == version, time_ms
+        response = grown.get(f"{ROOT}/fetch/a?as_of_ms={time_ms}")
+        assert response.json["position"]["version"] == version, time_ms
     assert_problem(grown.get(f"{ROOT}/fetch/a?as_of_ms=999"), 410, "version-gone", "1000")
 
 
@@ -146,14 +146,14 @@ def test_versions_that_there_are_not(grown: Served) -> None:
     assert starts(grown.get(f"{ROOT}/fetch/a?as_of_version=4")) == [10, 30, 40, 50]
 
 
-def test_a_version_whose_files_were_vacuumed_is_gone(grown: Served) -> None:
+def test_a_version_whose_files_were_vacuumed_is_unavailable(grown: Served) -> None:
     """A version whose files were vacuumed is a 410 for all keys, although its entry exists."""
     assert starts(grown.get(f"{ROOT}/fetch/a?as_of_version=2")) == [10, 30, 40]
     DeltaTable(grown.table.path).delete("key = 'b'")
     vacuum(grown.table)
     for key in ("a", "b", "none"):
-        gone = grown.get(f"{ROOT}/fetch/{key}?as_of_version=2")
-        assert_problem(gone, 410, "version-gone", "from 3 to 3")
+        missing = grown.get(f"{ROOT}/fetch/{key}?as_of_version=2")
+        assert_problem(missing, 410, "version-gone", "from 3 to 3")
     # The deletion did not remove the file of this version.
     assert starts(grown.get(f"{ROOT}/fetch/a?as_of_version=1")) == [10, 20, 30]
 
@@ -185,7 +185,7 @@ def test_parameters_that_exclude_each_other_are_refused(grown: Served, query: st
         assert_problem(grown.get(f"{ROOT}/{read}?{query}"), 400, "invalid-parameter", "as_of_")
 
 
-def test_no_more_reads_than_may_be_and_nobody_waits_behind_them(
+def test_reads_are_limited_and_other_requests_do_not_wait(
     grown: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Table reads above the limit are rejected at once, and hot reads do not wait for them."""
@@ -209,7 +209,7 @@ def test_no_more_reads_than_may_be_and_nobody_waits_behind_them(
         assert_problem(refused, 503, "table-reads-busy", str(places))
         assert (await call(f"{ROOT}/latest/a")).status == 200
         hold.set()
-        assert {answer.status for answer in await asyncio.gather(*reads)} == {200}
+        assert {response.status for response in await asyncio.gather(*reads)} == {200}
         assert (await call(f"{ROOT}/keys?as_of_version=2")).status == 200
 
     asyncio.run(crowd())
@@ -220,8 +220,8 @@ def test_a_read_that_takes_too_long_is_given_up(
 ) -> None:
     """A table read above its time limit is canceled, also if it hangs."""
     monkeypatch.setattr(table_reads, "TABLE_READ_SECONDS", -1.0)
-    answer = grown.get(f"{ROOT}/fetch/a?as_of_version=1")
-    assert_problem(answer, 503, "table-read-timeout")
+    response = grown.get(f"{ROOT}/fetch/a?as_of_version=1")
+    assert_problem(response, 503, "table-read-timeout")
     hold = threading.Event()
     monkeypatch.setattr(table_reads, "TABLE_READ_SECONDS", 0.01)
     monkeypatch.setattr(TableVersions, "open", lambda *_: hold.wait(60))
@@ -229,12 +229,12 @@ def test_a_read_that_takes_too_long_is_given_up(
     hold.set()
 
 
-def test_a_damaged_file_is_told_and_others_are_read(grown: Served) -> None:
+def test_a_damaged_file_is_reported_and_others_are_read(grown: Served) -> None:
     """A damaged file is named in the problem, and other versions can be read."""
     entry = DeltaLog(grown.table.path).read(2)
     assert entry is not None
     (name,) = entry.added
     (grown.table.path / name).write_bytes(b"no Parquet")
-    answer = grown.get(f"{ROOT}/fetch/b?as_of_version=2")
-    assert_problem(answer, 503, "table-damaged", name)
+    response = grown.get(f"{ROOT}/fetch/b?as_of_version=2")
+    assert_problem(response, 503, "table-damaged", name)
     assert starts(grown.get(f"{ROOT}/fetch/a?as_of_version=1")) == [10, 20, 30]

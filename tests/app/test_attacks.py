@@ -27,9 +27,9 @@ def test_an_encoded_slash_is_never_a_slash_of_the_path(
     filled: Served, path: str, rest: str
 ) -> None:
     """An encoded slash never separates path segments, so the route or the store is unknown."""
-    answer = filled.get(path + rest)
+    response = filled.get(path + rest)
     assert_problem(
-        answer, 404, "unknown-store" if path.startswith("/v1/stores/") else "unknown-route"
+        response, 404, "unknown-store" if path.startswith("/v1/stores/") else "unknown-route"
     )
 
 
@@ -62,7 +62,7 @@ def locked(store: Served, monkeypatch: pytest.MonkeyPatch) -> str:
     return "locked"
 
 
-def test_a_folder_without_permissions_fails_no_request(store: Served, locked: str) -> None:
+def test_a_directory_without_permissions_fails_no_request(store: Served, locked: str) -> None:
     """A table directory without permissions does not count as a store, and no request fails."""
     names = [summary["store"] for summary in store.get("/v1/stores").json["stores"]]
     assert names == ["store"]
@@ -70,7 +70,7 @@ def test_a_folder_without_permissions_fails_no_request(store: Served, locked: st
     assert store.get("/readyz").json["stores"].keys() == {"store"}
 
 
-def test_a_store_whose_table_cannot_be_looked_into_goes_on(store: Served, locked: str) -> None:
+def test_a_store_without_access_to_its_table_continues(store: Served, locked: str) -> None:
     """A store with an index stays in the list, although its table cannot be read."""
     DataLayout(store.data).index(locked).mkdir()
     names = [summary["store"] for summary in store.get("/v1/stores").json["stores"]]
@@ -78,15 +78,15 @@ def test_a_store_whose_table_cannot_be_looked_into_goes_on(store: Served, locked
     assert_problem(store.get(f"/v1/stores/{locked}"), 503, "store-not-ready")
 
 
-def test_a_foreign_table_is_told_and_leaves_the_service_ready(store: Served) -> None:
+def test_a_foreign_table_is_reported_and_the_service_stays_ready(store: Served) -> None:
     """A foreign Delta table is listed with a problem, and the service stays ready."""
     write_deltalake(DataLayout(store.data).tables / "sales", pa.table({"n": [1]}))
     store.tailer_says(StoreStatus("following", 0))
     stores = {one["store"]: one for one in store.get("/v1/stores").json["stores"]}
     assert stores["sales"]["problem"] == "this Delta table is not a store of Oriel"
     assert (stores["store"]["ready"], stores["sales"]["ready"]) == (True, False)
-    answer = store.get("/readyz")
-    assert (answer.status, answer.json["stores"].keys()) == (200, {"store"})
+    response = store.get("/readyz")
+    assert (response.status, response.json["stores"].keys()) == (200, {"store"})
     assert_problem(store.get("/v1/stores/sales/keys"), 404, "unknown-store", "is not a store")
 
 
@@ -112,8 +112,8 @@ def test_a_parameter_repeats_a_bounded_number_of_times(filled: Served) -> None:
     """A parameter can be repeated up to the limit, and once more is rejected."""
     most = "&".join(["min_offset=events:0:1"] * REPEATS_MAX)
     assert starts(filled.get(f"{ROOT}/latest/a?{most}")) == [50]
-    answer = filled.get(f"{ROOT}/latest/a?{most}&min_offset=events:0:1")
-    assert_problem(answer, 400, "invalid-parameter", f"at most {REPEATS_MAX} times")
+    response = filled.get(f"{ROOT}/latest/a?{most}&min_offset=events:0:1")
+    assert_problem(response, 400, "invalid-parameter", f"at most {REPEATS_MAX} times")
 
 
 def test_every_line_of_if_none_match_counts(filled: Served) -> None:

@@ -28,31 +28,31 @@ def grown(tmp_path: Path) -> Iterator[Served]:
         yield made
 
 
-def told(answer: Any) -> list[tuple[Any, ...]]:
+def changes_of(response: Any) -> list[tuple[Any, ...]]:
     """Return version, key, start and count of each change, with count None for a removal."""
-    assert answer.status == 200, answer.body
+    assert response.status == 200, response.body
     return [
         (c["version"], c["key"], c["window_start_ms"], c["row"] and c["row"]["n"])
-        for c in answer.json["changes"]
+        for c in response.json["changes"]
     ]
 
 
 def test_each_window_comes_once_at_its_last_change(grown: Served) -> None:
     """Each window has one change with its newest row, ordered by version, key and start."""
-    answer = grown.get(f"{PATH}?since_version=0")
-    assert told(answer) == [(2, "b", 10, 2), (3, "a", 10, 3), (3, "a", 20, None)]
-    assert answer.json["position"]["version"] == answer.json["through_version"] == 3
-    assert answer.json["next_cursor"] is None
-    assert answer.json["changes"][1]["row"] == grown.get("/v1/stores/store/window/10/a").json[
+    response = grown.get(f"{PATH}?since_version=0")
+    assert changes_of(response) == [(2, "b", 10, 2), (3, "a", 10, 3), (3, "a", 20, None)]
+    assert response.json["position"]["version"] == response.json["through_version"] == 3
+    assert response.json["next_cursor"] is None
+    assert response.json["changes"][1]["row"] == grown.get("/v1/stores/store/window/10/a").json[
         "windows"][0]  # fmt: skip
-    assert told(grown.get(f"{PATH}?since_version=2")) == [(3, "a", 10, 3), (3, "a", 20, None)]
-    assert told(grown.get(f"{PATH}?since_version=3")) == []
+    assert changes_of(grown.get(f"{PATH}?since_version=2")) == [(3, "a", 10, 3), (3, "a", 20, None)]
+    assert changes_of(grown.get(f"{PATH}?since_version=3")) == []
 
 
 def test_without_a_version_it_says_where_to_begin(grown: Served) -> None:
     """Without a version, the response has no changes and the newest version."""
-    answer = grown.get(PATH)
-    assert (told(answer), answer.json["through_version"]) == ([], 3)
+    response = grown.get(PATH)
+    assert (changes_of(response), response.json["through_version"]) == ([], 3)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
@@ -60,20 +60,20 @@ def test_pages_join_to_all_changes(grown: Served, limit: int) -> None:
     """The pages together have all changes, including those committed between two pages."""
     seen: list[tuple[Any, ...]] = []
     query = f"{PATH}?since_version=0&limit={limit}"
-    answer = grown.get(query)
-    if answer.json["next_cursor"] is not None:
+    response = grown.get(query)
+    if response.json["next_cursor"] is not None:
         grown.commit({"key": "c", "start": 1, "n": 9})
-    while answer.json["next_cursor"] is not None:
-        seen += told(answer)
-        answer = grown.get(f"{query}&cursor={answer.json['next_cursor']}")
-    seen += told(answer)
+    while response.json["next_cursor"] is not None:
+        seen += changes_of(response)
+        response = grown.get(f"{query}&cursor={response.json['next_cursor']}")
+    seen += changes_of(response)
     expected = [(2, "b", 10, 2), (3, "a", 10, 3), (3, "a", 20, None)]
     meanwhile = [(4, "c", 1, 9)] if limit < 3 else []
     assert seen == expected + meanwhile
-    assert answer.json["through_version"] == (4 if meanwhile else 3)
+    assert response.json["through_version"] == (4 if meanwhile else 3)
 
 
-def test_a_long_way_is_told_in_several_pages(
+def test_many_changes_are_listed_in_several_pages(
     grown: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each page reads at least one log entry, and at most a number of entries or bytes."""
@@ -81,14 +81,14 @@ def test_a_long_way_is_told_in_several_pages(
         with monkeypatch.context() as patched:
             patched.setattr(f"oriel.storage.table_store.changed_windows.{name}", bound)
             newest: dict[Any, Any] = {}
-            answer = grown.get(f"{PATH}?since_version=0")
+            response = grown.get(f"{PATH}?since_version=0")
             pages = 1
-            while answer.json["next_cursor"] is not None:
-                newest |= {change[1:3]: change[3] for change in told(answer)}
-                cursor = answer.json["next_cursor"]
-                answer = grown.get(f"{PATH}?since_version=0&cursor={cursor}")
+            while response.json["next_cursor"] is not None:
+                newest |= {change[1:3]: change[3] for change in changes_of(response)}
+                cursor = response.json["next_cursor"]
+                response = grown.get(f"{PATH}?since_version=0&cursor={cursor}")
                 pages += 1
-            newest |= {change[1:3]: change[3] for change in told(answer)}
+            newest |= {change[1:3]: change[3] for change in changes_of(response)}
             assert pages == {"_ENTRIES_MAX": 2, "_ADDED_BYTES_MAX": 3}[name]
             assert newest == {("a", 10): 3, ("a", 20): None, ("b", 10): 2}
 
@@ -97,21 +97,21 @@ def test_compaction_changes_nothing(grown: Served) -> None:
     """A compaction has no changes, and none of its files is read."""
     rewrite(grown.table, live_rows(grown.table), None)
     grown.index()
-    answer = grown.get(f"{PATH}?since_version=3")
-    assert (told(answer), answer.json["through_version"]) == ([], 4)
+    response = grown.get(f"{PATH}?since_version=3")
+    assert (changes_of(response), response.json["through_version"]) == ([], 4)
     grown.commit({"key": "z", "start": 1})
-    assert told(grown.get(f"{PATH}?since_version=3")) == [(5, "z", 1, 1)]
+    assert changes_of(grown.get(f"{PATH}?since_version=3")) == [(5, "z", 1, 1)]
 
 
-def test_rows_of_others_are_told_as_the_index_has_them(grown: Served) -> None:
+def test_rows_of_other_writers_are_reported_as_in_the_index(grown: Served) -> None:
     """A foreign row with a later revision is returned as in the index."""
     append(grown.table, [{"key": "b", "start": 10, "n": 77, "revision": 99}])
     grown.index()
     grown.commit({"key": "b", "start": 10, "n": 5})
-    assert told(grown.get(f"{PATH}?since_version=3")) == [(5, "b", 10, 77)]
+    assert changes_of(grown.get(f"{PATH}?since_version=3")) == [(5, "b", 10, 77)]
 
 
-def test_versions_that_are_gone_say_to_start_again(grown: Served) -> None:
+def test_the_error_for_deleted_versions_says_to_start_again(grown: Served) -> None:
     """If entries or files are deleted or rows were removed, the response is a 410."""
     assert_problem(
         grown.get(f"{PATH}?since_version=9"), 503, "behind-position-bound", "3 is less than 9"
@@ -119,17 +119,17 @@ def test_versions_that_are_gone_say_to_start_again(grown: Served) -> None:
     rewrite(grown.table, live_rows(grown.table), make_record(2))
     vacuum(grown.table)
     grown.index()
-    gone = grown.get(f"{PATH}?since_version=1")
+    missing = grown.get(f"{PATH}?since_version=1")
     words = ("files of version 2 were cleaned up", "Read the store again", "at version 4")
-    assert_problem(gone, 410, "version-gone", *words)
+    assert_problem(missing, 410, "version-gone", *words)
     clean_log(grown.table)
-    gone = grown.get(f"{PATH}?since_version=0")
-    assert_problem(gone, 410, "version-gone", "version 1 is no longer in the log")
-    assert told(grown.get(f"{PATH}?since_version=4")) == []
+    missing = grown.get(f"{PATH}?since_version=0")
+    assert_problem(missing, 410, "version-gone", "version 1 is no longer in the log")
+    assert changes_of(grown.get(f"{PATH}?since_version=4")) == []
     DeltaTable(grown.table.path).delete("key = 'b'")
     grown.index()
     assert_problem(grown.get(f"{PATH}?since_version=4"), 410, "version-gone", "removed rows")
-    assert told(grown.get(f"{PATH}?since_version=5")) == []
+    assert changes_of(grown.get(f"{PATH}?since_version=5")) == []
 
 
 def test_what_has_expired_is_no_change(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_what_has_expired_is_no_change(tmp_path: Path) -> None:
     with check_in_this_process(), served(tmp_path, retention_ms=15) as made:
         made.commit({"key": "a", "start": 10}, {"key": "a", "start": 20})
         made.commit({"key": "a", "start": 30})
-        assert told(made.get(f"{PATH}?since_version=0")) == [(1, "a", 20, 1), (2, "a", 30, 1)]
+        assert changes_of(made.get(f"{PATH}?since_version=0")) == [(1, "a", 20, 1), (2, "a", 30, 1)]
 
 
 def test_sessions_and_rows_have_changes_too(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_sessions_and_rows_have_changes_too(tmp_path: Path) -> None:
     with check_in_this_process(), served(tmp_path / "r", window=NONE) as made:
         made.commit({"key": "a", "n": 1}, {"key": "b"})
         made.commit({"key": "a", "n": 2})
-        found = told(made.get(f"{PATH}?since_version=0"))
+        found = changes_of(made.get(f"{PATH}?since_version=0"))
         assert found == [(1, "b", None, 1), (2, "a", None, 2)]
 
 
@@ -180,16 +180,16 @@ def test_a_copy_that_is_kept_by_changes_is_the_store(tmp_path: Path) -> None:
                 made.index()
             query, cursor = f"{PATH}?since_version={through}&limit=2", ""
             while True:
-                answer = made.get(query + cursor).json
-                for change in answer["changes"]:
+                response = made.get(query + cursor).json
+                for change in response["changes"]:
                     window = (change["key"], change["window_start_ms"])
                     copy.pop(window, None)
                     if change["row"] is not None:
                         copy[window] = change["row"]
-                if answer["next_cursor"] is None:
+                if response["next_cursor"] is None:
                     break
-                cursor = f"&cursor={answer['next_cursor']}"
-            through = answer["through_version"]
+                cursor = f"&cursor={response['next_cursor']}"
+            through = response["through_version"]
             there = [
                 w for k in "abc" for w in made.get(f"/v1/stores/store/fetch/{k}").json["windows"]
             ]

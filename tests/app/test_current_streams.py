@@ -31,9 +31,9 @@ from tests.storage.store_tables import (
 def _watch(store: Served, query: str, after: str | None = None) -> list[Event]:
     """Return all events that a stream has to send at the moment."""
     headers = [] if after is None else [("Last-Event-ID", after)]
-    answer = store.get(f"{ROOT}/watch?for_ms=1{query}", headers)
-    assert answer.status == 200, answer.body
-    return events_of(answer.body)
+    response = store.get(f"{ROOT}/watch?for_ms=1{query}", headers)
+    assert response.status == 200, response.body
+    return events_of(response.body)
 
 
 def _current_all(store: Served, query: str = "") -> list[Any]:
@@ -75,8 +75,8 @@ def test_a_client_that_applies_current_windows_has_those_of_current_all(
                 made.table.commit(_rows(chance, window))
             made.index()
             events = _watch(made, f"&current=true{columns}", at)
-            heard = len(events) if is_last else chance.randrange(len(events) + 1)
-            for event in events[:heard]:
+            received = len(events) if is_last else chance.randrange(len(events) + 1)
+            for event in events[:received]:
                 keys = [one["key"] for one in (*event.data["windows"], *event.data["removed"])]
                 assert len(set(keys)) == len(keys)
                 known |= {one["key"]: one for one in event.data["windows"]}
@@ -121,8 +121,8 @@ def test_a_key_without_a_window_is_removed(tmp_path: Path) -> None:
         (older,) = _watch(made, "&current=true", begin.id)
         assert [one["window_start_ms"] for one in older.data["windows"]] == [10]
         made.commit({**first, "deleted": True})
-        (gone,) = _watch(made, "&current=true", older.id)
-        assert (gone.data["windows"], gone.data["removed"]) == ([], [{"key": "a"}])
+        (removal,) = _watch(made, "&current=true", older.id)
+        assert (removal.data["windows"], removal.data["removed"]) == ([], [{"key": "a"}])
 
 
 def test_columns_select_the_aggregates_of_a_stream(changing: Served) -> None:
@@ -145,8 +145,8 @@ def test_streams_of_the_same_columns_share_their_rows(changing: Served) -> None:
 
     async def run(queries: Sequence[str]) -> list[bytes]:
         targets = [f"{ROOT}/watch?for_ms=1&after={begin.id}{query}" for query in queries]
-        answers = await asyncio.gather(*map(changing.client.call, targets))
-        return [answer.body for answer in answers]
+        responses = await asyncio.gather(*map(changing.client.call, targets))
+        return [response.body for response in responses]
 
     asyncio.run(run(["&columns=n,mean"] * 9 + ["&columns=mean,n"] * 9 + [""]))
     assert (streams.reader.reads, len(streams.reader._kept)) == (1, 2)
@@ -187,8 +187,8 @@ def test_what_a_stream_of_current_windows_cannot_send_is_rejected(
         assert_problem(changing.get(f"{ROOT}/watch?{query}"), 400, "invalid-parameter", word)
     with served(tmp_path / "rows", window=NONE) as made:
         made.commit({"key": "a", "n": 1})
-        answer = made.get(f"{ROOT}/watch?current=true")
-        assert_problem(answer, 400, "invalid-parameter", "has no windows")
+        response = made.get(f"{ROOT}/watch?current=true")
+        assert_problem(response, 400, "invalid-parameter", "has no windows")
         (begin,) = _watch(made, "&columns=n&current=false")
         made.commit({"key": "a", "n": 2})
         (event,) = _watch(made, "&columns=n", begin.id)

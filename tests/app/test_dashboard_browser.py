@@ -10,7 +10,7 @@ from axe_core_python.selenium import Axe
 from oriel.storage import StoreKind, WindowSpec
 from tests.app.dashboard_driver import DESKTOP, PHONE, Dashboard
 from tests.app.serving import Serving, ready_service
-from tests.storage.dead_letter_tables import add_letters
+from tests.storage.dead_letter_tables import add_dead_letters
 from tests.storage.store_tables import NONE, StoreTable, make_definition
 from tests.storage.waiting import wait_for, wait_until
 
@@ -63,7 +63,9 @@ def _make_stores(data: Path) -> None:
     )
     totals = StoreTable(data, make_definition("totals", window=NONE))
     totals.commit([{"key": "EWR", "n": 41}, {"key": "JFK", "n": 7}])
-    add_letters(data, {"offset": 17_494_801, "raw": b"{broken"}, {"offset": 2, "reason": "no-key"})
+    add_dead_letters(
+        data, {"offset": 17_494_801, "raw": b"{broken"}, {"offset": 2, "reason": "no-key"}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -306,7 +308,7 @@ def test_the_wall_shows_the_current_window_of_every_key(page: Dashboard) -> None
     page.wait_for("h2", "1 window of gate 2")
 
 
-def _letters(page: Dashboard) -> list[list[str]]:
+def _dead_letters(page: Dashboard) -> list[list[str]]:
     """Return reason, record id, detail and record of each listed dead letter."""
     script = (
         "return [...document.querySelectorAll('.letters summary')]"
@@ -319,9 +321,9 @@ def test_dead_letters_are_listed_by_reason(page: Dashboard) -> None:
     """Each dead letter has its reason, record id and record, and opens with the keyboard."""
     page.open(view="letters")
     page.wait_for(".reasons", "not-json 1")
-    assert _letters(page)[0] == ["not-json", "t 0 17,494,801", "it is so", "{broken"]
+    assert _dead_letters(page)[0] == ["not-json", "t 0 17,494,801", "it is so", "{broken"]
     page.browser.find_element("link text", "no-key 1").click()
-    wait_until(lambda: _letters(page), "one dead letter", lambda found: len(found) == 1)
+    wait_until(lambda: _dead_letters(page), "one dead letter", lambda found: len(found) == 1)
     page.run("document.querySelector('.letters summary').focus()")
     page.press("\ue007")  # enter
     page.wait_for(".fields", "topic t, partition 0, offset 2")

@@ -23,25 +23,25 @@ def test_every_file_has_a_route_and_a_type(empty_store: Served) -> None:
         "txt": "text/plain",
     }
     for name in _FILES - {"dashboard.html"} | {"operations.js"}:
-        answer = empty_store.get(f"/page/{name}")
-        assert answer.status == 200, name
-        assert answer.headers["content-type"].split(";")[0] == types[name.rpartition(".")[2]]
-        assert "content-security-policy" in answer.headers
+        response = empty_store.get(f"/page/{name}")
+        assert response.status == 200, name
+        assert response.headers["content-type"].split(";")[0] == types[name.rpartition(".")[2]]
+        assert "content-security-policy" in response.headers
     assert "MIT License" in empty_store.get("/page/vendor/LICENSE-uplot.txt").body.decode()
 
 
 def test_the_page_runs_nothing_that_stands_in_it(empty_store: Served) -> None:
     """The page has no inline script or style and no external URL, and its policy forbids them."""
-    answer = empty_store.get("/")
-    policy = answer.headers["content-security-policy"]
+    response = empty_store.get("/")
+    policy = response.headers["content-security-policy"]
     assert "unsafe" not in policy
     assert policy.startswith("default-src 'none'; ")
-    page = answer.body.decode()
+    page = response.body.decode()
     assert not re.search(r"<script(?![^>]* src=)|<style| style=| on\w+=|https?://", page)
 
 
 @pytest.mark.parametrize("path", ["/", "/page/main.js"])
-def test_a_browser_that_has_a_file_is_told_so(empty_store: Served, path: str) -> None:
+def test_a_browser_with_a_cached_file_receives_304(empty_store: Served, path: str) -> None:
     """If-None-Match can list several ETags, and the response to a matching one is 304."""
     first = empty_store.get(path)
     assert first.headers["cache-control"] == "no-cache"
@@ -60,7 +60,7 @@ def test_a_browser_that_has_a_file_is_told_so(empty_store: Served, path: str) ->
         "/page/base/../main.js", "/page/MAIN.JS", "/page/main.js/",
     ],
 )  # fmt: skip
-def test_nothing_leads_out_of_the_folder(empty_store: Served, path: str) -> None:
+def test_no_path_leaves_the_directory(empty_store: Served, path: str) -> None:
     """Only the files of the dashboard have a route."""
     assert empty_store.get(path).status == 404
 

@@ -13,7 +13,7 @@ from oriel.storage import AggregateSpec, StoreDefinition, StoreKind, WindowSpec
 from oriel.storage.tailer import StoreStatus
 from tests.app.api_client import Served, served
 from tests.documentation.pages import RUN_BY, Block, blocks
-from tests.storage.dead_letter_tables import add_letters
+from tests.storage.dead_letter_tables import add_dead_letters
 from tests.storage.store_tables import make_definition
 from tests.tidy.project import ROOT
 
@@ -65,7 +65,7 @@ def departures(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             ("totals", WindowSpec(StoreKind.NONE, 0, 0), row),
         ):
             made.add(_definition(name, spec), item)
-        add_letters(made.data, {"offset": 4711, "key": b"EWR", "headers": [], "raw": b"{"})
+        add_dead_letters(made.data, {"offset": 4711, "key": b"EWR", "headers": [], "raw": b"{"})
         made.commit()
         made.tailer_says(StoreStatus("following", 1))
         made.pipeline_says()
@@ -80,17 +80,17 @@ def test_an_example_of_the_page_works(departures: Served, example: _Example) -> 
     body, target = match.groups()
     if "/changes?" in target:
         target = re.sub(r"since_version=\d+", "since_version=0", target)
-    answer = departures.post(target, body.encode()) if body else departures.get(target)
-    assert answer.status == 200, answer.body
+    response = departures.post(target, body.encode()) if body else departures.get(target)
+    assert response.status == 200, response.body
     if example.language == "text":
         first_line = example.response.partition("\n")[0]
-        assert first_line in answer.body.decode()
+        assert first_line in response.body.decode()
         return
     shown = orjson.loads(example.response)
-    assert _fits(shown, answer.json), answer.json
+    assert _fits(shown, response.json), response.json
     for name in ("windows", "rows"):
         if isinstance(shown.get(name), list):
-            assert answer.json[name] == shown[name]
+            assert response.json[name] == shown[name]
 
 
 def _fits(shown: Any, real: Any) -> bool:

@@ -13,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from oriel.app.push import changes as push_changes
 from oriel.app.push import streams as push_streams
-from tests.app.api_client import Answer, Served, served
+from tests.app.api_client import ApiResponse, Served, served
 from tests.app.problem_shape import assert_problem
 from tests.app.serving import Serving
 from tests.storage.store_tables import NONE, SESSION, StoreTable, make_definition
@@ -45,9 +45,9 @@ def _watch(
     """Return all events that a stream has to send at the moment."""
     query = "".join(f"&key={key}" for key in keys)
     headers = [] if after is None else [("Last-Event-ID", after)]
-    answer = store.get(f"{ROOT}/watch?for_ms={for_ms}{query}", headers)
-    assert (answer.status, answer.headers["content-type"]) == (200, "text/event-stream")
-    return events_of(answer.body)
+    response = store.get(f"{ROOT}/watch?for_ms={for_ms}{query}", headers)
+    assert (response.status, response.headers["content-type"]) == (200, "text/event-stream")
+    return events_of(response.body)
 
 
 def _starts(event: Event) -> list[int]:
@@ -70,14 +70,14 @@ def test_a_stream_begins_with_the_position(changing: Served) -> None:
     assert _watch(changing, change.id) == []
 
 
-def test_only_watched_keys_are_told(changing: Served) -> None:
+def test_only_changes_of_watched_keys_are_sent(changing: Served) -> None:
     """Only changes of the watched keys are sent, for one, several or unknown keys."""
     (begin,) = _watch(changing)
     rows = [{"key": key, "start": 100 + i} for i, key in enumerate("abcab")]
     changing.commit(*rows)
     for keys, starts in ((["a"], [100, 103]), (["c", "b", "b"], [101, 102, 104]), (["x"], [])):
-        told = [start for one in _watch(changing, begin.id, keys) for start in _starts(one)]
-        assert sorted(told) == starts
+        received = [start for one in _watch(changing, begin.id, keys) for start in _starts(one)]
+        assert sorted(received) == starts
 
 
 def test_a_version_is_read_once_for_all_who_watch(changing: Served) -> None:
@@ -87,20 +87,22 @@ def test_a_version_is_read_once_for_all_who_watch(changing: Served) -> None:
         changing.commit({"key": "a", "start": start})
     reader = changing.service.streams.reader
 
-    async def run() -> list[Answer]:
+    async def run() -> list[ApiResponse]:
         target = f"{ROOT}/watch?for_ms=1&after={begin.id}"
         return await asyncio.gather(*(changing.client.call(target) for _ in range(50)))
 
-    told = {tuple(one.id for one in events_of(answer.body)) for answer in asyncio.run(run())}
-    assert len(told) == 1
+    received = {
+        tuple(one.id for one in events_of(response.body)) for response in asyncio.run(run())
+    }
+    assert len(received) == 1
     assert reader.reads == 3
 
 
 def test_a_version_may_be_named_without_an_id(changing: Served) -> None:
     """A client can start a stream after the version of a response."""
     changing.commit({"key": "a", "start": 60})
-    answer = changing.get(f"{ROOT}/watch?for_ms=1&after=1")
-    assert [_starts(event) for event in events_of(answer.body)] == [[60]]
+    response = changing.get(f"{ROOT}/watch?for_ms=1&after=1")
+    assert [_starts(event) for event in events_of(response.body)] == [[60]]
 
 
 def test_compaction_changes_nothing(changing: Served) -> None:
@@ -109,8 +111,8 @@ def test_compaction_changes_nothing(changing: Served) -> None:
     changing.commit({"key": "a", "start": 60})
     DeltaTable(changing.table.path).optimize.compact()
     changing.commit({"key": "a", "start": 70})
-    told = _watch(changing, begin.id)
-    assert [_starts(event) for event in told] == [[60], [70]]
+    received = _watch(changing, begin.id)
+    assert [_starts(event) for event in received] == [[60], [70]]
 
 
 def _delete(store: Served) -> None:
@@ -137,7 +139,7 @@ def _clean_up(store: Served) -> None:
 
 
 @pytest.mark.parametrize("change", [_delete, _append, _vacuum, _clean_up])
-def test_what_cannot_be_told_row_by_row_is_a_reset(changing: Served, change: Any) -> None:
+def test_changes_that_are_not_known_per_row_are_a_reset(changing: Served, change: Any) -> None:
     """Changes that cannot be sent row by row cause a reset event with the new position."""
     (begin,) = _watch(changing)
     change(changing)
@@ -162,30 +164,31 @@ def test_another_table_of_the_name_is_a_reset(store: Served, tmp_path: Path) -> 
 @pytest.mark.parametrize("after", ["x", "-1", "1.x-a-b", "1-xyz-1", "9" * 30])
 def test_an_id_that_is_none_is_refused(changing: Served, after: str) -> None:
     """An invalid id is rejected in the header and in the query."""
-    for answer in (
+    for response in (
         changing.get(f"{ROOT}/watch", [("Last-Event-ID", after)]),
         changing.get(f"{ROOT}/watch?after={after}"),
     ):
-        assert_problem(answer, 400, "invalid-parameter", "after must be the `id`")
+        assert_problem(response, 400, "invalid-parameter", "after must be the `id`")
 
 
-def test_merged_sessions_are_told_as_removed(tmp_path: Path) -> None:
+def test_merged_sessions_are_reported_as_removed(tmp_path: Path) -> None:
     """Merged sessions are removed in the same event that has the merged session."""
     with served(tmp_path, window=SESSION) as made:
         made.commit({"key": "a", "start": 10, "end": 12}, {"key": "a", "start": 20, "end": 22})
         (begin,) = _watch(made)
-        gone = [{"key": "a", "start": 10, "end": 12}, {"key": "a", "start": 20, "end": 22}]
+        deleted = [{"key": "a", "start": 10, "end": 12}, {"key": "a", "start": 20, "end": 22}]
         made.commit(
-            {"key": "a", "start": 10, "end": 22}, *({**row, "deleted": True} for row in gone)
+            {"key": "a", "start": 10, "end": 22}, *({**row, "deleted": True} for row in deleted)
         )
         (change,) = _watch(made, begin.id)
     assert _starts(change) == [10]
     assert change.data["removed"] == [
-        {"key": "a", "window_start_ms": row["start"], "window_end_ms": row["end"]} for row in gone
+        {"key": "a", "window_start_ms": row["start"], "window_end_ms": row["end"]}
+        for row in deleted
     ]
 
 
-def test_a_store_without_windows_tells_rows(tmp_path: Path) -> None:
+def test_a_store_without_windows_reports_rows(tmp_path: Path) -> None:
     """Events of a store without windows have `rows`, as its responses do."""
     with served(tmp_path, window=NONE) as made:
         made.commit({"key": "a", "n": 1})
@@ -208,7 +211,7 @@ def test_nothing_is_lost_or_repeated_over_any_reconnects(
     at = _watch(changing)[0].id
     expected: list[tuple[str, int, int]] = []
     keys = ["a", "c"] if seed % 2 else []
-    told: list[tuple[str, int, int]] = []
+    received: list[tuple[str, int, int]] = []
     for number in range(8):
         starts = chance.sample(range(1_000), chance.randrange(20))
         written = [(chance.choice("abc"), start, number) for start in starts]
@@ -216,13 +219,13 @@ def test_nothing_is_lost_or_repeated_over_any_reconnects(
         expected += [row for row in written if not keys or row[0] in keys]
         events = _watch(changing, at, keys)
         for event in events[: chance.randrange(len(events) + 1)]:
-            told += [(w["key"], w["window_start_ms"], w["n"]) for w in event.data["windows"]]
+            received += [(w["key"], w["window_start_ms"], w["n"]) for w in event.data["windows"]]
             at = event.id
     for event in _watch(changing, at, keys):
-        told += [(w["key"], w["window_start_ms"], w["n"]) for w in event.data["windows"]]
-    assert len(told) == len(expected)
-    assert sorted(told) == sorted(expected)
-    assert [number for _, _, number in told] == sorted(number for _, _, number in told)
+        received += [(w["key"], w["window_start_ms"], w["n"]) for w in event.data["windows"]]
+    assert len(received) == len(expected)
+    assert sorted(received) == sorted(expected)
+    assert [number for _, _, number in received] == sorted(number for _, _, number in received)
 
 
 @pytest.mark.parametrize("query", ["", "&current=true"])
@@ -271,9 +274,9 @@ def test_a_silent_stream_shows_that_it_lives(
 ) -> None:
     """A silent stream sends heartbeats with its id, from which a client can resume."""
     monkeypatch.setattr(push_streams, "HEARTBEAT_SECONDS", 0.01)
-    answer = changing.get(f"{ROOT}/watch?for_ms=200")
-    (begin,) = events_of(answer.body)
-    assert answer.body.count(f"\n\nid: {begin.id}\n\n".encode()) > 0
+    response = changing.get(f"{ROOT}/watch?for_ms=200")
+    (begin,) = events_of(response.body)
+    assert response.body.count(f"\n\nid: {begin.id}\n\n".encode()) > 0
 
 
 def test_a_quiet_key_of_a_busy_store_shows_that_its_stream_lives(
@@ -285,9 +288,9 @@ def test_a_quiet_key_of_a_busy_store_shows_that_its_stream_lives(
     for start in (60, 70):
         changing.commit({"key": "b", "start": start})
     query = f"for_ms=1&key=a&after={begin.id}"
-    answer = changing.get(f"{ROOT}/watch?{query}")
-    assert events_of(answer.body) == []
-    ids = [line for line in answer.body.split(b"\n") if line.startswith(b"id: ")]
+    response = changing.get(f"{ROOT}/watch?{query}")
+    assert events_of(response.body) == []
+    ids = [line for line in response.body.split(b"\n") if line.startswith(b"id: ")]
     assert [line.split(b"-")[0] for line in ids][:2] == [b"id: 2", b"id: 3"]
 
 

@@ -21,7 +21,7 @@ from oriel.app.formats import items_with_iso_times, keys_body, windows_body
 from oriel.storage import AggregateSpec, StoreDefinition
 from oriel.storage.delta import arrow_type, store_schema
 from oriel.storage.index import row_json
-from tests.app.api_client import Answer, Served, served
+from tests.app.api_client import ApiResponse, Served, served
 from tests.app.problem_shape import assert_problem
 from tests.storage.store_tables import NONE, SESSION, make_definition, make_record
 
@@ -44,9 +44,9 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield made
 
 
-def _as(store: Served, media: str, target: str, *headers: tuple[str, str]) -> Answer:
-    answer: Answer = store.get(target, [("Accept", media), *headers])
-    return answer
+def _as(store: Served, media: str, target: str, *headers: tuple[str, str]) -> ApiResponse:
+    response: ApiResponse = store.get(target, [("Accept", media), *headers])
+    return response
 
 
 def _arrow(body: bytes) -> Any:
@@ -54,27 +54,27 @@ def _arrow(body: bytes) -> Any:
         return stream.read_all()
 
 
-def test_without_a_wish_and_with_json_the_answer_is_the_same(hostile: Served) -> None:
+def test_json_is_the_default_format(hostile: Served) -> None:
     """Without ``Accept``, or if it includes JSON, the body is the same JSON."""
     plain = hostile.get(_PATH)
     for accept in ("*/*", "application/json", "application/*", "", "text/html, */*;q=0.8"):
-        answer = _as(hostile, accept, _PATH)
-        assert (answer.status, answer.body) == (200, plain.body), accept
-        assert answer.headers["vary"] == "Accept"
+        response = _as(hostile, accept, _PATH)
+        assert (response.status, response.body) == (200, plain.body), accept
+        assert response.headers["vary"] == "Accept"
 
 
 def test_ndjson_is_the_items_a_line_each(hostile: Served) -> None:
     """NDJSON has one JSON object per line. Version, offsets and cursor are in headers."""
     plain = hostile.get(f"{_PATH}?limit=2")
-    answer = _as(hostile, "application/x-ndjson", f"{_PATH}?limit=2")
-    assert answer.headers["content-type"] == "application/x-ndjson"
-    assert [orjson.loads(line) for line in answer.body.splitlines()] == plain.json["windows"]
+    response = _as(hostile, "application/x-ndjson", f"{_PATH}?limit=2")
+    assert response.headers["content-type"] == "application/x-ndjson"
+    assert [orjson.loads(line) for line in response.body.splitlines()] == plain.json["windows"]
     position = plain.json["position"]
-    assert int(answer.headers["oriel-version"]) == position["version"]
+    assert int(response.headers["oriel-version"]) == position["version"]
     assert position["offsets"] == {"events": {"0": 100}}
-    assert answer.headers["oriel-offsets"] == "events:0:100"
-    assert answer.headers["oriel-items"] == "2"
-    cursor = answer.headers["oriel-next-cursor"]
+    assert response.headers["oriel-offsets"] == "events:0:100"
+    assert response.headers["oriel-items"] == "2"
+    cursor = response.headers["oriel-next-cursor"]
     rest = _as(hostile, "application/x-ndjson", f"{_PATH}?limit=2&cursor={cursor}")
     assert orjson.loads(rest.body)["window_start_ms"] == 30
     assert "oriel-next-cursor" not in rest.headers
@@ -82,23 +82,23 @@ def test_ndjson_is_the_items_a_line_each(hostile: Served) -> None:
 
 def test_csv_keeps_every_character_and_digit(hostile: Served) -> None:
     """CSV quotes strings and empty strings, has empty fields for null, and lists as JSON."""
-    answer = _as(hostile, "text/csv", _PATH)
-    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
-    names, *rows = csv.reader(io.StringIO(answer.body.decode(), newline=""), strict=True)
+    response = _as(hostile, "text/csv", _PATH)
+    assert response.headers["content-type"] == "text/csv; charset=utf-8"
+    names, *rows = csv.reader(io.StringIO(response.body.decode(), newline=""), strict=True)
     assert names == list(hostile.get(_PATH).json["windows"][0])
     first, second, third = (dict(zip(names, row, strict=True)) for row in rows)
     assert first["key"] == first["last"] == _HOSTILE
     assert (first["n"], second["n"]) == (str(2**63 - 1), str(-(2**63)))
     assert (first["all"], second["all"], third["all"]) == ("[1.5]", "[]", "")
     assert [row["mean"] for row in (first, second, third)] == ["0.1", "", ""]
-    assert b',"",' in answer.body
+    assert b',"",' in response.body
     assert first["final"] == "false"
 
 
 def test_arrow_has_the_types_of_the_table(hostile: Served) -> None:
     """Arrow has the columns and types of the Delta table, without internal columns."""
-    answer = _as(hostile, "application/vnd.apache.arrow.stream", _PATH)
-    table = _arrow(answer.body)
+    response = _as(hostile, "application/vnd.apache.arrow.stream", _PATH)
+    table = _arrow(response.body)
     aggregates = {a.name: arrow_type(a.type) for a in hostile.definition.aggregates}
     assert table.schema == pa.schema(list(store_schema(aggregates))[:-2])
     assert table["n"].to_pylist() == [2**63 - 1, -(2**63), None]
@@ -106,7 +106,7 @@ def test_arrow_has_the_types_of_the_table(hostile: Served) -> None:
     assert table["window_start"].cast(pa.int64()).to_pylist() == [10_000, 20_000, 30_000]
 
 
-def test_an_answer_without_windows_has_the_same_columns(hostile: Served) -> None:
+def test_a_response_without_windows_has_the_same_columns(hostile: Served) -> None:
     """A response without windows has the same columns, so that responses can be concatenated."""
     full, empty = (
         _arrow(_as(hostile, "application/vnd.apache.arrow.stream", target).body)
@@ -148,21 +148,23 @@ def test_listed_keys_come_in_the_same_forms(
     body = orjson.dumps(["absent", key])
     for media in MediaType:
         expected = _as(hostile, media, one)
-        answer = hostile.post(many, body, [("Accept", media)])
-        assert answer.status == expected.status == 200
+        response = hostile.post(many, body, [("Accept", media)])
+        assert response.status == expected.status == 200
         if media is MediaType.JSON:
             # Cursors differ, because a cursor belongs to its request.
-            expected_page, page = expected.json, answer.json
+            expected_page, page = expected.json, response.json
             assert bool(expected_page.pop("next_cursor")) == bool(page.pop("next_cursor"))
             assert page == expected_page
         else:
-            assert answer.body == expected.body
+            assert response.body == expected.body
         compared = ("content-type", "vary", "oriel-version", "oriel-offsets", "oriel-items")
-        assert [answer.headers.get(name) for name in compared] == [
+        assert [response.headers.get(name) for name in compared] == [
             expected.headers.get(name) for name in compared
         ]
-        assert ("oriel-next-cursor" in answer.headers) == ("oriel-next-cursor" in expected.headers)
-        assert "etag" not in answer.headers
+        assert ("oriel-next-cursor" in response.headers) == (
+            "oriel-next-cursor" in expected.headers
+        )
+        assert "etag" not in response.headers
     refused = hostile.post(many, body, [("Accept", "image/png")])
     assert_problem(refused, 406, "not-acceptable", "application/json")
 
@@ -171,11 +173,11 @@ def test_listed_keys_come_in_the_same_forms(
 def test_rows_and_keys_have_all_forms(hostile: Served, media: MediaType) -> None:
     """Rows without windows, lists of keys and empty pages have all formats."""
     for target in ("/v1/stores/totals/get/a", f"{ROOT}/keys", f"{ROOT}/fetch/none"):
-        answer = _as(hostile, media, target)
-        assert answer.status == 200, answer.body
-        assert answer.headers["content-type"].startswith(media)
-        assert answer.headers["vary"] == "Accept"
-        assert answer.headers["content-length"] == str(len(answer.body))
+        response = _as(hostile, media, target)
+        assert response.status == 200, response.body
+        assert response.headers["content-type"].startswith(media)
+        assert response.headers["vary"] == "Accept"
+        assert response.headers["content-length"] == str(len(response.body))
     keys = _as(hostile, media, f"{ROOT}/keys").body
     match media:
         case MediaType.JSON:
@@ -207,8 +209,8 @@ def _csv_rows(body: bytes) -> list[dict[str, str]]:
 )
 def test_the_form_goes_by_q_values(hostile: Served, accept: str, media: str) -> None:
     """The format with the greatest q value is used, exact names first, and q=0 excludes one."""
-    answer = _as(hostile, accept, f"{_PATH}?limit=1")
-    assert answer.headers["content-type"].partition(";")[0] == media
+    response = _as(hostile, accept, f"{_PATH}?limit=1")
+    assert response.headers["content-type"].partition(";")[0] == media
 
 
 @pytest.mark.parametrize(
@@ -219,14 +221,14 @@ def test_the_form_goes_by_q_values(hostile: Served, accept: str, media: str) -> 
 @pytest.mark.parametrize("target", [_PATH, f"{ROOT}/keys"])
 def test_a_form_that_there_is_not_is_refused(hostile: Served, accept: str, target: str) -> None:
     """An unsupported format is a 406 that names the supported ones."""
-    answer = _as(hostile, accept, target)
-    assert_problem(answer, 406, "not-acceptable", *MediaType)
+    response = _as(hostile, accept, target)
+    assert_problem(response, 406, "not-acceptable", *MediaType)
 
 
 def test_several_lines_of_accept_are_one_list(hostile: Served) -> None:
     """Several Accept fields are one list (RFC 9110)."""
-    answer = _as(hostile, "image/png", _PATH, ("Accept", "text/csv"))
-    assert answer.headers["content-type"].startswith("text/csv")
+    response = _as(hostile, "image/png", _PATH, ("Accept", "text/csv"))
+    assert response.headers["content-type"].startswith("text/csv")
 
 
 def test_each_form_has_a_tag_of_its_own(hostile: Served) -> None:
@@ -243,8 +245,8 @@ def test_each_form_has_a_tag_of_its_own(hostile: Served) -> None:
 def test_times_are_iso_on_request(hostile: Served) -> None:
     """ISO times have other field names, and all other fields are unchanged."""
     plain = hostile.get(f"{_PATH}?limit=1")
-    answer = hostile.get(f"{_PATH}?limit=1&times=iso")
-    (window,) = answer.json["windows"]
+    response = hostile.get(f"{_PATH}?limit=1&times=iso")
+    (window,) = response.json["windows"]
     assert window["window_start"] == "1970-01-01T00:00:00.010Z"
     assert window["window_end"] == "1970-01-01T00:00:00.020Z"
     renamed = {name.removesuffix("_ms"): value for name, value in plain.json["windows"][0].items()}
@@ -291,8 +293,8 @@ def test_a_cursor_holds_for_each_spelling_of_a_time(hostile: Served) -> None:
 )  # fmt: skip
 def test_what_is_no_time_is_refused(hostile: Served, text: str) -> None:
     """The error for an invalid time has the parameter's name and an example."""
-    answer = hostile.get(f"{_PATH}?from_ms={text}")
-    assert_problem(answer, 400, "invalid-parameter", "from_ms", "2013-01-01T10:00:00Z")
+    response = hostile.get(f"{_PATH}?from_ms={text}")
+    assert_problem(response, 400, "invalid-parameter", "from_ms", "2013-01-01T10:00:00Z")
 
 
 def test_a_long_page_is_the_same_in_every_form(tmp_path: Path) -> None:
@@ -314,13 +316,13 @@ def test_offsets_too_long_for_a_header_are_left_out(tmp_path: Path) -> None:
         offsets = {"ä": {str(partition): 10**12 for partition in range(200)}}
         made.table.commit([{"key": "k", "start": 1}], make_record(0, offsets=offsets))
         made.index()
-        answer = _as(made, "text/csv", f"{ROOT}/fetch/k")
-        assert "oriel-offsets" not in answer.headers
-        assert answer.headers["oriel-version"] == "1"
+        response = _as(made, "text/csv", f"{ROOT}/fetch/k")
+        assert "oriel-offsets" not in response.headers
+        assert response.headers["oriel-version"] == "1"
         made.table.commit([], make_record(1, offsets={"ä": {"0": 7, "1": 8}, "b": {"0": 9}}))
         made.index()
-        answer = _as(made, "text/csv", f"{ROOT}/fetch/k")
-        assert answer.headers["oriel-offsets"] == "b:0:9, %C3%A4:0:7, %C3%A4:1:8"
+        response = _as(made, "text/csv", f"{ROOT}/fetch/k")
+        assert response.headers["oriel-offsets"] == "b:0:9, %C3%A4:0:7, %C3%A4:1:8"
 
 
 @given(st.text(max_size=40), st.text(max_size=25))
@@ -328,8 +330,8 @@ def test_offsets_too_long_for_a_header_are_left_out(tmp_path: Path) -> None:
 @example(accept="*/*;;;q=", time="0001-01-01T00:00:00+23:59")
 def test_no_header_and_no_time_is_too_odd(empty_store: Served, accept: str, time: str) -> None:
     """Any header and any time result in a response or a problem document."""
-    answer = empty_store.get(f"{ROOT}/fetch/k?from_ms={quote(time)}", [("Accept", accept)])
-    assert answer.status in {200, 400, 406}, answer.body
+    response = empty_store.get(f"{ROOT}/fetch/k?from_ms={quote(time)}", [("Accept", accept)])
+    assert response.status in {200, 400, 406}, response.body
 
 
 @pytest.mark.parametrize("iso_times", [False, True])

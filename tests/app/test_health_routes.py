@@ -25,9 +25,9 @@ def test_the_process_is_healthy_whatever_the_stores_are(tmp_path: Path) -> None:
 def test_ready_when_the_tailer_lives_and_every_store_is_served(store: Served) -> None:
     """With a live tailer and served stores, readiness is 200 and names each store."""
     store.tailer_says(FOLLOWING)
-    answer = store.get("/readyz")
-    assert answer.status == 200
-    assert answer.json == {
+    response = store.get("/readyz")
+    assert response.status == 200
+    assert response.json == {
         "ready": True,
         "tailer_alive": True,
         "problem": None,
@@ -43,9 +43,9 @@ def test_readiness_names_a_pipeline_that_does_not_run(store: Served) -> None:
     running = {"running": True, "seen_ms": file.seen_ms(), "problem": None}
     assert store.get("/readyz").json["pipelines"] == {"flights": running}
     store.pipeline_says(has_ended=True)
-    answer = store.get("/readyz")
-    assert answer.status == 200
-    stopped = answer.json["pipelines"]["flights"]
+    response = store.get("/readyz")
+    assert response.status == 200
+    stopped = response.json["pipelines"]["flights"]
     assert (stopped["running"], stopped["seen_ms"]) == (False, file.seen_ms())
     assert "Pipeline flights has not run since" in stopped["problem"]
 
@@ -61,8 +61,8 @@ def test_readiness_does_not_need_the_checkpoints(store: Served) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(health, "run_status_files", not_permitted)
-        answer = store.get("/readyz")
-    assert (answer.status, answer.json["pipelines"]) == (200, {})
+        response = store.get("/readyz")
+    assert (response.status, response.json["pipelines"]) == (200, {})
 
 
 def test_fresh_while_pipelines_run(store: Served) -> None:
@@ -70,10 +70,10 @@ def test_fresh_while_pipelines_run(store: Served) -> None:
     store.tailer_says(FOLLOWING)
     store.pipeline_says()
     store.pipeline_says("earlier", has_ended=True, retired_ms=1)
-    answer = store.get("/freshz")
-    assert answer.status == 200
+    response = store.get("/freshz")
+    assert response.status == 200
     well = {"since_ms": None, "problem": None}
-    assert answer.json == {
+    assert response.json == {
         "fresh": True,
         "problem": None,
         "pipelines": {
@@ -96,27 +96,30 @@ def test_not_fresh_while_a_pipeline_has_a_problem(
     """503 reports the problem and since when data is missing, and the service stays ready."""
     store.tailer_says(FOLLOWING)
     seen_ms = store.pipeline_says(started_ms=1, **changes).seen_ms()
-    answer = store.get("/freshz")
-    assert (answer.status, answer.json["fresh"]) == (503, False)
-    told = answer.json["pipelines"]["flights"]
-    assert (told["state"], told["since_ms"]) == (state, seen_ms if since == "seen" else since)
-    assert told["problem"].startswith(problem)
+    response = store.get("/freshz")
+    assert (response.status, response.json["fresh"]) == (503, False)
+    pipeline = response.json["pipelines"]["flights"]
+    assert (pipeline["state"], pipeline["since_ms"]) == (
+        state,
+        seen_ms if since == "seen" else since,
+    )
+    assert pipeline["problem"].startswith(problem)
     assert store.get("/readyz").status == 200
 
 
 def test_not_fresh_without_a_pipeline_or_a_tailer(store: Served) -> None:
     """Without a pipeline or a tailer, the body has the problem of the service."""
     store.tailer_says(FOLLOWING)
-    answer = store.get("/freshz")
-    assert (answer.status, answer.json["problem"]) == (
+    response = store.get("/freshz")
+    assert (response.status, response.json["problem"]) == (
         503, "No pipeline has run here. Start one with the same --data."
     )  # fmt: skip
     store.pipeline_says()
     status_path = DataLayout(store.data).indexes / "_tailer.json"
     os.utime(status_path, (1, 1))
-    answer = store.get("/freshz")
-    assert answer.status == 503
-    assert answer.json["problem"]
+    response = store.get("/freshz")
+    assert response.status == 503
+    assert response.json["problem"]
 
 
 def test_not_fresh_if_the_checkpoints_cannot_be_read(
@@ -129,38 +132,41 @@ def test_not_fresh_if_the_checkpoints_cannot_be_read(
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(layout.checkpoints))
 
     monkeypatch.setattr(health, "pipeline_overviews", not_permitted)
-    answer = store.get("/freshz")
-    assert answer.status == 503
-    assert "access is denied" in answer.json["problem"]
+    response = store.get("/freshz")
+    assert response.status == 503
+    assert "access is denied" in response.json["problem"]
 
 
 def test_not_ready_without_a_tailer(store: Served) -> None:
     """The service is not ready if the tailer never wrote its status or stopped updating it."""
-    answer = store.get("/readyz")
-    assert (answer.status, answer.json["tailer_alive"]) == (503, False)
+    response = store.get("/readyz")
+    assert (response.status, response.json["tailer_alive"]) == (503, False)
     store.tailer_says(FOLLOWING)
     status_path = DataLayout(store.data).indexes / "_tailer.json"
     long_ago = status_path.stat().st_mtime - HEARTBEAT_SECONDS_MAX - 1
     os.utime(status_path, (long_ago, long_ago))
-    answer = store.get("/readyz")
-    assert (answer.status, answer.json["tailer_alive"]) == (503, False)
+    response = store.get("/readyz")
+    assert (response.status, response.json["tailer_alive"]) == (503, False)
 
 
 def test_not_ready_while_a_store_is_not_served(tmp_path: Path) -> None:
     """A store that is not served is named with the reason."""
     with served(tmp_path) as made:
         made.tailer_says(StoreStatus("building"))
-        answer = made.get("/readyz")
-        assert answer.status == 503
-        assert answer.json["stores"]["store"]["ready"] is False
-        assert "being built" in answer.json["stores"]["store"]["problem"]
+        response = made.get("/readyz")
+        assert response.status == 503
+        assert response.json["stores"]["store"]["ready"] is False
+        assert "being built" in response.json["stores"]["store"]["problem"]
 
 
 def test_not_ready_while_the_tailer_fails_with_a_store(store: Served) -> None:
     """A store with an old version because of a failure is not ready."""
     store.tailer_says(StoreStatus("failed", 0, "CorruptLog: torn"))
-    answer = store.get("/readyz")
-    assert (answer.status, answer.json["stores"]["store"]["problem"]) == (503, "CorruptLog: torn")
+    response = store.get("/readyz")
+    assert (response.status, response.json["stores"]["store"]["problem"]) == (
+        503,
+        "CorruptLog: torn",
+    )
     store.tailer_says(None)
     assert "not opened" in store.get("/readyz").json["stores"]["store"]["problem"]
 

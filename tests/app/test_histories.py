@@ -24,9 +24,9 @@ ROOT = "/v1/stores/store"
 
 def _watch(store: Served, after: str, query: str = "") -> list[Event]:
     """Return all events that a stream has to send at the moment."""
-    answer = store.get(f"{ROOT}/watch?for_ms=1{query}", [("Last-Event-ID", after)])
-    assert answer.status == 200
-    return events_of(answer.body)
+    response = store.get(f"{ROOT}/watch?for_ms=1{query}", [("Last-Event-ID", after)])
+    assert response.status == 200
+    return events_of(response.body)
 
 
 def _last_id(store: Served) -> str:

@@ -264,7 +264,7 @@ def test_slow_clients_lose_their_connections_to_new_ones(tight: Serving, sent: b
         for _ in range(5):
             wait_until(
                 lambda: tight.get("/healthz"), "a response to a health check",
-                lambda answer: answer.status == 200, passing=(OSError, HTTPException),
+                lambda response: response.status == 200, passing=(OSError, HTTPException),
             )  # fmt: skip
 
 

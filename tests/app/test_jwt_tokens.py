@@ -82,9 +82,9 @@ def test_a_malformed_claim_is_refused_and_named(
         f"claim {name}: it must be a list of strings, not "
         f"{json.dumps(claim)}. Correct the claim at the identity provider."
     )
-    told = capsys.readouterr().err
+    error = capsys.readouterr().err
     denied = "request denied: client=unknown method=GET path=/v1/stores token=none"
-    assert told == f"{denied}. {refused.value}\n"
+    assert error == f"{denied}. {refused.value}\n"
     assert "oriel.access" not in scope
 
 
@@ -198,12 +198,12 @@ def test_a_key_set_is_read_by_one_thread(
     """While a request to the provider is in progress, other tokens start no request."""
     monkeypatch.setattr(jwt_tokens, "_UNKNOWN_KEY_SECONDS", 0.0)
     verifier = JwtVerifier(provider.settings)
-    good, answered = provider.token(), threading.Event()
+    good, may_respond = provider.token(), threading.Event()
     read, requests = jwt_tokens._read_keys, list[str]()
 
     def wait_and_read(place: str) -> dict[str | None, jwt.PyJWK]:
         requests.append(place)
-        assert answered.wait(WAIT_SECONDS)
+        assert may_respond.wait(WAIT_SECONDS)
         return read(place)
 
     monkeypatch.setattr(jwt_tokens, "_read_keys", wait_and_read)
@@ -212,7 +212,7 @@ def test_a_key_set_is_read_by_one_thread(
     wait_until(lambda: requests, "the request to the provider")
     assert verifier.access_of(provider.token()) is None
     assert requests == [str(provider.file)]
-    answered.set()
+    may_respond.set()
     wait_until(lambda: verifier.access_of(provider.token()), "access by the new key")
     assert verifier.access_of(good) is None
 
@@ -229,7 +229,7 @@ def test_tokens_that_were_checked_are_remembered_up_to_a_bound(
     assert len(verifier._key_set.verified) == 2
 
 
-def test_keys_that_are_gone_stay_as_they_were(
+def test_deleted_keys_stay_unchanged(
     provider: Provider, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """If the provider is unavailable, the previous keys stay in use."""

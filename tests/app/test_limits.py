@@ -44,7 +44,7 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     assert made.end() == 0
 
 
-def _answer(client: socket.socket) -> tuple[int, dict[str, str], Any]:
+def _response(client: socket.socket) -> tuple[int, dict[str, str], Any]:
     """Return the one response on a connection that the service then closes."""
     content = b"".join(iter(lambda: client.recv(65_536), b""))
     head, _, body = content.partition(b"\r\n\r\n")
@@ -53,8 +53,8 @@ def _answer(client: socket.socket) -> tuple[int, dict[str, str], Any]:
     return int(status.split()[1]), headers, orjson.loads(body) if body else None
 
 
-def _code(answer: tuple[int, dict[str, str], Any]) -> tuple[int, str]:
-    status, headers, body = answer
+def _code(response: tuple[int, dict[str, str], Any]) -> tuple[int, str]:
+    status, headers, body = response
     assert headers["content-type"] == "application/problem+json"
     return status, body["code"]
 
@@ -80,7 +80,7 @@ def test_what_is_too_long_or_too_slow_is_refused(
     """Header fields, paths and bodies above a limit are rejected, complete or incomplete."""
     with strict.connect() as client:
         client.sendall(sent)
-        assert _code(_answer(client)) == expected
+        assert _code(_response(client)) == expected
     assert strict.get("/healthz").status == 200
 
 
@@ -94,7 +94,7 @@ def test_an_address_may_be_as_long_as_the_parser_takes(
         with serving.connect() as client:
             url = b"/" + b"x" * (url_bytes - 1)
             client.sendall(b"GET %b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" % url)
-            assert _answer(client)[0] == status
+            assert _response(client)[0] == status
     assert serving.end() == 0
     with pytest.raises(SystemExit):
         main(["--data", str(tmp_path), "--limit-url-bytes", "65536"])
@@ -112,14 +112,14 @@ def test_many_requests_at_once_are_no_long_header(strict: Serving) -> None:
     assert received.count(b"HTTP/1.1 200 ") == 501
 
 
-def test_a_long_header_behind_an_answer_is_refused(strict: Serving) -> None:
+def test_a_long_header_after_a_response_is_rejected(strict: Serving) -> None:
     """The header limit counts each request on a connection separately."""
     long = b"GET / HTTP/1.1\r\nX: " + b"x" * 5_000 + b"\r\n\r\n"
     with strict.connect() as client:
         client.sendall(_GET % b"/healthz")
         assert client.recv(65_536).startswith(b"HTTP/1.1 200 ")
         client.sendall(long)
-        assert _code(_answer(client)) == (431, "header-too-large")
+        assert _code(_response(client)) == (431, "header-too-large")
 
 
 def test_a_header_of_many_megabytes_is_not_read(strict: Serving) -> None:
@@ -204,9 +204,9 @@ def _wait_target(wait_ms: int = 30_000) -> bytes:
 
 def _refused_waiter(serving: Serving) -> bool:
     """Return True if another waiting request is rejected because all slots are in use."""
-    answer = serving.get(_wait_target(1).decode())
-    assert answer.status == 503
-    return bool(answer.json["code"] == "overloaded")
+    response = serving.get(_wait_target(1).decode())
+    assert response.status == 503
+    return bool(response.json["code"] == "overloaded")
 
 
 def test_only_so_many_may_wait_and_who_goes_gives_its_place_back(strict: Serving) -> None:
@@ -220,7 +220,7 @@ def test_only_so_many_may_wait_and_who_goes_gives_its_place_back(strict: Serving
         wait_for(False, lambda: _refused_waiter(strict), "the refusal after one has left")
 
 
-def test_the_end_of_a_worker_answers_those_who_wait(tmp_path: Path) -> None:
+def test_a_worker_responds_to_waiting_requests_when_it_ends(tmp_path: Path) -> None:
     """On SIGTERM, a waiting request gets a problem with Retry-After, and the exit code is 0."""
     StoreTable(tmp_path, make_definition()).commit([{"key": "a", "start": 1}])
     serving = _serving(tmp_path)
@@ -233,7 +233,7 @@ def test_the_end_of_a_worker_answers_those_who_wait(tmp_path: Path) -> None:
         while b"behind-position-bound" not in refused:
             refused += other.recv(65_536)
         os.kill(serving.process.pid, signal.SIGTERM)
-        status, headers, body = _answer(waiting)
+        status, headers, body = _response(waiting)
     assert (status, body["code"]) == (503, "shutting-down")
     assert int(headers["retry-after"]) > 0
     assert headers["content-type"] == "application/problem+json"
@@ -251,7 +251,7 @@ def test_addresses_and_localhost_are_hosts(strict: Serving, host: str) -> None:
     assert b"unknown-host" in refused
 
 
-def test_every_answer_has_the_security_headers(strict: Serving) -> None:
+def test_every_response_has_the_security_headers(strict: Serving) -> None:
     """Each response has `nosniff`, and pages cannot be framed and send no referrer."""
     for target in ("/healthz", f"{ROOT}/latest/a", "/nothing", "/"):
         assert strict.get(target).headers["x-content-type-options"] == "nosniff"

@@ -11,7 +11,7 @@ import pytest
 from oriel.app.contract import Limits
 from oriel.app.guards import Turns
 from oriel.app.reads import pages
-from tests.app.api_client import Answer, Served, served, starts
+from tests.app.api_client import ApiResponse, Served, served, starts
 from tests.app.problem_shape import assert_problem
 from tests.storage.store_tables import NONE, make_definition
 
@@ -32,14 +32,14 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield made
 
 
-def items(answer: Answer) -> list[Any]:
+def items(response: ApiResponse) -> list[Any]:
     """Return the items of a page."""
-    assert answer.status == 200, answer.body
-    body = answer.json
+    assert response.status == 200, response.body
+    body = response.json
     return list(body["windows"] if "windows" in body else body["keys"])
 
 
-def pages_of(read: Callable[[str], Answer]) -> Iterator[Answer]:
+def pages_of(read: Callable[[str], ApiResponse]) -> Iterator[ApiResponse]:
     """Yield every page. ``read`` gets the text to append to the query."""
     page = read("")
     yield page
@@ -69,7 +69,7 @@ def test_a_page_of_many_steps_is_the_page_of_one(
             assert items(going_on) == items(rest)[len(items(whole)) :][:limit]
 
 
-def test_others_are_answered_between_the_steps(
+def test_other_requests_are_served_between_the_steps(
     many: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Short reads get their responses between the steps of long reads."""
@@ -97,8 +97,8 @@ def test_lists_of_keys_begin_in_turns(many: Served) -> None:
 
     async def list_keys() -> None:
         body = orjson.dumps(KEYS)
-        answer = await many.client.call(f"{ROOT}/latestOfKeys", method="POST", body=body)
-        assert len(items(answer)) == len(KEYS)
+        response = await many.client.call(f"{ROOT}/latestOfKeys", method="POST", body=body)
+        assert len(items(response)) == len(KEYS)
         ended.append("latestOfKeys")
 
     async def read() -> None:
@@ -119,15 +119,15 @@ def test_lists_of_keys_beyond_the_limit_of_requests_are_refused(
     """At most as many lists of keys as the limit of requests can wait for their turn."""
     monkeypatch.setattr(many.service.gate, "limits", Limits(requests=3))
 
-    async def list_keys() -> Answer:
+    async def list_keys() -> ApiResponse:
         return await many.client.call(f"{ROOT}/latestOfKeys", method="POST", body=b'["k01"]')
 
-    async def all_at_once() -> list[Answer]:
+    async def all_at_once() -> list[ApiResponse]:
         return await asyncio.gather(*(list_keys() for _ in range(5)))
 
-    answers = asyncio.run(all_at_once())
-    assert sorted(answer.status for answer in answers) == [200, 200, 200, 503, 503]
-    assert_problem(answers[-1], 503, "overloaded", "--limit-requests")
+    responses = asyncio.run(all_at_once())
+    assert sorted(response.status for response in responses) == [200, 200, 200, 503, 503]
+    assert_problem(responses[-1], 503, "overloaded", "--limit-requests")
 
 
 @pytest.mark.parametrize(("first", "later"), [(20, 40), (3, 0), (0, 3)])
@@ -219,20 +219,20 @@ def test_listed_keys_come_in_the_order_of_the_list(many: Served) -> None:
     listed = ["k07", "none", "k03", "k07"]
     body = orjson.dumps(listed)
     for read in ("latestOfKeys", "currentOfKeys"):
-        answer = many.post(f"{ROOT}/{read}", body)
+        response = many.post(f"{ROOT}/{read}", body)
         one = read.removesuffix("OfKeys")
-        assert answer.json["windows"] == [
+        assert response.json["windows"] == [
             many.get(f"{ROOT}/{one}/{key}").json["windows"][0] for key in listed if key != "none"
         ]
-        assert answer.json["next_cursor"] is None
+        assert response.json["next_cursor"] is None
     rows = many.post("/v1/stores/rows/getOfKeys?columns=n", body).json["rows"]
     assert [row["key"] for row in rows] == ["k07", "k03", "k07"]
     assert [*rows[0]] == ["key", "n", "timestamp_ms"]
 
 
-def _post(many: Served, target: str, cursor: str) -> Answer:
-    answer: Answer = many.post(target + cursor, b'["k07","none","k03"]')
-    return answer
+def _post(many: Served, target: str, cursor: str) -> ApiResponse:
+    response: ApiResponse = many.post(target + cursor, b'["k07","none","k03"]')
+    return response
 
 
 @pytest.mark.parametrize("limit", [1, 4, 1000])
@@ -245,20 +245,20 @@ def test_windows_of_listed_keys(
     monkeypatch.setattr(pages, "_STEP", step)
     for read, ordered in (("fetchOfKeys", [20, 30, 40]), ("backwardFetchOfKeys", [40, 30, 20])):
         target = f"{ROOT}/{read}?from_ms=20&to_ms=40&limit={limit}"
-        answers = pages_of(partial(_post, many, target))
-        found = [start for page in answers for start in starts(page)]
+        responses = pages_of(partial(_post, many, target))
+        found = [start for page in responses for start in starts(page)]
         assert found == ordered * 2
 
 
 def test_a_list_of_keys_is_checked(many: Served) -> None:
     """An invalid list of keys or one above a limit is rejected with its problem."""
     for body in (b"", b"{}", b'"a"', b"[1.5]", b'["a"', b'["\xff"]', b"[null]", b"[true]", b"[{}]"):
-        answer = many.post(f"{ROOT}/latestOfKeys", body)
-        assert_problem(answer, 400, "invalid-body", "JSON list of keys")
-    answer = many.post(f"{ROOT}/latestOfKeys", orjson.dumps(["a"] * 1001))
-    assert_problem(answer, 400, "invalid-body", "1001", "1000")
-    answer = many.post(f"{ROOT}/latestOfKeys", orjson.dumps(["a" * 8193]))
-    assert_problem(answer, 400, "invalid-body", "8192")
+        response = many.post(f"{ROOT}/latestOfKeys", body)
+        assert_problem(response, 400, "invalid-body", "JSON list of keys")
+    response = many.post(f"{ROOT}/latestOfKeys", orjson.dumps(["a"] * 1001))
+    assert_problem(response, 400, "invalid-body", "1001", "1000")
+    response = many.post(f"{ROOT}/latestOfKeys", orjson.dumps(["a" * 8193]))
+    assert_problem(response, 400, "invalid-body", "8192")
     assert_problem(many.post("/v1/stores/no/latestOfKeys", b"[]"), 404, "unknown-store")
     wrong = many.post("/v1/stores/rows/latestOfKeys", b"[]")
     assert_problem(wrong, 400, "wrong-store-kind", "getOfKeys")

@@ -9,7 +9,7 @@ import pytest
 from tests.app.api_client import Served, served
 from tests.app.backups import Backups
 from tests.app.problem_shape import assert_problem
-from tests.storage.dead_letter_tables import add_letters
+from tests.storage.dead_letter_tables import add_dead_letters
 from tests.storage.store_tables import NONE
 
 ROOT = "/v1/stores/store"
@@ -41,15 +41,17 @@ def _cursor(store: Served, page: str) -> str:
 
 @pytest.mark.parametrize("commits", [0, 1, 2, 4])
 @pytest.mark.parametrize("page", _PAGES)
-def test_a_cursor_of_a_lost_history_is_gone(backups: Backups, page: str, commits: int) -> None:
+def test_a_cursor_of_a_lost_history_is_unavailable(
+    backups: Backups, page: str, commits: int
+) -> None:
     """A cursor of a lost history is a 410, with fewer, equally many or more versions."""
     store = backups.served
     target = page.format(version=3)
     cursor = _cursor(store, target)
     assert store.get(f"{ROOT}/{target}&cursor={cursor}").status == 200
     _replace_history(backups, commits)
-    answer = store.get(f"{ROOT}/{target}&cursor={cursor}")
-    assert_problem(answer, 410, "history-lost", "'store'", "version 3", "Read the store again")
+    response = store.get(f"{ROOT}/{target}&cursor={cursor}")
+    assert_problem(response, 410, "history-lost", "'store'", "version 3", "Read the store again")
 
 
 @pytest.mark.parametrize("page", [page for page in _PAGES if "as_of" not in page])
@@ -65,18 +67,20 @@ def test_a_cursor_from_before_the_backup_stays_valid(backups: Backups, page: str
     assert store.get(f"{ROOT}/{page}&cursor={cursor}").status == 200
 
 
-def test_a_cursor_of_listed_keys_is_gone(backups: Backups) -> None:
+def test_a_cursor_of_listed_keys_is_unavailable(backups: Backups) -> None:
     """A cursor of a list of keys is a 410 after a restore."""
     store, target = backups.served, f"{ROOT}/fetchOfKeys?limit=1"
     cursor = store.post(target, b'["a"]').json["next_cursor"]
     _replace_history(backups, 3)
-    answer = store.post(f"{target}&cursor={cursor}", b'["a"]')
-    assert_problem(answer, 410, "history-lost", "version 3 was replaced")
+    response = store.post(f"{target}&cursor={cursor}", b'["a"]')
+    assert_problem(response, 410, "history-lost", "version 3 was replaced")
 
 
 @pytest.mark.parametrize("commits", [0, 1, 2, 4])
 @pytest.mark.parametrize("name", ["min_version", "as_of_version", "since_version"])
-def test_a_version_of_a_lost_history_is_gone(backups: Backups, name: str, commits: int) -> None:
+def test_a_version_of_a_lost_history_is_unavailable(
+    backups: Backups, name: str, commits: int
+) -> None:
     """A version that is sent with a lost history is a 410."""
     store = backups.served
     read = "changes" if name == "since_version" else "latest/a"
@@ -91,7 +95,7 @@ def test_a_version_of_a_lost_history_is_gone(backups: Backups, name: str, commit
     assert store.get(f"{ROOT}/{read}?{name}={version}&history={history}").status == 200
 
 
-def test_a_count_of_a_lost_history_is_gone(tmp_path: Path) -> None:
+def test_a_count_of_a_lost_history_is_unavailable(tmp_path: Path) -> None:
     """A count with a version of a lost history is a 410."""
     with served(tmp_path / "data", window=NONE) as store:
         store.commit({"key": "a"})
@@ -106,8 +110,8 @@ def test_a_count_of_a_lost_history_is_gone(tmp_path: Path) -> None:
         count = f"{ROOT}/approximateNumEntries"
         assert store.get(f"{count}?min_version=1&history={lost}").json["count"] == 1
         for name in ("min_version", "as_of_version"):
-            answer = store.get(f"{count}?{name}=2&history={replaced}")
-            assert_problem(answer, 410, "history-lost", "version 2")
+            response = store.get(f"{count}?{name}=2&history={replaced}")
+            assert_problem(response, 410, "history-lost", "version 2")
 
 
 @pytest.mark.parametrize(
@@ -116,8 +120,8 @@ def test_a_count_of_a_lost_history_is_gone(tmp_path: Path) -> None:
 )
 def test_a_history_without_its_version_is_refused(filled: Served, query: str, words: str) -> None:
     """A history without a version is rejected."""
-    answer = filled.get(f"{ROOT}/latest/a?{query}")
-    assert_problem(answer, 400, "invalid-parameter", "history", words)
+    response = filled.get(f"{ROOT}/latest/a?{query}")
+    assert_problem(response, 400, "invalid-parameter", "history", words)
 
 
 def test_a_tag_of_a_lost_history_brings_the_page_and_its_cursor(backups: Backups) -> None:
@@ -126,10 +130,10 @@ def test_a_tag_of_a_lost_history_brings_the_page_and_its_cursor(backups: Backups
     lost = store.get(target).headers["etag"]
     assert store.get(target, [("If-None-Match", lost)]).status == 304
     _replace_history(backups, 2)
-    answer = store.get(target, [("If-None-Match", lost)])
-    assert answer.status == 200
-    assert store.get(f"{target}&cursor={answer.json['next_cursor']}").status == 200
-    both = f"{lost}, {answer.headers['etag']}"
+    response = store.get(target, [("If-None-Match", lost)])
+    assert response.status == 200
+    assert store.get(f"{target}&cursor={response.json['next_cursor']}").status == 200
+    both = f"{lost}, {response.headers['etag']}"
     assert store.get(target, [("If-None-Match", both)]).status == 304
 
 
@@ -145,7 +149,7 @@ def test_changes_name_the_history_to_go_on_with(backups: Backups) -> None:
 
 
 @pytest.mark.parametrize(("commits", "status"), [(1, 410), (2, 503), (4, 503)])
-def test_no_change_of_a_log_that_the_index_does_not_have_is_told(
+def test_only_changes_that_the_index_has_are_reported(
     backups: Backups, commits: int, status: int
 ) -> None:
     """Until the index is rebuilt after a restore, changes of the restored log are not returned."""
@@ -162,15 +166,15 @@ def test_no_change_of_a_log_that_the_index_does_not_have_is_told(
 def test_a_cursor_of_lost_dead_letters_is_gone(store: Served, tmp_path: Path, added: int) -> None:
     """A cursor of lost dead letters is a 410, because new ones could precede its position."""
     target, directory = "/v1/deadLetters?order=oldest&limit=1", store.data / "tables/_dead_letters"
-    add_letters(store.data, {"offset": 1}, {"offset": 2})
+    add_dead_letters(store.data, {"offset": 1}, {"offset": 2})
     kept = store.get(target).json["next_cursor"]
     shutil.copytree(directory, tmp_path / "backup")
-    add_letters(store.data, {"offset": 3}, {"offset": 4})
+    add_dead_letters(store.data, {"offset": 3}, {"offset": 4})
     lost = store.get(f"{target}&cursor={kept}").json["next_cursor"]
     shutil.rmtree(directory)
     shutil.copytree(tmp_path / "backup", directory)
     for offset in range(added):
-        add_letters(store.data, {"offset": 10 + offset})
-    answer = store.get(f"{target}&cursor={lost}")
-    assert_problem(answer, 410, "history-lost", "dead letters: version", "without a cursor")
+        add_dead_letters(store.data, {"offset": 10 + offset})
+    response = store.get(f"{target}&cursor={lost}")
+    assert_problem(response, 410, "history-lost", "dead letters: version", "without a cursor")
     assert store.get(f"{target}&cursor={kept}").status == 200

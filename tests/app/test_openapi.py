@@ -13,9 +13,9 @@ import oriel
 from oriel.app.contract import OPERATIONS, InvalidParameter, document_bytes
 from oriel.app.reads.snapshot_reads import HOT_READS
 from oriel.storage.tailer import StoreStatus
-from tests.app.api_client import Answer, Served, served
+from tests.app.api_client import ApiResponse, Served, served
 from tests.app.problem_shape import all_codes
-from tests.storage.dead_letter_tables import add_letters
+from tests.storage.dead_letter_tables import add_dead_letters
 from tests.storage.store_tables import NONE, SESSION, make_definition
 from tools.openapi import OPENAPI_FILE, written_files
 
@@ -29,7 +29,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         made.add(make_definition("visits", window=SESSION), {"key": "a/b", "start": 10, "end": 12})
         made.add(make_definition("totals", window=NONE), {"key": "a/b", "mean": None})
         made.commit({"key": "a/b", "start": 10}, {"key": "a/b", "start": 20, "mean": None})
-        add_letters(
+        add_dead_letters(
             made.data, {"offset": 1, "key": b"k", "headers": [{"key": "h", "value": None}]},
             {"offset": 2, "raw": b"\xff", "store": "store"},
         )  # fmt: skip
@@ -241,7 +241,7 @@ def _operation(item: Any) -> Any:
     return operation
 
 
-def test_every_operation_answers_as_documented(example: Served) -> None:
+def test_every_operation_has_its_documented_response(example: Served) -> None:
     """Valid and invalid calls of every operation have a documented status, type and body."""
     example.pipeline_says()
     document = _document(example)
@@ -296,8 +296,8 @@ def test_a_304_is_documented(example: Served) -> None:
     target = f"{_ROOT}/latest/a/b"
     tag = example.get(target).headers["etag"]
     operation = document["paths"]["/v1/stores/{store}/latest/{key}"]["get"]
-    answer = example.get(target, [("If-None-Match", tag)])
-    assert _check_call(document, operation, answer) == 304
+    response = example.get(target, [("If-None-Match", tag)])
+    assert _check_call(document, operation, response) == 304
 
 
 @pytest.mark.parametrize("media", ["text/csv", "image/png"])
@@ -309,35 +309,37 @@ def test_other_forms_are_documented(example: Served, media: str) -> None:
             described = document["paths"][operation.path][operation.method.lower()]
             accept = [("Accept", media)]
             if operation.method == "POST":
-                answer = example.post(*_POSTS[operation.path][0], accept)
+                response = example.post(*_POSTS[operation.path][0], accept)
             else:
-                answer = example.get(_CALLS[operation.path][0], accept)
-            assert _check_call(document, described, answer) == (200 if media == "text/csv" else 406)
+                response = example.get(_CALLS[operation.path][0], accept)
+            assert _check_call(document, described, response) == (
+                200 if media == "text/csv" else 406
+            )
 
 
 def test_not_ready_is_documented(tmp_path: Path) -> None:
     """The 503 of readiness has its own body, and the 503 of a store is a problem."""
     with served(tmp_path) as made:
         document = _document(made)
-        answer = made.get("/readyz")
-        assert _check_call(document, document["paths"]["/readyz"]["get"], answer) == 503
+        response = made.get("/readyz")
+        assert _check_call(document, document["paths"]["/readyz"]["get"], response) == 503
         operation = document["paths"]["/v1/stores/{store}"]["get"]
         assert _check_call(document, operation, made.get(_ROOT)) == 503
 
 
-def _check_call(document: Any, operation: Any, answer: Answer) -> int:
-    described = operation["responses"][str(answer.status)]
+def _check_call(document: Any, operation: Any, response: ApiResponse) -> int:
+    described = operation["responses"][str(response.status)]
     content = described.get("content")
     if content is None:
-        assert answer.body == b""
-        return answer.status
-    media_type = answer.headers["content-type"].partition(";")[0]
+        assert response.body == b""
+        return response.status
+    media_type = response.headers["content-type"].partition(";")[0]
     assert media_type in content
     if not media_type.startswith("text/"):
-        _validate(document, content[media_type]["schema"], answer.json)
+        _validate(document, content[media_type]["schema"], response.json)
     for name in described.get("headers", {}):
-        assert name.lower() in answer.headers
-    return answer.status
+        assert name.lower() in response.headers
+    return response.status
 
 
 def _validate(document: Any, schema: Any, value: Any) -> None:

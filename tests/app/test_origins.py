@@ -9,7 +9,7 @@ from tests.app.problem_shape import assert_problem
 from tests.app.test_access import ROOT, token_in
 
 
-def test_pages_of_told_origins_may_read(tmp_path: Path) -> None:
+def test_pages_of_configured_origins_can_read(tmp_path: Path) -> None:
     """Configured origins pass a preflight without a token and can read. Others get no header."""
     origin = "https://app.example"
     settings = ServiceSettings(
@@ -24,8 +24,8 @@ def test_pages_of_told_origins_may_read(tmp_path: Path) -> None:
         ask = [("Access-Control-Request-Method", "GET")]
         ask += [("Access-Control-Request-Headers", "authorization")]
         target = f"{ROOT}/latest/a"
-        asked = client.get(target, [("Origin", origin), *ask], "OPTIONS")
-        assert (asked.status, asked.headers["access-control-allow-origin"]) == (200, origin)
+        preflight = client.get(target, [("Origin", origin), *ask], "OPTIONS")
+        assert (preflight.status, preflight.headers["access-control-allow-origin"]) == (200, origin)
         sent = [("Authorization", f"Bearer {bearer}")]
         read = client.get(target, [("Origin", origin), *sent])
         assert (read.status, read.headers["access-control-allow-origin"]) == (200, origin)
@@ -41,7 +41,7 @@ def test_pages_of_told_origins_may_read(tmp_path: Path) -> None:
         service.catalog.close()
 
 
-def test_no_origin_is_told_where_none_is_set(store: Served) -> None:
+def test_without_configured_origins_no_header_is_sent(store: Served) -> None:
     """By default, no origin is allowed."""
-    answer = store.get(ROOT, [("Origin", "https://app.example")])
-    assert "access-control-allow-origin" not in answer.headers
+    response = store.get(ROOT, [("Origin", "https://app.example")])
+    assert "access-control-allow-origin" not in response.headers

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.app.api_client import Answer, Served, served, starts
+from tests.app.api_client import ApiResponse, Served, served, starts
 from tests.app.problem_shape import assert_problem
 from tests.storage.store_tables import make_record
 from tests.storage.waiting import wait_in_loop
@@ -20,7 +20,7 @@ class TestPosition:
     @pytest.mark.parametrize(
         "bound", ["min_version=1", "min_offset=events:0:100", "min_offset=events:0:1&min_version=0"]
     )
-    def test_a_position_that_is_reached_answers(self, filled: Served, bound: str) -> None:
+    def test_a_reached_position_has_a_response(self, filled: Served, bound: str) -> None:
         """Bounds at or below the position are satisfied."""
         assert starts(filled.get(f"{ROOT}/latest/a?{bound}")) == [50]
 
@@ -34,13 +34,13 @@ class TestPosition:
     def test_a_position_that_is_not_reached_is_503(self, filled: Served, bound: str) -> None:
         """Without `wait_ms`, each read above the position is a 503 at once."""
         for path in ("fetch/a", "backwardFetch/a", "latest/a", "window/10/a", "keys"):
-            answer = filled.get(f"{ROOT}/{path}?{bound}")
-            assert_problem(answer, 503, "behind-position-bound", "has not reached the position")
+            response = filled.get(f"{ROOT}/{path}?{bound}")
+            assert_problem(response, 503, "behind-position-bound", "has not reached the position")
 
     def test_waiting_ends_when_the_position_is_reached(self, changing: Served) -> None:
         """The response has the version that the request waited for."""
 
-        async def wait_and_commit() -> Answer:
+        async def wait_and_commit() -> ApiResponse:
             waiting = asyncio.ensure_future(
                 changing.client.call(f"{ROOT}/latest/a?min_version=2&wait_ms=30000")
             )
@@ -52,14 +52,14 @@ class TestPosition:
 
     def test_waiting_ends_without_it_after_wait_ms(self, filled: Served) -> None:
         """After `wait_ms` without the position, the response is a 503."""
-        answer = filled.get(f"{ROOT}/latest/a?min_version=2&wait_ms=30")
-        assert_problem(answer, 503, "behind-position-bound", "version 1 is less than 2")
+        response = filled.get(f"{ROOT}/latest/a?min_version=2&wait_ms=30")
+        assert_problem(response, 503, "behind-position-bound", "version 1 is less than 2")
 
 
 class TestEntityTag:
     """A client that polls gets a short response if nothing changed."""
 
-    def test_the_tag_brings_304_until_the_answer_changes(self, changing: Served) -> None:
+    def test_the_tag_results_in_304_until_the_response_changes(self, changing: Served) -> None:
         """The ETag changes only with the response. A 304 has the new position."""
         target = f"{ROOT}/fetch/a?limit=3"
         tag = changing.get(target).headers["etag"]
@@ -84,8 +84,8 @@ class TestEntityTag:
     def test_the_tag_may_be_one_of_a_list_or_strong(self, filled: Served, form: str) -> None:
         """ETags are compared weakly, also in lists (RFC 9110)."""
         tag = filled.get(f"{ROOT}/latest/a").headers["etag"].removeprefix("W/")
-        answer = filled.get(f"{ROOT}/latest/a", [("If-None-Match", form.format(tag))])
-        assert answer.status == 304
+        response = filled.get(f"{ROOT}/latest/a", [("If-None-Match", form.format(tag))])
+        assert response.status == 304
 
     def test_another_request_has_another_tag(self, filled: Served) -> None:
         """Each request has its own ETag."""
@@ -107,30 +107,30 @@ class TestPositionFields:
     @pytest.mark.parametrize(
         "target", [ROOT, f"{ROOT}/keys", f"{ROOT}/changes?since_version=0", f"{ROOT}/latestOfKeys"]
     )
-    def test_answers_that_are_no_hot_reads_have_them(self, filled: Served, target: str) -> None:
+    def test_responses_of_other_reads_have_these_headers(self, filled: Served, target: str) -> None:
         """Other reads have position headers and are not cached."""
         is_post = target.endswith("OfKeys")
-        answer = filled.post(target, b'["a"]') if is_post else filled.get(target)
-        assert answer.json["position"]["version"] == 1
-        assert answer.headers["oriel-version"] == "1"
-        assert answer.headers["oriel-offsets"] == "events:0:100"
-        assert answer.headers["cache-control"] == "no-store"
+        response = filled.post(target, b'["a"]') if is_post else filled.get(target)
+        assert response.json["position"]["version"] == 1
+        assert response.headers["oriel-version"] == "1"
+        assert response.headers["oriel-offsets"] == "events:0:100"
+        assert response.headers["cache-control"] == "no-store"
 
     @pytest.mark.parametrize("target", ["/v1/stores", "/healthz", "/readyz", "/v1/deadLetters"])
     def test_what_has_no_position_is_kept_by_no_cache(self, filled: Served, target: str) -> None:
         """Responses without a position are not cached."""
         assert filled.get(target).headers["cache-control"] == "no-store"
 
-    @pytest.mark.parametrize("behind", [1, 2, 3, 6])
-    def test_the_lag_is_what_the_index_lacks(self, changing: Served, behind: int) -> None:
+    @pytest.mark.parametrize("missing", [1, 2, 3, 6])
+    def test_the_lag_is_what_the_index_lacks(self, changing: Served, missing: int) -> None:
         """The lag has the number of missing versions, and the ms since the first missing one."""
-        for _ in range(behind):
+        for _ in range(missing):
             changing.table.commit()
         long_ago = changing.table.entry(2).stat().st_mtime - 5
         os.utime(changing.table.entry(2), (long_ago, long_ago))
         lag = changing.get(f"{ROOT}/latest/a").headers["oriel-lag"]
         versions, ms = lag.split(", ")
-        assert versions == f"versions={behind}"
+        assert versions == f"versions={missing}"
         assert int(ms.removeprefix("ms=")) >= 5_000
 
     def test_a_clock_ahead_does_not_hide_the_lag(self, changing: Served) -> None:
@@ -147,9 +147,9 @@ class TestPositionFields:
         offsets = {"events": {str(partition): 1 for partition in range(1_000)}}
         store.table.commit([{"key": "a", "start": 1}], make_record(0, offsets=offsets))
         store.index()
-        answer = store.get(f"{ROOT}/latest/a")
-        assert "oriel-offsets" not in answer.headers
-        assert answer.json["position"]["offsets"] == offsets
+        response = store.get(f"{ROOT}/latest/a")
+        assert "oriel-offsets" not in response.headers
+        assert response.json["position"]["offsets"] == offsets
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +178,7 @@ def test_only_what_no_record_can_change_may_be_kept(
     settled: Served, read: str, is_settled: bool
 ) -> None:
     """Only a complete page of final windows to which no window can be added is immutable."""
-    answer = settled.get(f"{ROOT}/{read}")
-    assert answer.status == 200
-    kept = answer.headers["cache-control"]
+    response = settled.get(f"{ROOT}/{read}")
+    assert response.status == 200
+    kept = response.headers["cache-control"]
     assert kept == ("max-age=86400, immutable" if is_settled else "no-cache")

@@ -15,7 +15,7 @@ from oriel.app.contract import (
 )
 from oriel.app.contract.problems import INTERNAL_ERROR, PROBLEM_KINDS, kind_of
 from oriel.storage import errors as storage_errors
-from tests.app.api_client import Answer
+from tests.app.api_client import ApiResponse
 from tests.app.problem_shape import assert_problem
 from tools.api_pages import REMEDIES
 
@@ -61,7 +61,7 @@ def test_every_kind_has_the_shape(error: type[Exception]) -> None:
     kind = PROBLEM_KINDS[error]
     status, headers, body = problem_response(error("it is \udcff so"), "/a\udcffb")
     plain = {name.decode(): value.decode() for name, value in headers}
-    assert_problem(Answer(status, plain, body), kind.status, kind.code, "it is")
+    assert_problem(ApiResponse(status, plain, body), kind.status, kind.code, "it is")
 
 
 @pytest.mark.parametrize(
@@ -77,4 +77,4 @@ def test_bytes_that_are_no_request_get_a_problem() -> None:
     """Bytes that are not an HTTP request get a problem without a path."""
     status, headers, body = malformed_request("no HTTP")
     plain = {name.decode(): value.decode() for name, value in headers}
-    assert_problem(Answer(status, plain, body), 400, "malformed-request")
+    assert_problem(ApiResponse(status, plain, body), 400, "malformed-request")

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.app.api_client import Answer, Served, served, starts
+from tests.app.api_client import ApiResponse, Served, served, starts
 from tests.app.problem_shape import assert_problem
 from tests.storage.store_tables import HOPPING, NONE, SESSION, TUMBLING, make_definition
 
@@ -15,10 +15,10 @@ KEYS = ("", "\x00", "a", "a\x00", "a/b", "ab", "b", "é" * 300)
 ORDERED = [(key, start) for key in sorted(KEYS, key=str.encode) for start in (10, 20, 30)]
 
 
-def ids(answer: Answer) -> list[tuple[str, int]]:
+def ids(response: ApiResponse) -> list[tuple[str, int]]:
     """Return key and start of windows, or key and 0 of rows."""
-    assert answer.status == 200, answer.body
-    items = answer.json.get("windows") or answer.json.get("rows") or []
+    assert response.status == 200, response.body
+    items = response.json.get("windows") or response.json.get("rows") or []
     return [(item["key"], item.get("window_start_ms", 0)) for item in items]
 
 
@@ -27,12 +27,12 @@ def joined(store: Served, target: str) -> list[tuple[str, int]]:
     found: list[tuple[str, int]] = []
     cursor = ""
     while True:
-        answer = store.get(target + cursor)
-        found += ids(answer)
-        if answer.json["next_cursor"] is None:
+        response = store.get(target + cursor)
+        found += ids(response)
+        if response.json["next_cursor"] is None:
             return found
         separator = "&" if "?" in target else "?"
-        cursor = f"{separator}cursor={answer.json['next_cursor']}"
+        cursor = f"{separator}cursor={response.json['next_cursor']}"
 
 
 @pytest.fixture(scope="module")
@@ -125,11 +125,11 @@ def test_chosen_columns(many: Served, read: str) -> None:
     """`columns` selects aggregates. Key, times and `final` are always included."""
     always = ["key", "window_start_ms", "window_end_ms", "timestamp_ms", "final"]
     for columns, fields in (("", always), ("mean,n", [*always[:3], "n", "mean", *always[3:]])):
-        answer = many.get(f"{ROOT}/{read}columns={columns}")
-        assert answer.status == 200, answer.body
-        assert [*answer.json["windows"][0]] == fields
-    answer = many.get(f"{ROOT}/{read}columns=n,key")
-    assert_problem(answer, 400, "invalid-parameter", "'key'", "all, last, mean, n")
+        response = many.get(f"{ROOT}/{read}columns={columns}")
+        assert response.status == 200, response.body
+        assert [*response.json["windows"][0]] == fields
+    response = many.get(f"{ROOT}/{read}columns=n,key")
+    assert_problem(response, 400, "invalid-parameter", "'key'", "all, last, mean, n")
 
 
 @pytest.mark.parametrize(
@@ -143,11 +143,11 @@ def test_chosen_columns(many: Served, read: str) -> None:
 def test_a_cursor_is_bound_to_read_range_and_filters(many: Served, other: str) -> None:
     """A cursor is rejected for another read, range or filter."""
     cursor = many.get(f"{ROOT}/fetchRange?limit=2").json["next_cursor"]
-    answer = many.get(f"{ROOT}/{other}&cursor={cursor}")
-    assert_problem(answer, 400, "invalid-cursor", "another request")
+    response = many.get(f"{ROOT}/{other}&cursor={cursor}")
+    assert_problem(response, 400, "invalid-cursor", "another request")
 
 
-def test_the_longest_keys_can_be_asked_for_and_paged(tmp_path: Path) -> None:
+def test_the_longest_keys_can_be_read_in_pages(tmp_path: Path) -> None:
     """Keys of up to 8,192 bytes of UTF-8 can be read, and a longer one is rejected."""
     longest = ["é" * 4095 + end for end in ("xx", "xy")]
     with served(tmp_path) as made:
@@ -165,8 +165,8 @@ def test_the_longest_keys_can_be_asked_for_and_paged(tmp_path: Path) -> None:
                 break
             cursor = f"&cursor={page['next_cursor']}"
         assert sorted(found) == sorted([*longest, "a"])
-        answer = made.get(f"{ROOT}/latest/{quote(longest[0])}x")
-        assert_problem(answer, 400, "invalid-key", "8193 bytes", "8192")
+        response = made.get(f"{ROOT}/latest/{quote(longest[0])}x")
+        assert_problem(response, 400, "invalid-key", "8193 bytes", "8192")
 
 
 def test_current_is_the_window_that_ends_at_the_newest_record(tmp_path: Path) -> None:

@@ -29,10 +29,10 @@ def test_not_ready_unless_the_index_is_followed(store: Served, state: str) -> No
     assert store.get("/readyz").status == 200
     for problem in (None, "the disk does not answer"):
         store.tailer_says(StoreStatus(state, 0, problem))
-        answer = store.get("/readyz")
-        assert answer.status == 503
-        assert answer.json["tailer_alive"] is True
-        said = answer.json["stores"]["store"]["problem"]
+        response = store.get("/readyz")
+        assert response.status == 503
+        assert response.json["tailer_alive"] is True
+        said = response.json["stores"]["store"]["problem"]
         assert said == problem if problem else said
     assert store.get(f"{ROOT}/keys").status == 200
 
@@ -42,9 +42,9 @@ def test_not_ready_with_a_heartbeat_of_the_future(store: Served) -> None:
     store.tailer_says(FOLLOWING)
     path = DataLayout(store.data).indexes / "_tailer.json"
     os.utime(path, (time.time() + 60, time.time() + 60))
-    answer = store.get("/readyz")
-    assert (answer.status, answer.json["tailer_alive"]) == (503, False)
-    assert "future" in answer.json["problem"]
+    response = store.get("/readyz")
+    assert (response.status, response.json["tailer_alive"]) == (503, False)
+    assert "future" in response.json["problem"]
 
 
 def test_not_ready_with_a_mark_of_damage(store: Served) -> None:
@@ -53,18 +53,18 @@ def test_not_ready_with_a_mark_of_damage(store: Served) -> None:
     generation = IndexDirectory(DataLayout(store.data).index("store")).current()
     assert generation is not None
     mark_damaged(generation, "a bit flipped")
-    answer = store.get("/readyz")
-    assert answer.status == 503
-    assert "a bit flipped" in answer.json["stores"]["store"]["problem"]
+    response = store.get("/readyz")
+    assert response.status == 503
+    assert "a bit flipped" in response.json["stores"]["store"]["problem"]
 
 
 def test_not_ready_while_an_index_is_verified_after_a_restart(store: Served) -> None:
     """A store is not ready until its index is verified, despite the tailer's earlier status."""
     store.tailer_says(FOLLOWING)
     require_verifications(DataLayout(store.data))
-    answer = store.get("/readyz")
-    assert answer.status == 503
-    problem = answer.json["stores"]["store"]["problem"]
+    response = store.get("/readyz")
+    assert response.status == 503
+    problem = response.json["stores"]["store"]["problem"]
     assert problem == "the index of store 'store' is being verified"
 
 
@@ -72,18 +72,18 @@ def test_what_another_version_of_the_tailer_says_is_read(store: Served) -> None:
     """In a status of another version, unknown fields are ignored and missing ones have defaults."""
     store.tailer_says(FOLLOWING)
     path = DataLayout(store.data).indexes / "_tailer.json"
-    told = orjson.loads(path.read_bytes())
-    told["stores"]["store"]["phase"] = "new"
-    del told["stores"]["store"]["problem"], told["tables"], told["problem"]
-    path.write_bytes(orjson.dumps({**told, "colour": "green"}))
+    status = orjson.loads(path.read_bytes())
+    status["stores"]["store"]["phase"] = "new"
+    del status["stores"]["store"]["problem"], status["tables"], status["problem"]
+    path.write_bytes(orjson.dumps({**status, "colour": "green"}))
     assert store.get("/readyz").status == 200
     for rubbish in (b"[]", b"{}", b'{"pid":1,"stores":3}', b'{"pid":1,"stores":{"store":null}}'):
         path.write_bytes(rubbish)
-        answer = store.get("/readyz")
-        assert (answer.status, answer.json["tailer_alive"]) == (503, False)
+        response = store.get("/readyz")
+        assert (response.status, response.json["tailer_alive"]) == (503, False)
 
 
-def test_an_index_folder_that_can_not_be_written_is_the_reason(
+def test_the_error_names_an_index_directory_without_write_access(
     store: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The service reports an unwritable index directory, because the tailer cannot report it."""
@@ -100,13 +100,13 @@ def test_a_log_without_entries_is_no_store(store: Served) -> None:
     store.tailer_says(FOLLOWING)
     log = DataLayout(store.data).tables / "begun" / "_delta_log"
     log.mkdir(parents=True)
-    answer = store.get("/readyz")
-    assert (answer.status, list(answer.json["stores"])) == (200, ["store"])
+    response = store.get("/readyz")
+    assert (response.status, list(response.json["stores"])) == (200, ["store"])
     assert store.get("/v1/stores/begun").status == 404
     (log / f"{0:020}.json").write_text("{")
-    answer = store.get("/readyz")
-    assert (answer.status, list(answer.json["stores"])) == (503, ["begun", "store"])
-    assert answer.json["stores"]["store"]["ready"] is True
+    response = store.get("/readyz")
+    assert (response.status, list(response.json["stores"])) == (503, ["begun", "store"])
+    assert response.json["stores"]["store"]["ready"] is True
     assert store.get(f"{ROOT}/keys").status == 200
 
 
@@ -176,7 +176,7 @@ def test_a_tailer_that_is_stopped_is_noticed_and_replaced(serving: Serving) -> N
 
 
 @pytest.mark.slow
-def test_a_next_entry_that_stays_torn_is_told(serving: Serving) -> None:
+def test_a_next_entry_that_stays_torn_is_reported(serving: Serving) -> None:
     """A torn next entry is reported while the last complete version is served."""
     entry = DataLayout(serving.data).table("store") / "_delta_log" / f"{4:020d}.json"
     serving.wait_for_status("/readyz", 200)
@@ -192,7 +192,7 @@ def test_a_next_entry_that_stays_torn_is_told(serving: Serving) -> None:
 
 
 @pytest.mark.slow
-def test_tables_that_are_away_for_a_while_keep_their_answers(serving: Serving) -> None:
+def test_temporarily_unavailable_tables_keep_their_responses(serving: Serving) -> None:
     """While tables are unavailable, reads are served and /readyz names the directory."""
     tables = DataLayout(serving.data).tables
     serving.wait_for_status("/readyz", 200)

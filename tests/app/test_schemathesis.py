@@ -24,7 +24,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from oriel.app.contract import OPERATIONS, MediaType
 from tests.app.api_client import ApiClient, Served, served
 from tests.campaigns import full
-from tests.storage.dead_letter_tables import add_letters
+from tests.storage.dead_letter_tables import add_dead_letters
 from tests.storage.store_tables import HOPPING, NONE, SESSION, make_definition
 
 _BASE_URL = "http://127.0.0.1"
@@ -63,7 +63,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         made.add(make_definition("hops", window=HOPPING), *rows)
         made.add(make_definition("totals", window=NONE), *rows[::3])
         made.commit(*rows)
-        add_letters(
+        add_dead_letters(
             made.data, {"offset": 1, "key": b"k", "headers": [{"key": "h", "value": None}]},
             {"offset": 2, "raw": b"\xff\x00", "store": "store"},
         )  # fmt: skip
@@ -80,7 +80,7 @@ def schema(hostile: Served) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("cases", [pytest.param(2, id="short"), *full(280, id="long")])
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_answers_are_as_documented(hostile: Served, schema: Any, name: str, cases: int) -> None:
+def test_responses_are_as_documented(hostile: Served, schema: Any, name: str, cases: int) -> None:
     """Valid and invalid requests, half each, have documented responses."""
     operation = schema.find_operation_by_id(name)
     has_parameters = bool(OPERATIONS[name].path_parameters or OPERATIONS[name].query.parameters)
@@ -95,9 +95,9 @@ def test_answers_are_as_documented(hostile: Served, schema: Any, name: str, case
             deadline=None,
         )
         def ask(case: Any, media: MediaType) -> None:
-            answer = _check(hostile.client, case, media)
-            if case.meta.generation.mode.is_positive and answer.status_code == 400:
-                detail = orjson.loads(answer.content)["detail"]
+            response = _check(hostile.client, case, media)
+            if case.meta.generation.mode.is_positive and response.status_code == 400:
+                detail = orjson.loads(response.content)["detail"]
                 assert _BEYOND_SCHEMAS.search(detail), detail
 
         ask()
@@ -126,18 +126,18 @@ def _check(client: ApiClient, case: Any, media: MediaType) -> Response:
     """Send a request, check its response, and check the next page."""
     if isinstance(case.query, dict) and "wait_ms" in case.query:
         case.query["wait_ms"] = 0
-    answer = _asked(client, case, media)
-    case.validate_response(answer, excluded_checks=[positive_data_acceptance])
-    cursor = _next_cursor(answer)
+    response = _sent(client, case, media)
+    case.validate_response(response, excluded_checks=[positive_data_acceptance])
+    cursor = _next_cursor(response)
     if cursor is not None:
         case.query = {**(case.query or {}), "cursor": cursor}
-        further = _asked(client, case, media)
+        further = _sent(client, case, media)
         case.validate_response(further, excluded_checks=[positive_data_acceptance])
         assert further.status_code == 200
-    return answer
+    return response
 
 
-def _asked(client: ApiClient, case: Any, media: MediaType) -> Response:
+def _sent(client: ApiClient, case: Any, media: MediaType) -> Response:
     sent = requests.Request(**case.as_transport_kwargs(_BASE_URL)).prepare()
     headers = {
         name: value if isinstance(value, str) else value.decode("latin-1")
@@ -146,20 +146,20 @@ def _asked(client: ApiClient, case: Any, media: MediaType) -> Response:
     body = sent.body or b""
     assert isinstance(body, bytes)
     assert sent.method is not None
-    answer = asyncio.run(client.call(sent.path_url, [*headers.items()], sent.method, body))
+    response = asyncio.run(client.call(sent.path_url, [*headers.items()], sent.method, body))
     return Response(
-        status_code=answer.status,
-        headers={name: [value] for name, value in answer.headers.items()},
-        content=answer.body,
+        status_code=response.status,
+        headers={name: [value] for name, value in response.headers.items()},
+        content=response.body,
         request=sent,
         elapsed=0.0,
         verify=False,
     )
 
 
-def _next_cursor(answer: Response) -> str | None:
-    (media,) = answer.headers.get("content-type", [""])
-    if answer.status_code == 200 and media == MediaType.JSON:
-        cursor: str | None = orjson.loads(answer.content).get("next_cursor")
+def _next_cursor(response: Response) -> str | None:
+    (media,) = response.headers.get("content-type", [""])
+    if response.status_code == 200 and media == MediaType.JSON:
+        cursor: str | None = orjson.loads(response.content).get("next_cursor")
         return cursor
-    return answer.headers.get("oriel-next-cursor", [None])[0]
+    return response.headers.get("oriel-next-cursor", [None])[0]

@@ -17,7 +17,7 @@ from oriel.app.server.supervisor import Supervisor
 from oriel.storage import DataLayout
 from oriel.storage.tailer import StatusFile
 from tests.app.problem_shape import assert_problem
-from tests.app.serving import NO_ANSWER, ROOT, SERVE, Serving
+from tests.app.serving import NO_RESPONSE, ROOT, SERVE, Serving
 from tests.campaigns import full
 from tests.storage.store_tables import StoreTable, make_definition
 from tests.storage.waiting import process_runs, wait_for, wait_until
@@ -31,7 +31,7 @@ def _make_table(data: Path) -> StoreTable:
     return table
 
 
-class Mended(NamedTuple):
+class Repaired(NamedTuple):
     """A service that recovers after each test, and its store's table."""
 
     serving: Serving
@@ -39,13 +39,13 @@ class Mended(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def mended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mended]:
+def repaired(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repaired]:
     """Return one service for all tests that it survives."""
     data = tmp_path_factory.mktemp("mended")
     table = _make_table(data)
     serving = Serving(data)
     serving.wait_for(1)
-    yield Mended(serving, table)
+    yield Repaired(serving, table)
     assert serving.end() == 0
 
 
@@ -94,7 +94,7 @@ def test_all_processes_speak_json_for_programs(tmp_path: Path, table: StoreTable
         serving.wait_for(table.batch + 1)
         os.kill(serving.children()["oriel.storage.tailer"], signal.SIGKILL)
         wait_until(
-            serving.stderr.read_text, "the supervisor", lambda told: "process restarted" in told
+            serving.stderr.read_text, "the supervisor", lambda text: "process restarted" in text
         )
     finally:
         assert serving.end() == 0
@@ -118,8 +118,8 @@ def test_the_longest_keys_and_lists_of_keys_go_over_the_wire(shared: Serving) ->
     for key in keys[:2]:
         (window,) = shared.get(f"{path}/current/{quote(key, safe='')}").json["windows"]
         assert window["key"] == key
-    answer = shared.post(f"{path}/latestOfKeys", orjson.dumps(keys[1::-1]))
-    assert [window["key"] for window in answer.json["windows"]] == keys[1::-1]
+    response = shared.post(f"{path}/latestOfKeys", orjson.dumps(keys[1::-1]))
+    assert [window["key"] for window in response.json["windows"]] == keys[1::-1]
     assert_problem(shared.get(f"{path}/latest/{keys[2]}"), 400, "invalid-key", "8192")
 
 
@@ -132,8 +132,8 @@ def test_any_key_works_over_the_wire(shared: Serving) -> None:
     assert there.status == 200
     for i, key in enumerate(keys):
         for safe in ("", "/"):
-            answer = shared.get(f"/v1/stores/odd/latest/{quote(key, safe=safe)}")
-            assert [w["window_start_ms"] for w in answer.json["windows"]] == [i], key
+            response = shared.get(f"/v1/stores/odd/latest/{quote(key, safe=safe)}")
+            assert [w["window_start_ms"] for w in response.json["windows"]] == [i], key
     assert_problem(shared.get("/v1/stores/odd/latest/%ff"), 400, "invalid-key")
 
 
@@ -155,19 +155,19 @@ def _committed(table: StoreTable) -> int:
     return version
 
 
-def test_a_killed_tailer_is_started_again(mended: Mended) -> None:
+def test_a_killed_tailer_is_started_again(repaired: Repaired) -> None:
     """A killed tailer is restarted, and reads are served meanwhile."""
-    serving = mended.serving
+    serving = repaired.serving
     killed, version = serving.children()["oriel.storage.tailer"], serving.version()
     os.kill(killed, signal.SIGKILL)
     assert serving.version() == version
-    serving.wait_for(_committed(mended.table))
+    serving.wait_for(_committed(repaired.table))
     assert serving.children()["oriel.storage.tailer"] != killed
 
 
-def test_a_killed_worker_is_started_again(mended: Mended) -> None:
+def test_a_killed_worker_is_started_again(repaired: Repaired) -> None:
     """A killed worker is restarted, and connections wait in the supervisor's socket."""
-    serving = mended.serving
+    serving = repaired.serving
     killed = serving.children()["oriel.app.server.worker"]
     os.kill(killed, signal.SIGKILL)
     wait_for(False, lambda: process_runs(killed), "whether the killed worker runs")
@@ -186,12 +186,12 @@ def test_a_killed_service_leaves_no_orphan(serving: Serving) -> None:
     )  # fmt: skip
 
 
-def test_a_deleted_index_comes_back(mended: Mended) -> None:
+def test_a_deleted_index_comes_back(repaired: Repaired) -> None:
     """A deleted index is rebuilt, and the service responds all the time."""
-    serving, before = mended.serving, mended.serving.version()
+    serving, before = repaired.serving, repaired.serving.version()
     shutil.rmtree(DataLayout(serving.data).indexes)
     assert serving.get(f"{ROOT}/latest/a").status == 200
-    committed = _committed(mended.table)
+    committed = _committed(repaired.table)
 
     def version() -> int:
         found = serving.version()
@@ -227,22 +227,22 @@ def _wait_until_healed(serving: Serving, damaged: Path, table: StoreTable) -> No
     windows = 2_000 + table.batch
 
     def state() -> tuple[int, int]:
-        answer = serving.get(f"{ROOT}/fetch/a?limit=10000")
-        return answer.status, len(answer.json.get("windows", []))
+        response = serving.get(f"{ROOT}/fetch/a?limit=10000")
+        return response.status, len(response.json.get("windows", []))
 
     wait_until(
-        state, f"{windows} windows", lambda found: found == (200, windows), passing=NO_ANSWER
+        state, f"{windows} windows", lambda found: found == (200, windows), passing=NO_RESPONSE
     )
     assert serving.generation() != damaged
 
 
-def test_an_index_that_is_damaged_under_the_service_comes_back(mended: Mended) -> None:
+def test_an_index_that_is_damaged_under_the_service_comes_back(repaired: Repaired) -> None:
     """An index that is damaged in use is rebuilt, after each kind of damage."""
     for damage_file in _DAMAGES:
-        damaged = mended.serving.generation()
+        damaged = repaired.serving.generation()
         damage_file(damaged / "data.mdb")
-        _committed(mended.table)
-        _wait_until_healed(mended.serving, damaged, mended.table)
+        _committed(repaired.table)
+        _wait_until_healed(repaired.serving, damaged, repaired.table)
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_an_index_that_is_damaged_between_two_runs_comes_back(
     assert serving.end() == 0
 
 
-def test_two_services_share_a_folder(serving: Serving, table: StoreTable) -> None:
+def test_two_services_share_a_directory(serving: Serving, table: StoreTable) -> None:
     """A second service reads the same index, and its tailer replaces a killed one."""
     second = Serving(serving.data, "--workers", "2")
     second.wait_for(1)
@@ -285,7 +285,7 @@ def test_a_taken_port_is_said_clearly(shared: Serving, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_data_folder_that_is_a_file_is_said_clearly(
+def test_the_error_for_a_file_as_data_directory_is_clear(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A data directory that is a file is reported before any process is started."""
@@ -352,7 +352,7 @@ def test_an_address_that_others_reach_needs_a_word(
     assert not (tmp_path / "data").exists()
 
 
-def test_a_folder_without_tables_is_told_and_not_made(tmp_path: Path) -> None:
+def test_a_directory_without_tables_is_reported_and_not_created(tmp_path: Path) -> None:
     """A missing data directory is reported and not created, and a later store is found."""
     serving = Serving(tmp_path / "new")
     unready = serving.get("/readyz")

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.app.api_client import Answer, Served, served
+from tests.app.api_client import ApiResponse, Served, served
 from tests.app.problem_shape import assert_problem
 from tests.storage.store_tables import SESSION, window_fields
 
@@ -16,11 +16,12 @@ ROOT = "/v1/stores/store"
 SPANS = [(0, 20), (5, 12), (10, 10), (25, 35), (25, 40)]
 
 
-def spans(answer: Answer) -> list[tuple[int, int]]:
+def spans(response: ApiResponse) -> list[tuple[int, int]]:
     """Return start and end of the sessions of a successful response, in its order."""
-    assert answer.status == 200, answer.body
+    assert response.status == 200, response.body
     return [
-        (session["window_start_ms"], session["window_end_ms"]) for session in answer.json["windows"]
+        (session["window_start_ms"], session["window_end_ms"])
+        for session in response.json["windows"]
     ]
 
 
@@ -45,18 +46,18 @@ def changing(tmp_path: Path) -> Iterator[Served]:
 
 def test_sessions_have_the_envelope_of_windows(filled: Served) -> None:
     """The response has store, position, sessions and cursor, and sessions have ordered fields."""
-    answer = filled.get(f"{ROOT}/findSessions/a?latest_start_ms=0")
-    assert answer.json == {
+    response = filled.get(f"{ROOT}/findSessions/a?latest_start_ms=0")
+    assert response.json == {
         "store": "store",
         "position": {
             "version": 1,
             "offsets": {"events": {"0": 100}},
-            "history": answer.headers["oriel-history"],
+            "history": response.headers["oriel-history"],
         },
         "windows": [window_fields({"key": "a", "start": 0, "end": 20}, filled.definition)],
         "next_cursor": None,
     }
-    assert list(answer.json["windows"][0]) == [
+    assert list(response.json["windows"][0]) == [
         "key", "window_start_ms", "window_end_ms", "n", "mean", "last", "all", "timestamp_ms",
         "final",
     ]  # fmt: skip
@@ -90,11 +91,11 @@ def test_pages_join_to_all_sessions(filled: Served, operation: str, limit: int) 
     all_spans: list[tuple[int, int]] = []
     cursor = ""
     for _ in SPANS:
-        answer = filled.get(f"{ROOT}/{operation}/a?earliest_end_ms=11&limit={limit}{cursor}")
-        all_spans += spans(answer)
-        if answer.json["next_cursor"] is None:
+        response = filled.get(f"{ROOT}/{operation}/a?earliest_end_ms=11&limit={limit}{cursor}")
+        all_spans += spans(response)
+        if response.json["next_cursor"] is None:
             break
-        cursor = f"&cursor={answer.json['next_cursor']}"
+        cursor = f"&cursor={response.json['next_cursor']}"
     expected = [span for span in SPANS if span[1] >= 11]
     assert all_spans == (expected if operation == "findSessions" else expected[::-1])
 
@@ -109,8 +110,8 @@ def test_pages_join_to_all_sessions(filled: Served, operation: str, limit: int) 
 def test_a_cursor_of_another_request_is_refused(filled: Served, other: str) -> None:
     """A cursor is rejected for another key, read or bound."""
     cursor = filled.get(f"{ROOT}/findSessions/a?limit=1").json["next_cursor"]
-    answer = filled.get(f"{ROOT}/{other}&cursor={cursor}")
-    assert_problem(answer, 400, "invalid-cursor", "another request")
+    response = filled.get(f"{ROOT}/{other}&cursor={cursor}")
+    assert_problem(response, 400, "invalid-cursor", "another request")
 
 
 def test_one_session_is_read_by_start_and_end(filled: Served) -> None:
@@ -126,10 +127,10 @@ def test_the_path_of_a_session_has_two_times_and_a_key(filled: Served) -> None:
     for path in ("session/0", "session/0/20"):
         words = "session/{window_start_ms}/{window_end_ms}/{key}"
         assert_problem(filled.get(f"{ROOT}/{path}"), 404, "unknown-route", words)
-    answer = filled.get(f"{ROOT}/session/x/20/a")
-    assert_problem(answer, 400, "invalid-parameter", "window_start_ms")
-    answer = filled.get(f"{ROOT}/session/0/9223372036854775808/a")
-    assert_problem(answer, 400, "invalid-parameter", "window_end_ms")
+    response = filled.get(f"{ROOT}/session/x/20/a")
+    assert_problem(response, 400, "invalid-parameter", "window_start_ms")
+    response = filled.get(f"{ROOT}/session/0/9223372036854775808/a")
+    assert_problem(response, 400, "invalid-parameter", "window_end_ms")
 
 
 def test_reads_by_start_work_for_sessions(filled: Served) -> None:
@@ -147,15 +148,15 @@ def test_any_key_works(changing: Served, key: str) -> None:
     for safe in ("", "/"):
         path = quote(key, safe=safe)
         for read in ("findSessions", "backwardFindSessions", "session/3/4"):
-            answer = changing.get(f"{ROOT}/{read}/{path}")
-            assert spans(answer) == [(3, 4)]
-            assert answer.json["windows"][0]["key"] == key
+            response = changing.get(f"{ROOT}/{read}/{path}")
+            assert spans(response) == [(3, 4)]
+            assert response.json["windows"][0]["key"] == key
 
 
 def test_a_merged_session_takes_the_place_of_the_others(changing: Served) -> None:
     """The next version has only the merged session."""
-    gone = [{"key": "a", "start": s, "end": e, "deleted": True} for s, e in SPANS[3:]]
-    changing.commit(*gone, {"key": "a", "start": 25, "end": 60})
+    deleted = [{"key": "a", "start": s, "end": e, "deleted": True} for s, e in SPANS[3:]]
+    changing.commit(*deleted, {"key": "a", "start": 25, "end": 60})
     assert spans(changing.get(f"{ROOT}/findSessions/a?earliest_end_ms=21")) == [(25, 60)]
     assert_problem(changing.get(f"{ROOT}/session/25/40/a"), 404, "window-not-found")
 
@@ -170,8 +171,8 @@ def test_retention_hides_sessions_by_their_end(tmp_path: Path) -> None:
         for read in ("backwardFindSessions", "backwardFetch"):
             assert spans(made.get(f"{ROOT}/{read}/a")) == visible[::-1]
         for path in ("session/5/12/a", "window/5/a"):
-            answer = made.get(f"{ROOT}/{path}")
-            assert_problem(answer, 404, "window-not-found", "earliest visible end is 20")
+            response = made.get(f"{ROOT}/{path}")
+            assert_problem(response, 404, "window-not-found", "earliest visible end is 20")
         detail = made.get(ROOT).json
         assert (detail["earliest_start_ms"], detail["earliest_end_ms"]) == (None, 20)
 
@@ -179,8 +180,8 @@ def test_retention_hides_sessions_by_their_end(tmp_path: Path) -> None:
 def test_position_bounds_and_entity_tags_hold_here_too(filled: Served) -> None:
     """Reads of sessions have the position bounds, ETags and errors of other reads."""
     for path in ("findSessions/a", "backwardFindSessions/a", "session/0/20/a"):
-        answer = filled.get(f"{ROOT}/{path}?min_version=2")
-        assert_problem(answer, 503, "behind-position-bound", "version 1 is less than 2")
+        response = filled.get(f"{ROOT}/{path}?min_version=2")
+        assert_problem(response, 503, "behind-position-bound", "version 1 is less than 2")
         tag = filled.get(f"{ROOT}/{path}?min_version=1").headers["etag"]
         again = filled.get(f"{ROOT}/{path}?min_version=1", [("If-None-Match", tag)])
         assert (again.status, again.body) == (304, b"")

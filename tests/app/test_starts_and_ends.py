@@ -83,13 +83,13 @@ def test_one_of_two_services_that_start_together_says_that_the_address_is_taken(
         others = [process for process in processes if process.poll() is None]
         for process in others:
             process.terminate()
-    told = [process.communicate(timeout=WAIT_SECONDS) for process in processes]
+    outputs = [process.communicate(timeout=WAIT_SECONDS) for process in processes]
     assert len(ended) == len(others) == 1
-    (_, line) = told[processes.index(ended[0])]
+    (_, line) = outputs[processes.index(ended[0])]
     assert ended[0].returncode == 1
     assert f"127.0.0.1:{port}: cannot listen: Address already in use" in line.decode()
     assert b"Traceback" not in line
-    assert b"Oriel serves" in told[processes.index(others[0])][0]
+    assert b"Oriel serves" in outputs[processes.index(others[0])][0]
 
 
 def _request(more: bytes = b"") -> bytes:
@@ -121,7 +121,7 @@ def test_an_ending_service_refuses_connections_and_closes_those_it_has(tmp_path:
     late_tls.sendall(_request())
     busy.sendall(body)
     for connection in (late_tls, busy):
-        answer = b"".join(iter(lambda one=connection: one.recv(65_536), b""))  # type: ignore[misc]
-        assert answer.count(b"HTTP/1.1 ") == 1
-        assert b"connection: close\r\n" in answer
+        response = b"".join(iter(lambda one=connection: one.recv(65_536), b""))  # type: ignore[misc]
+        assert response.count(b"HTTP/1.1 ") == 1
+        assert b"connection: close\r\n" in response
     assert serving.end() == 0

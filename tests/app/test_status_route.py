@@ -28,9 +28,9 @@ LOG_ENDS = {"events": {"0": 100, "1": 10}, "other": {"0": 3}}
 
 
 def _status(made: Served) -> Any:
-    answer = made.get("/v1/status")
-    assert answer.status == 200, answer.body
-    return answer.json
+    response = made.get("/v1/status")
+    assert response.status == 200, response.body
+    return response.json
 
 
 def test_the_status_has_pipelines_and_stores(store: Served) -> None:

@@ -78,28 +78,28 @@ def test_each_kind_has_its_own_reads(kinds: Served, window: WindowSpec) -> None:
     assert set().union(*(op.store_kinds for op in OPERATIONS.values())) == FITTING.keys()
     fitting = FITTING[window.kind]
     for read, path in REQUESTS.items():
-        answer = kinds.get(f"/v1/stores/{window.kind}/{path}")
+        response = kinds.get(f"/v1/stores/{window.kind}/{path}")
         if read in fitting:
-            assert answer.status == 200, answer.body
+            assert response.status == 200, response.body
         else:
-            assert_problem(answer, 400, "wrong-store-kind", f"'{window.kind}'", read, *fitting)
+            assert_problem(response, 400, "wrong-store-kind", f"'{window.kind}'", read, *fitting)
 
 
 def test_a_row_has_no_window(totals: Served) -> None:
     """A row has key, aggregates and time, in a response with the usual fields."""
-    answer = totals.get(f"{ROOT}/get/a")
+    response = totals.get(f"{ROOT}/get/a")
     row = window_fields({"key": "a", "n": 7, "timestamp": 99}, totals.definition)
-    assert answer.json == {
+    assert response.json == {
         "store": "store",
         "position": {
             "version": 1,
             "offsets": {"events": {"0": 100}},
-            "history": answer.headers["oriel-history"],
+            "history": response.headers["oriel-history"],
         },
         "rows": [row],
         "next_cursor": None,
     }
-    assert list(answer.json["rows"][0]) == ["key", "n", "mean", "last", "all", "timestamp_ms"]
+    assert list(response.json["rows"][0]) == ["key", "n", "mean", "last", "all", "timestamp_ms"]
 
 
 def test_a_row_is_replaced_and_removed(totals: Served) -> None:
@@ -115,8 +115,8 @@ def test_a_row_is_replaced_and_removed(totals: Served) -> None:
 
 def test_rows_have_positions_and_entity_tags(totals: Served) -> None:
     """Reads of rows have the position bounds, ETags and errors of other reads."""
-    answer = totals.get(f"{ROOT}/get/a?min_version=2")
-    assert_problem(answer, 503, "behind-position-bound", "version 1 is less than 2")
+    response = totals.get(f"{ROOT}/get/a?min_version=2")
+    assert_problem(response, 503, "behind-position-bound", "version 1 is less than 2")
     tag = totals.get(f"{ROOT}/get/a").headers["etag"]
     assert totals.get(f"{ROOT}/get/a", [("If-None-Match", tag)]).status == 304
     assert_problem(totals.get(f"{ROOT}/get/a?limit=1"), 400, "unknown-parameter", "min_version")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from oriel.storage.tailer import StoreStatus
-from tests.app.api_client import Answer, Served, served
+from tests.app.api_client import ApiResponse, Served, served
 from tests.app.problem_shape import assert_problem
 from tests.storage.store_tables import StoreTable, make_definition
 
@@ -16,9 +16,9 @@ KEYS = "/v1/stores/store/keys"
 _HEAD_BYTES = 29
 
 
-def _keys(answer: Any) -> list[str]:
-    assert answer.status == 200, answer.body
-    return list(answer.json["keys"])
+def _keys(response: Any) -> list[str]:
+    assert response.status == 200, response.body
+    return list(response.json["keys"])
 
 
 def test_the_list_says_what_each_store_is_and_how_far_it_reaches(store: Served) -> None:
@@ -27,9 +27,9 @@ def test_the_list_says_what_each_store_is_and_how_far_it_reaches(store: Served) 
     StoreTable(store.data, make_definition("another"))
     (store.data / "tables" / "_dead_letters" / "_delta_log").mkdir(parents=True)
     (store.data / "tables" / "empty").mkdir()
-    answer = store.get("/v1/stores")
-    assert answer.status == 200
-    another, ours = answer.json["stores"]
+    response = store.get("/v1/stores")
+    assert response.status == 200
+    another, ours = response.json["stores"]
     assert another == {
         "store": "another", "ready": False, "window": None, "aggregates": [], "position": None,
         "close_ms": None,
@@ -113,11 +113,11 @@ def test_keys_are_listed_in_order_of_their_bytes(store: Served) -> None:
     all_keys: list[str] = []
     cursor = ""
     for _ in names:
-        answer = store.get(f"{KEYS}?limit=3{cursor}")
-        all_keys += _keys(answer)
-        if answer.json["next_cursor"] is None:
+        response = store.get(f"{KEYS}?limit=3{cursor}")
+        all_keys += _keys(response)
+        if response.json["next_cursor"] is None:
             break
-        cursor = f"&cursor={answer.json['next_cursor']}"
+        cursor = f"&cursor={response.json['next_cursor']}"
     assert all_keys == sorted(names, key=str.encode)
 
 
@@ -135,18 +135,18 @@ def test_a_cursor_whose_place_was_changed_is_refused(store: Served, read: str) -
     """A cursor with a valid header and an invalid position is rejected."""
     store.commit(*({"key": key, "start": start} for key in "ab" for start in (1, 2)))
 
-    def answer(query: str) -> Answer:
+    def response(query: str) -> ApiResponse:
         target = f"/v1/stores/store/{read}?limit=1{query}"
-        answered: Answer = (
+        found: ApiResponse = (
             store.post(target, b'["a","b"]') if read == "fetchOfKeys" else store.get(target)
         )
-        return answered
+        return found
 
-    cursor = answer("").json["next_cursor"]
+    cursor = response("").json["next_cursor"]
     head = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))[:_HEAD_BYTES]
     forged = urlsafe_b64encode(head + b"\xff\xff\xff").decode().rstrip("=")
     assert_problem(
-        answer(f"&cursor={forged}"), 400, "invalid-cursor", "not a cursor of this service"
+        response(f"&cursor={forged}"), 400, "invalid-cursor", "not a cursor of this service"
     )
 
 
@@ -194,6 +194,6 @@ def test_an_unexpected_error_is_a_500_without_a_trace(
         raise RuntimeError(message)
 
     monkeypatch.setattr(store.service.catalog, "names", fail)
-    answer = store.get("/v1/stores")
-    assert_problem(answer, 500, "internal-error")
-    assert b"secret" not in answer.body
+    response = store.get("/v1/stores")
+    assert_problem(response, 500, "internal-error")
+    assert b"secret" not in response.body

@@ -37,7 +37,7 @@ def _samples(body: bytes) -> Samples:
     }
 
 
-def test_each_answer_is_counted_once(changing: Served) -> None:
+def test_each_response_is_counted_once(changing: Served) -> None:
     """Each response is counted once by operation and store, and errors also by status."""
     for target in ("latest/a", "latest/a", "latest/nothing", "keys", "nothing", ""):
         changing.get(f"{ROOT}/{target}".rstrip("/"))
@@ -58,7 +58,7 @@ def test_each_answer_is_counted_once(changing: Served) -> None:
     }  # fmt: skip
 
 
-def test_the_labels_are_few_whatever_is_asked(
+def test_the_labels_are_few_for_any_requests(
     changing: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Unknown names never become labels, and stores above a limit share one label."""
@@ -132,9 +132,9 @@ def test_workers_add_up_what_they_count(tmp_path: Path) -> None:
     )
     assert serving.end() == 0
     lines = [orjson.loads(line) for line in serving.stderr.read_bytes().splitlines()]
-    asked = [line for line in lines if line.get("target") == f"{ROOT}/latest/a"]
-    assert len(asked) == 20
-    assert {(line["event"], line["status"], line["method"]) for line in asked} == {
+    requests = [line for line in lines if line.get("target") == f"{ROOT}/latest/a"]
+    assert len(requests) == 20
+    assert {(line["event"], line["status"], line["method"]) for line in requests} == {
         ("request", 200, "GET")
     }
 
@@ -198,10 +198,10 @@ def test_it_serves_https(tmp_path: Path, certificate: tuple[Path, Path]) -> None
     context = ssl.create_default_context(cafile=str(certificate_file))
     request = urllib.request.Request(f"https://localhost:{serving.port}/v1/stores")
     request.add_header("Authorization", f"Bearer {made}")
-    with urllib.request.urlopen(request, context=context, timeout=60) as answer:  # noqa: S310
-        assert answer.status == 200
-        assert "strict-transport-security" in answer.headers
-        assert orjson.loads(answer.read()) == {"stores": []}
+    with urllib.request.urlopen(request, context=context, timeout=60) as response:  # noqa: S310
+        assert response.status == 200
+        assert "strict-transport-security" in response.headers
+        assert orjson.loads(response.read()) == {"stores": []}
     with serving.connect() as client:
         client.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert b"HTTP/1.1 200" not in client.recv(100)

@@ -10,7 +10,7 @@ import pytest
 from oriel.app.server import Service
 from oriel.storage import Shard
 from oriel.testing.typed_key_conformance import ORDERED_KEYS, UNFIT_KEYS, UNFIT_PREFIXES
-from tests.app.api_client import Answer, ApiClient, Served
+from tests.app.api_client import ApiClient, ApiResponse, Served
 from tests.app.problem_shape import assert_problem
 from tests.storage.store_tables import NONE, SLIDING, make_definition
 
@@ -32,21 +32,21 @@ def typed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     made.service.catalog.close()
 
 
-def _keys(answer: Answer) -> list[str]:
-    assert answer.status == 200, answer.body
-    return [item["key"] for item in answer.json.get("windows", answer.json.get("rows"))]
+def _keys(response: ApiResponse) -> list[str]:
+    assert response.status == 200, response.body
+    return [item["key"] for item in response.json.get("windows", response.json.get("rows"))]
 
 
-def _all_pages(get: Callable[[str], Answer], target: str) -> list[str]:
+def _all_pages(get: Callable[[str], ApiResponse], target: str) -> list[str]:
     """Return the keys of all pages of a request."""
     keys: list[str] = []
     cursor = ""
     while True:
-        answer = get(f"{target}{'&' if '?' in target else '?'}limit=4{cursor}")
-        keys += answer.json["keys"] if "/keys" in target else _keys(answer)
-        if answer.json["next_cursor"] is None:
+        response = get(f"{target}{'&' if '?' in target else '?'}limit=4{cursor}")
+        keys += response.json["keys"] if "/keys" in target else _keys(response)
+        if response.json["next_cursor"] is None:
             return keys
-        cursor = f"&cursor={answer.json['next_cursor']}"
+        cursor = f"&cursor={response.json['next_cursor']}"
 
 
 @pytest.mark.slow
@@ -69,7 +69,7 @@ def test_many_keys_come_in_the_order_of_their_type(typed: Served, name: str, as_
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_a_key_is_asked_for_by_its_text(typed: Served, name: str) -> None:
+def test_a_key_is_read_by_its_string(typed: Served, name: str) -> None:
     """A key is requested by its percent-encoded string, and ranges include both bounds."""
     keys = ORDERED_KEYS[TYPES[name]]
     for key in keys:
@@ -100,20 +100,20 @@ def test_what_is_no_key_of_the_store_is_a_clear_problem(
     root, key_type = f"/v1/stores/{name}", TYPES[name]
     for key in UNFIT_KEYS[key_type]:
         for read in READS:
-            answer = typed.get(f"{root}/{read}{quote(key, safe='')}?{as_of}")
-            assert_problem(answer, 400, "unfit-key", "is not a key of this store")
+            response = typed.get(f"{root}/{read}{quote(key, safe='')}?{as_of}")
+            assert_problem(response, 400, "unfit-key", "is not a key of this store")
         for bound in ("key_from", "key_to"):
-            answer = typed.get(f"{root}/fetchRange?{bound}={quote(key)}&{as_of}")
-            assert_problem(answer, 400, "unfit-key", "is not a key of this store")
-        answer = typed.post(f"{root}/latestOfKeys?{as_of}", orjson.dumps([key]))
-        assert_problem(answer, 400, "unfit-key", "is not a key of this store")
-        answer = typed.get(f"{root}/watch?for_ms=1&key={quote(key)}")
-        assert_problem(answer, 400, "unfit-key", "is not a key of this store")
+            response = typed.get(f"{root}/fetchRange?{bound}={quote(key)}&{as_of}")
+            assert_problem(response, 400, "unfit-key", "is not a key of this store")
+        response = typed.post(f"{root}/latestOfKeys?{as_of}", orjson.dumps([key]))
+        assert_problem(response, 400, "unfit-key", "is not a key of this store")
+        response = typed.get(f"{root}/watch?for_ms=1&key={quote(key)}")
+        assert_problem(response, 400, "unfit-key", "is not a key of this store")
     way_out = "key_from and key_to" if key_type == LONG else "whole components"
     for prefix in UNFIT_PREFIXES[key_type]:
         for read in ("keys", "latestAll"):
-            answer = typed.get(f"{root}/{read}?prefix={quote(prefix)}&{as_of}")
-            assert_problem(answer, 400, "unfit-key", way_out)
+            response = typed.get(f"{root}/{read}?prefix={quote(prefix)}&{as_of}")
+            assert_problem(response, 400, "unfit-key", way_out)
 
 
 @pytest.mark.parametrize(
@@ -145,15 +145,15 @@ def test_values_that_are_no_keys_of_the_store_are_refused(typed: Served) -> None
         ("numbers", [["a", 1]]), ("numbers", [2**63]), ("pairs", [7]), ("pairs", [["a"]]),
         ("pairs", [["a", 1.5]]),
     ):  # fmt: skip
-        answer = typed.post(f"/v1/stores/{store}/latestOfKeys", orjson.dumps(listed))
-        assert_problem(answer, 400, "unfit-key", "is not a key of this store")
+        response = typed.post(f"/v1/stores/{store}/latestOfKeys", orjson.dumps(listed))
+        assert_problem(response, 400, "unfit-key", "is not a key of this store")
 
 
 def test_a_store_of_texts_takes_texts_only(filled: Served) -> None:
     """A store with string keys accepts only strings, because a number is not a string."""
     for listed in (b"[1]", b'[["a"]]'):
-        answer = filled.post("/v1/stores/store/latestOfKeys", listed)
-        assert_problem(answer, 400, "unfit-key", "Keys are strings")
+        response = filled.post("/v1/stores/store/latestOfKeys", listed)
+        assert_problem(response, 400, "unfit-key", "Keys are strings")
 
 
 def test_a_store_says_the_type_of_its_keys(typed: Served) -> None:
@@ -166,10 +166,10 @@ def test_a_store_says_the_type_of_its_keys(typed: Served) -> None:
 
 def test_changes_and_forms_have_the_texts(typed: Served) -> None:
     """Changes and CSV have the strings of keys in the order of the type."""
-    answer = typed.get("/v1/stores/numbers/changes?since_version=0&limit=3")
-    assert [change["key"] for change in answer.json["changes"]] == [*ORDERED_KEYS[LONG][:3]]
+    response = typed.get("/v1/stores/numbers/changes?since_version=0&limit=3")
+    assert [change["key"] for change in response.json["changes"]] == [*ORDERED_KEYS[LONG][:3]]
     more = typed.get(
-        f"/v1/stores/numbers/changes?since_version=0&limit=3&cursor={answer.json['next_cursor']}"
+        f"/v1/stores/numbers/changes?since_version=0&limit=3&cursor={response.json['next_cursor']}"
     )
     assert [change["key"] for change in more.json["changes"]] == [*ORDERED_KEYS[LONG][3:6]]
     csv = typed.get("/v1/stores/numbers/fetchRange?key_from=9&key_to=10", [("accept", "text/csv")])
@@ -182,9 +182,9 @@ def test_a_listed_value_is_with_the_shard_of_its_text(typed: Served) -> None:
         for number in (1, 2):
             shard = Shard(number, 2)
             service = Service(typed.data, shard=shard)
-            answer = ApiClient(service).post(
+            response = ApiClient(service).post(
                 "/v1/stores/numbers/latestOfKeys", orjson.dumps([value])
             )
             service.catalog.close()
             is_own = shard.owner(text) == number
-            assert (answer.status == 421) == (not is_own), answer.body
+            assert (response.status == 421) == (not is_own), response.body

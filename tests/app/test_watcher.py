@@ -6,7 +6,7 @@ from pathlib import Path
 from oriel.app.contract import Limits
 from oriel.app.server import Service
 from oriel.app.server.settings import ServiceSettings
-from tests.app.api_client import Answer, ApiClient, Served, served
+from tests.app.api_client import ApiClient, ApiResponse, Served, served
 from tests.app.problem_shape import assert_problem
 from tests.storage.waiting import wait_in_loop
 
@@ -15,7 +15,7 @@ _WAITERS = 1_000
 _FOREVER = f"{ROOT}/latest/a?min_version=99&wait_ms=30000"
 
 
-async def _waiting(store: Served, targets: list[str]) -> list["asyncio.Task[Answer]"]:
+async def _waiting(store: Served, targets: list[str]) -> list["asyncio.Task[ApiResponse]"]:
     tasks = [asyncio.ensure_future(store.client.call(target)) for target in targets]
     await wait_in_loop(
         lambda: store.service.gate.waiting, f"{len(tasks)} waiters", lambda n: n == len(tasks)
@@ -27,7 +27,7 @@ def test_all_waiters_of_a_store_look_once(changing: Served) -> None:
     """A thousand waiting requests share their polls, and each gets its response."""
     watcher = changing.service.catalog.view("store").watcher
 
-    async def run() -> list[Answer]:
+    async def run() -> list[ApiResponse]:
         targets = [
             f"{ROOT}/latest/a?min_version={2 + i % 2}&wait_ms=30000" for i in range(_WAITERS)
         ]
@@ -40,8 +40,8 @@ def test_all_waiters_of_a_store_look_once(changing: Served) -> None:
         changing.commit({"key": "a", "start": 70})
         return await asyncio.gather(*tasks)
 
-    answers = asyncio.run(run())
-    assert {answer.status for answer in answers} == {200}
+    responses = asyncio.run(run())
+    assert {response.status for response in responses} == {200}
     assert changing.service.gate.waiting == 0
 
 
@@ -62,18 +62,18 @@ def test_nobody_looks_when_nobody_waits(changing: Served) -> None:
     assert changing.service.gate.waiting == 0
 
 
-def test_a_worker_that_ends_answers_all_who_wait(changing: Served) -> None:
+def test_a_worker_that_ends_responds_to_all_waiting_requests(changing: Served) -> None:
     """A worker that ends rejects all waiting requests, and serves requests without a wait."""
 
-    async def run() -> list[Answer]:
+    async def run() -> list[ApiResponse]:
         tasks = await _waiting(changing, [_FOREVER] * 3)
         changing.service.stop_waiting()
-        answers = await asyncio.gather(*tasks, changing.client.call(_FOREVER))
+        responses = await asyncio.gather(*tasks, changing.client.call(_FOREVER))
         assert (await changing.client.call(f"{ROOT}/latest/a?wait_ms=9")).status == 200
-        return answers
+        return responses
 
-    for answer in asyncio.run(run()):
-        assert_problem(answer, 503, "shutting-down")
+    for response in asyncio.run(run()):
+        assert_problem(response, 503, "shutting-down")
 
 
 def test_requests_beyond_the_limit_are_refused(tmp_path: Path) -> None:

@@ -26,25 +26,25 @@ ODD_KEYS = (
 )  # fmt: skip
 
 
-def test_an_answer_has_store_position_windows_and_cursor(filled: Served) -> None:
+def test_a_response_has_store_position_windows_and_cursor(filled: Served) -> None:
     """The response has store, position, windows and cursor, and windows have ordered fields."""
-    answer = filled.get(f"{ROOT}/fetch/a?from_ms=20&to_ms=20")
-    assert answer.json == {
+    response = filled.get(f"{ROOT}/fetch/a?from_ms=20&to_ms=20")
+    assert response.json == {
         "store": "store",
         "position": {
             "version": 1,
             "offsets": {"events": {"0": 100}},
-            "history": answer.headers["oriel-history"],
+            "history": response.headers["oriel-history"],
         },
         "windows": [window_fields({"key": "a", "start": 20, "n": 20}, filled.definition)],
         "next_cursor": None,
     }
-    assert list(answer.json["windows"][0]) == [
+    assert list(response.json["windows"][0]) == [
         "key", "window_start_ms", "window_end_ms", "n", "mean", "last", "all", "timestamp_ms",
         "final",
     ]  # fmt: skip
-    assert answer.headers["content-type"] == "application/json"
-    assert int(answer.headers["content-length"]) == len(answer.body)
+    assert response.headers["content-type"] == "application/json"
+    assert int(response.headers["content-length"]) == len(response.body)
 
 
 @pytest.mark.parametrize(
@@ -80,16 +80,16 @@ def test_pages_join_to_the_whole_range(
     all_starts: list[int] = []
     cursor = ""
     for _ in expected:
-        answer = filled.get(f"{ROOT}/{operation}/a?limit={limit}{cursor}")
-        all_starts += starts(answer)
-        if answer.json["next_cursor"] is None:
+        response = filled.get(f"{ROOT}/{operation}/a?limit={limit}{cursor}")
+        all_starts += starts(response)
+        if response.json["next_cursor"] is None:
             break
-        cursor = f"&cursor={answer.json['next_cursor']}"
-    assert answer.json["next_cursor"] is None
+        cursor = f"&cursor={response.json['next_cursor']}"
+    assert response.json["next_cursor"] is None
     assert all_starts == expected
 
 
-def test_a_page_goes_on_from_the_newer_version(changing: Served) -> None:
+def test_a_page_continues_with_the_newer_version(changing: Served) -> None:
     """The next page can have a newer version, which its position shows."""
     first = changing.get(f"{ROOT}/fetch/a?limit=2")
     changing.commit({"key": "a", "start": 15}, {"key": "a", "start": 35})
@@ -108,8 +108,8 @@ def test_a_page_goes_on_from_the_newer_version(changing: Served) -> None:
 def test_a_cursor_of_another_request_is_refused(filled: Served, other: str) -> None:
     """A cursor is rejected for another key, direction or bound."""
     cursor = filled.get(f"{ROOT}/fetch/a?limit=2").json["next_cursor"]
-    answer = filled.get(f"{ROOT}/{other}&cursor={cursor}")
-    assert_problem(answer, 400, "invalid-cursor", "another request")
+    response = filled.get(f"{ROOT}/{other}&cursor={cursor}")
+    assert_problem(response, 400, "invalid-cursor", "another request")
 
 
 @pytest.mark.parametrize(
@@ -117,9 +117,9 @@ def test_a_cursor_of_another_request_is_refused(filled: Served, other: str) -> N
 )
 def test_a_cursor_that_nobody_gave_out_is_refused(filled: Served, cursor: str) -> None:
     """An invalid cursor is rejected and never returns a wrong page."""
-    answer = filled.get(f"{ROOT}/fetch/a?cursor={cursor}")
-    assert answer.json["code"] in ("invalid-cursor", "invalid-parameter")
-    assert_problem(answer, 400, answer.json["code"])
+    response = filled.get(f"{ROOT}/fetch/a?cursor={cursor}")
+    assert response.json["code"] in ("invalid-cursor", "invalid-parameter")
+    assert_problem(response, 400, response.json["code"])
 
 
 def test_a_cursor_does_not_outlive_its_table(tmp_path: Path) -> None:
@@ -128,8 +128,8 @@ def test_a_cursor_does_not_outlive_its_table(tmp_path: Path) -> None:
         for made in (one, two):
             made.commit({"key": "a", "start": 1}, {"key": "a", "start": 2})
         cursor = one.get(f"{ROOT}/fetch/a?limit=1").json["next_cursor"]
-        answer = two.get(f"{ROOT}/fetch/a?limit=1&cursor={cursor}")
-        assert_problem(answer, 400, "invalid-cursor", "re-created")
+        response = two.get(f"{ROOT}/fetch/a?limit=1&cursor={cursor}")
+        assert_problem(response, 400, "invalid-cursor", "re-created")
 
 
 def test_latest_and_window_give_one_window_in_the_same_envelope(filled: Served) -> None:
@@ -156,17 +156,17 @@ def test_any_key_works(store: Served) -> None:
         for safe in ("", "/"):
             path = quote(key, safe=safe)
             for operation in ("latest", "fetch", "backwardFetch", f"window/{i}"):
-                answer = store.get(f"{ROOT}/{operation}/{path}")
-                assert starts(answer) == [i], key
-                assert answer.json["windows"][0]["key"] == key
+                response = store.get(f"{ROOT}/{operation}/{path}")
+                assert starts(response) == [i], key
+                assert response.json["windows"][0]["key"] == key
 
 
 @pytest.mark.parametrize("raw", [b"%ff", b"%C3%28", b"%", b"%4", b"%zz", b"\xff", b"a%ED%A0%80"])
 def test_keys_that_are_no_utf8_are_refused(filled: Served, raw: bytes) -> None:
     """Invalid escapes and bytes that are not UTF-8, including surrogates, are rejected."""
     for operation in (b"latest", b"fetch", b"window/1"):
-        answer = filled.get(ROOT.encode() + b"/" + operation + b"/" + raw)
-        assert_problem(answer, 400, "invalid-key")
+        response = filled.get(ROOT.encode() + b"/" + operation + b"/" + raw)
+        assert_problem(response, 400, "invalid-key")
 
 
 @pytest.mark.parametrize(
@@ -194,16 +194,16 @@ def test_values_out_of_range_are_refused(filled: Served, query: str, words: list
 @pytest.mark.parametrize("query", ["from=1", "FROM_MS=1", "x", "=1", "from_ms%20=1"])
 def test_unknown_parameters_are_refused(filled: Served, query: str) -> None:
     """The error for an unknown parameter has the valid names."""
-    answer = filled.get(f"{ROOT}/fetch/a?{query}")
-    assert_problem(answer, 400, "unknown-parameter", "from_ms", "cursor")
-    answer = filled.get(f"{ROOT}/latest/a?limit=1")
-    assert_problem(answer, 400, "unknown-parameter", "min_version")
+    response = filled.get(f"{ROOT}/fetch/a?{query}")
+    assert_problem(response, 400, "unknown-parameter", "from_ms", "cursor")
+    response = filled.get(f"{ROOT}/latest/a?limit=1")
+    assert_problem(response, 400, "unknown-parameter", "min_version")
 
 
 def test_a_window_start_must_be_a_number(filled: Served) -> None:
     """The start of a window must be a time, with a key after it."""
-    answer = filled.get(f"{ROOT}/window/now/a")
-    assert_problem(answer, 400, "invalid-parameter", "window_start_ms")
+    response = filled.get(f"{ROOT}/window/now/a")
+    assert_problem(response, 400, "invalid-parameter", "window_start_ms")
     assert_problem(filled.get(f"{ROOT}/window/10"), 404, "unknown-route")
 
 
@@ -251,9 +251,9 @@ def test_an_unexpected_error_is_a_500_without_a_trace(
         raise RuntimeError(message)
 
     monkeypatch.setattr(changing.service.catalog, "view", fail)
-    answer = changing.get(f"{ROOT}/latest/a")
-    assert_problem(answer, 500, "internal-error")
-    assert b"secret" not in answer.body
+    response = changing.get(f"{ROOT}/latest/a")
+    assert_problem(response, 500, "internal-error")
+    assert b"secret" not in response.body
     assert "secret" in caplog.text
 
 
@@ -264,8 +264,8 @@ def test_retention_hides_windows_in_every_read(tmp_path: Path) -> None:
         made.commit({"key": "b", "start": 39})
         assert starts(made.get(f"{ROOT}/fetch/a")) == [20, 31]
         assert starts(made.get(f"{ROOT}/backwardFetch/a")) == [31, 20]
-        answer = made.get(f"{ROOT}/window/10/a")
-        assert_problem(answer, 404, "window-not-found", "earliest visible start is 20")
+        response = made.get(f"{ROOT}/window/10/a")
+        assert_problem(response, 404, "window-not-found", "earliest visible start is 20")
         assert starts(made.get(f"{ROOT}/window/20/a")) == [20]
 
 
@@ -278,8 +278,8 @@ def test_odd_values_are_json(store: Served) -> None:
         {"key": "text", "start": 1, "last": 'q"\\\n\x00é😀'},
     ]
     store.commit(*odd)
-    answers = {row["key"]: store.get(f"{ROOT}/latest/{row['key']}") for row in odd}
-    windows = {key: answer.json["windows"][0] for key, answer in answers.items()}
+    responses = {row["key"]: store.get(f"{ROOT}/latest/{row['key']}") for row in odd}
+    windows = {key: response.json["windows"][0] for key, response in responses.items()}
     assert windows["nan"]["mean"] is None
     assert windows["nan"]["all"] == [None, None, 2.0]
     assert windows["big"]["n"] == 2**63 - 1
@@ -297,7 +297,7 @@ def test_other_paths_are_not_hot_reads(path: bytes) -> None:
     assert route(path) is None
 
 
-def test_a_read_of_a_whole_store_has_nothing_behind_its_name(
+def test_a_read_of_a_whole_store_has_no_path_after_its_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A read without path parameters only matches a path that ends with its name."""

@@ -44,8 +44,8 @@ def get(running: Running, capfd: pytest.CaptureFixture[str]) -> Get:
 
     def run(*arguments: str) -> tuple[int, str, str]:
         code = main([*arguments, "--url", running.url])
-        told = capfd.readouterr()
-        return code, told.out, told.err
+        printed = capfd.readouterr()
+        return code, printed.out, printed.err
 
     return run
 
@@ -79,16 +79,16 @@ def test_an_own_authority_is_trusted(tmp_path: Path, capfd: pytest.CaptureFixtur
     server.socket = context.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
 
-    def told(*options: str) -> tuple[int, str, str]:
+    def printed(*options: str) -> tuple[int, str, str]:
         code = main(["--url", f"https://localhost:{server.server_port}", *options])
         return code, *capfd.readouterr()
 
-    assert told("--ca", str(certificate)) == (0, "the service has no stores yet\n", "")
-    code, _, error = told()
+    assert printed("--ca", str(certificate)) == (0, "the service has no stores yet\n", "")
+    code, _, error = printed()
     assert code == 1
     assert "Set --ca to a file with the certificate of the service's authority" in error
     for name, reason in (("empty.pem", "it has no certificate"), ("no.pem", "No such file")):
-        code, _, error = told("--ca", str(tmp_path / name))
+        code, _, error = printed("--ca", str(tmp_path / name))
         assert code == 1
         assert f"--ca {tmp_path / name}: {reason}" in error
     server.shutdown()
@@ -270,9 +270,9 @@ def test_a_reader_that_has_seen_enough_is_no_failure(running: Running) -> None:
     assert process.stdout is not None
     process.stdout.close()
     assert process.stderr is not None
-    told = process.stderr.read()
+    printed = process.stderr.read()
     process.stderr.close()
-    assert (process.wait(WAIT_SECONDS), told) == (0, b"")
+    assert (process.wait(WAIT_SECONDS), printed) == (0, b"")
 
 
 def test_the_token_comes_from_the_environment(get: Get, monkeypatch: pytest.MonkeyPatch) -> None:

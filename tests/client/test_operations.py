@@ -84,7 +84,7 @@ def test_every_hot_read_has_a_read_of_the_client() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS.keys() & READS.keys()))
-def test_a_read_asks_what_its_operation_answers(name: str) -> None:
+def test_a_read_requests_the_format_of_its_operation(name: str) -> None:
     """The request of a read has the operation's path, and valid parameters and values."""
     operation, request = OPERATIONS[name], _request(READS[name])
     pattern = re.sub(r"{(\w+)}", lambda match: f"(?P<{match[1]}>[^/]+)", operation.path)

@@ -67,7 +67,7 @@ def test_one_window_is_there_or_none(client: Client) -> None:
 
 
 @pytest.mark.parametrize("at", range(len(HOSTILE_KEYS)))
-def test_every_key_can_be_asked_for(client: Client, at: int) -> None:
+def test_every_key_can_be_read(client: Client, at: int) -> None:
     """Keys with any characters can be read, including parent paths and slashes."""
     found = client.window_store("store").latest(HOSTILE_KEYS[at])
     assert found is not None
@@ -101,7 +101,7 @@ def test_sessions_and_rows_have_their_own_stores(client: Client) -> None:
     assert type(client.store("store")) is WindowStoreClient
 
 
-def test_stores_tell_what_they_are(client: Client) -> None:
+def test_stores_describe_themselves(client: Client) -> None:
     """The list and the description have the properties of a store."""
     listed = {store.name: store for store in client.stores()}
     assert {name: store.kind for name, store in listed.items()} == {
@@ -183,7 +183,7 @@ def test_integers_with_gaps_keep_all_digits(client: Client, running: Running) ->
     assert frame["n"].isna().tolist() == [False, True]
 
 
-def test_watching_tells_of_changes(client: Client, running: Running) -> None:
+def test_watching_receives_changes(client: Client, running: Running) -> None:
     """Watching a page returns the current page, and then each changed page."""
     running.table.commit([{"key": "watched", "start": 10, "n": 1}])
     client.window_store("store").wait_for(Position(running.table.batch + 1))

@@ -102,7 +102,7 @@ def test_retry_after_may_be_a_date() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "error"),
+    ("response", "error"),
     [
         (_problem(404), NotFound), (_problem(400), InvalidRequest),
         (_problem(401), NotAllowed), (_problem(403), NotAllowed),
@@ -115,10 +115,12 @@ def test_retry_after_may_be_a_date() -> None:
         (RawResponse(200, {}, b'{"shops": []}'), UnexpectedAnswer),
     ],
 )  # fmt: skip
-def test_what_does_not_pass_is_raised_at_once(answer: RawResponse, error: type[OrielError]) -> None:
+def test_what_does_not_pass_is_raised_at_once(
+    response: RawResponse, error: type[OrielError]
+) -> None:
     """Permanent errors and long Retry-After values are raised without a retry."""
     with pytest.raises(error) as raised:
-        _pauses(stores(), answer)
+        _pauses(stores(), response)
     if isinstance(raised.value, Problem):
         assert (raised.value.title, raised.value.detail) == ("T", "D")
 
@@ -131,22 +133,22 @@ def test_the_number_of_attempts_is_bounded() -> None:
 
 def test_a_wait_for_a_position_is_no_failure() -> None:
     """A wait for a position is repeated until its time is over, beyond the number of attempts."""
-    behind = _problem(503, "behind-position-bound", **{"retry-after": "0"})
+    not_reached = _problem(503, "behind-position-bound", **{"retry-after": "0"})
     reached = RawResponse(200, {}, b'{"position": {"version": 3, "offsets": {}}, "keys": []}')
     read = wait_for(Address("s"), Position(3), wait_s=60)
-    assert len(_pauses(read, *[behind] * 7, reached, attempts=2)) == 7
+    assert len(_pauses(read, *[not_reached] * 7, reached, attempts=2)) == 7
     steps = exchange(read, Retries(), Random(1))
     sent = next(steps)
     assert isinstance(sent, Send)
     assert dict(sent.request.query) == {"min_version": "3", "limit": "1", "wait_ms": "10000"}
     assert sent.wait_s == 10
     with pytest.raises(PositionNotReached):
-        _pauses(wait_for(Address("s"), Position(3), wait_s=0), behind)
+        _pauses(wait_for(Address("s"), Position(3), wait_s=0), not_reached)
     # The client also waits for a store that is not ready, but never retries before Retry-After.
     assert len(_pauses(read, *[_problem(503)] * 4, reached, attempts=2)) == 4
-    for asked in ("61", "30"):
+    for delay_s in ("61", "30"):
         with pytest.raises(NotReady):
-            _pauses(read, _problem(503, **{"retry-after": asked}))
+            _pauses(read, _problem(503, **{"retry-after": delay_s}))
 
 
 def test_what_is_not_there_is_none() -> None:
@@ -179,8 +181,8 @@ def test_keys_of_several_shards_name_the_shard_of_each_key() -> None:
     assert older.owners == ()
 
 
-def _answering(*answers: Mapping[str, Any]) -> tuple[Callable[..., Any], list[httpx.Request]]:
-    rest: Iterator[Mapping[str, Any]] = iter(answers)
+def _answering(*responses: Mapping[str, Any]) -> tuple[Callable[..., Any], list[httpx.Request]]:
+    rest: Iterator[Mapping[str, Any]] = iter(responses)
     seen: list[httpx.Request] = []
 
     def handle(request: httpx.Request) -> httpx.Response:

@@ -39,8 +39,8 @@ _AT_ONCE = Retries(attempts=4, longest_pause_s=0.0)
 
 
 def _event(name: str, number: int, **fields: Any) -> bytes:
-    told = {"store": "store", "position": {"version": number, "offsets": {}}, **fields}
-    return f"event: {name}\nid: {number}-a-b\ndata: {json.dumps(told)}\n\n".encode()
+    content = {"store": "store", "position": {"version": number, "offsets": {}}, **fields}
+    return f"event: {name}\nid: {number}-a-b\ndata: {json.dumps(content)}\n\n".encode()
 
 
 def _window(start_ms: int) -> dict[str, Any]:
@@ -50,10 +50,10 @@ def _window(start_ms: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-_GONE = {"key": "é", "window_start_ms": 1, "window_end_ms": 2}
-_TOLD = [
+_REMOVED = {"key": "é", "window_start_ms": 1, "window_end_ms": 2}
+_EVENTS = [
     _event("position", 1),
-    _event("change", 2, windows=[_window(10)], removed=[_GONE]),
+    _event("change", 2, windows=[_window(10)], removed=[_REMOVED]),
     b"id: 4-a-b\n\n",
     _event("change", 5, windows=[_window(20)], removed=[]),
     _event("reset", 6, reason="rows were deleted"),
@@ -72,23 +72,23 @@ class _Stub:
     def __init__(self, *connections: Connection) -> None:
         self._connections = iter(connections)
         #: ``Last-Event-ID`` of each request.
-        self.asked: list[str | None] = []
+        self.last_event_ids: list[str | None] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
-        self.asked.append(request.headers.get("last-event-id"))
-        told = next(self._connections)
-        if isinstance(told, tuple):
-            status, code = told
+        self.last_event_ids.append(request.headers.get("last-event-id"))
+        content = next(self._connections)
+        if isinstance(content, tuple):
+            status, code = content
             return httpx.Response(status, json={"status": status, "code": code})
-        return httpx.Response(200, stream=_Told(told))
+        return httpx.Response(200, stream=_Pieces(content))
 
 
-class _Told(httpx.SyncByteStream, httpx.AsyncByteStream):
-    def __init__(self, told: list[bytes | Exception]) -> None:
-        self._told = told
+class _Pieces(httpx.SyncByteStream, httpx.AsyncByteStream):
+    def __init__(self, content: list[bytes | Exception]) -> None:
+        self._pieces = content
 
     def __iter__(self) -> Iterator[bytes]:
-        for piece in self._told:
+        for piece in self._pieces:
             if isinstance(piece, Exception):
                 raise piece
             yield piece
@@ -131,19 +131,19 @@ both_clients = pytest.mark.parametrize("follow", [_follow, _follow_async])
 
 
 @both_clients
-def test_a_broken_stream_goes_on_where_it_was(follow: Follow) -> None:
+def test_a_broken_stream_resumes_at_its_position(follow: Follow) -> None:
     """A broken stream resumes after the last id, also of a heartbeat. Data resets the attempts."""
     broken = httpx.ReadError("reset by peer")
     stub = _Stub(
-        [_TOLD[0], _TOLD[1][:30], broken],
+        [_EVENTS[0], _EVENTS[1][:30], broken],
         (503, "store-not-ready"),
-        [_TOLD[1], _TOLD[2]],
+        [_EVENTS[1], _EVENTS[2]],
         [broken],
         (503, "overloaded"),
-        [_TOLD[3] + _TOLD[4][:9], _TOLD[4][9:], _DENIED],
+        [_EVENTS[3] + _EVENTS[4][:9], _EVENTS[4][9:], _DENIED],
     )
     changes, error = follow(stub)
-    assert stub.asked == [None, "1-a-b", "1-a-b", "4-a-b", "4-a-b", "4-a-b"]
+    assert stub.last_event_ids == [None, "1-a-b", "1-a-b", "4-a-b", "4-a-b", "4-a-b"]
     assert [change.position.version for change in changes] == [1, 2, 5, 6]
     assert [[window.start_ms for window in change.items] for change in changes] == [
         [], [10], [20], [],
@@ -165,17 +165,17 @@ def test_a_broken_stream_goes_on_where_it_was(follow: Follow) -> None:
         ([b"event: denied\ndata: [\n\n"], UnexpectedAnswer),
     ],
 )
-def test_what_will_not_pass_is_told_at_once(
+def test_a_permanent_error_is_raised_immediately(
     follow: Follow, connection: Connection, kind: type
 ) -> None:
     """A permanent error is raised without another attempt."""
     stub = _Stub(connection)
     assert isinstance(follow(stub)[1], kind)
-    assert len(stub.asked) == 1
+    assert len(stub.last_event_ids) == 1
 
 
 @both_clients
-def test_a_service_that_stays_away_is_told(follow: Follow) -> None:
+def test_an_unavailable_service_is_an_error(follow: Follow) -> None:
     """An unavailable service is an error after the usual number of attempts."""
     refused: Connection = [httpx.ConnectError("refused")]
     stub = _Stub(*[refused] * 4)
@@ -186,7 +186,7 @@ def test_a_service_that_stays_away_is_told(follow: Follow) -> None:
 
 def test_events_may_be_cut_anywhere() -> None:
     """Events can be cut at any byte, even within a character."""
-    whole = b": resumed\n\n" + b"".join(_TOLD)
+    whole = b": resumed\n\n" + b"".join(_EVENTS)
     expected = [*Following(watch_windows(Address("s")), _AT_ONCE, Random(1)).took(whole)]
     assert len(expected) == 4
     for cut in range(len(whole)):
@@ -219,14 +219,14 @@ def test_changes_of_a_real_service_are_followed(client: Client, running: Running
     assert next(totals.watch("a")).position == totals.position()
 
 
-def test_without_a_stream_a_key_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_stream_a_key_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """If no stream is available, `oriel get --watch` polls the key."""
     pauses: list[float] = []
     monkeypatch.setattr(time, "sleep", pauses.append)
-    stub = _Stub([_TOLD[0]], (404, "unknown-route"))
+    stub = _Stub([_EVENTS[0]], (404, "unknown-route"))
     transport = httpx.MockTransport(stub)
     with Client("http://oriel", retries=_AT_ONCE, transport=transport) as client:
         occasions = command._occasions(client.window_store("store"), "é")
         assert len([*islice(occasions, 5)]) == 5
-    assert len(stub.asked) == 2
+    assert len(stub.last_event_ids) == 2
     assert pauses.count(command._EVERY_S) == 3

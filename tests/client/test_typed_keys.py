@@ -57,7 +57,7 @@ def test_keys_are_given_as_texts_or_values(url: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_key_that_does_not_fit_is_told(url: str) -> None:
+def test_a_key_of_another_type_is_an_error(url: str) -> None:
     """The error for an invalid key has the store's key type."""
     with Client(url) as client:
         with pytest.raises(InvalidRequest, match="64-bit integers"):

@@ -49,8 +49,8 @@ def test_every_flight_is_a_record(flights: pa.Table) -> None:
 def test_times_agree_with_the_data_of_the_package(original: pa.Table) -> None:
     """The full hour of each scheduled departure is the package's own UTC hour, all year."""
     hour_ms = scheduled_ms(original) // 3_600_000 * 3_600_000
-    told = original["time_hour"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
-    assert np.array_equal(hour_ms, np.asarray(told))
+    given = original["time_hour"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+    assert np.array_equal(hour_ms, np.asarray(given))
 
 
 def test_summer_time_begins_and_ends() -> None:

@@ -19,7 +19,7 @@ from tests.ports import reserved_port
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_folder_is_emptied(tmp_path: Path) -> None:
+def test_the_directory_is_emptied(tmp_path: Path) -> None:
     """Each start deletes the files of the previous start."""
     with fresh_directory(tmp_path / "demo") as directory:
         (directory.data / "old").touch()
@@ -27,7 +27,7 @@ def test_the_folder_is_emptied(tmp_path: Path) -> None:
         assert not list(directory.data.iterdir())
 
 
-def test_a_folder_of_other_files_is_refused(tmp_path: Path) -> None:
+def test_a_directory_of_other_files_is_rejected(tmp_path: Path) -> None:
     """The demo never deletes files that it did not create."""
     (tmp_path / "data").mkdir()
     with pytest.raises(DemoError, match="the demo did not create it"), fresh_directory(tmp_path):
@@ -35,7 +35,7 @@ def test_a_folder_of_other_files_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "data").is_dir()
 
 
-def test_two_demos_do_not_share_a_folder(tmp_path: Path) -> None:
+def test_two_demos_do_not_share_a_directory(tmp_path: Path) -> None:
     """A second demo in the same directory fails with a message."""
     with (
         fresh_directory(tmp_path / "demo"),
@@ -45,7 +45,7 @@ def test_two_demos_do_not_share_a_folder(tmp_path: Path) -> None:
         pass
 
 
-def test_an_installed_demo_keeps_its_files_below_the_current_folder(
+def test_an_installed_demo_keeps_its_files_in_the_current_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a clone, the directory is in the clone, in every current directory."""

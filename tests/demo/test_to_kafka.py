@@ -17,7 +17,7 @@ def test_what_each_partition_has_is_not_sent_again() -> None:
     assert left == [(1, "b"), (1, "e"), (0, "f")]
 
 
-def test_a_cluster_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_cluster_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error is one line after a bounded wait."""
     monkeypatch.setattr(to_kafka, "_RESPONSE_SECONDS", 1)
     monkeypatch.setattr(to_kafka, "_START_SECONDS", 1)

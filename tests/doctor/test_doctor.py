@@ -72,14 +72,14 @@ def test_json_has_the_same_results(data: Path, capsys: pytest.CaptureFixture[str
     DataLayout(data).checkpoint("flights").rename(data / "gone")
     assert main(["--data", str(data), "--json", "--port", str(reserved_port())]) == 0
     results = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    told = {one["check"]: one for one in results}
-    assert told["pipelines"] == {
+    found = {one["check"]: one for one in results}
+    assert found["pipelines"] == {
         "check": "pipelines",
         "level": "warning",
         "found": f"No pipeline has run in {data}",
         "action": "Start one: `oriel run`",
     }
-    assert set(told) == {
+    assert set(found) == {
         check.name for check in CHECKS for _ in check.results(Subject(data=data, port=1))
     }
 
@@ -104,7 +104,7 @@ def test_the_command_needs_no_package() -> None:
 
 
 @pytest.mark.parametrize(
-    ("installed", "level", "told"),
+    ("installed", "level", "found"),
     [
         ({}, _WARNING, "`oriel run` is not installed"),
         ({"pyspark": "4.2.0"}, _PROBLEM, "`oriel run` needs lmdb, which is not installed"),
@@ -117,9 +117,9 @@ def test_packages_are_those_of_the_distribution(
     monkeypatch: pytest.MonkeyPatch,
     installed: dict[str, str],
     level: Level,
-    told: str,
+    found: str,
 ) -> None:
-    """Of each part that is installed, all packages must be there."""
+    """If one package of a part is installed, all packages of this part must be installed."""
     needs = ["lmdb>=3.0,<4", "pyspark==4.2.0"]
     _distribution(tmp_path, "oriel", "9", [f'{need}; extra == "pipeline"' for need in needs])
     for name, version in installed.items():
@@ -127,7 +127,7 @@ def test_packages_are_those_of_the_distribution(
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     first = next(iter(machine.Packages().results(Subject())))
     assert first.level == level
-    assert told in first.found
+    assert found in first.found
 
 
 def _distribution(directory: Path, name: str, version: str, needs: list[str] | None = None) -> None:
@@ -171,7 +171,7 @@ def test_a_missing_java_names_where_it_was_looked_for(
 
 
 def test_rights_are_those_of_the_user(data: Path) -> None:
-    """As nobody sees a directory of another user: the first one that is closed is named."""
+    """For the user nobody, the message names the first directory without access."""
     if os.geteuid():
         pytest.skip("only root can become another user")
     assert _levels(directories.Rights(), Subject(data=data)) == [_OK]
@@ -196,13 +196,13 @@ def _as_nobody(check: Check, subject: Subject) -> str:
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader, encoding="utf-8") as lines:
-        told = lines.read()
+        found = lines.read()
     os.waitpid(child, 0)
-    return told
+    return found
 
 
 def test_a_full_disk_is_a_problem(tmp_path: Path) -> None:
-    """With the size of the file system; the index counts if it is on another one."""
+    """The message has the size of the file system. An index on another one is also checked."""
     with small_disk(tmp_path / "disk", 1 << 20) as disk:
         assert _levels(directories.Disk(), Subject(data=disk / "data")) == [_PROBLEM]
         both = Subject(data=tmp_path, index=disk)
@@ -211,14 +211,14 @@ def test_a_full_disk_is_a_problem(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("seconds", "level"), [(-5.0, _OK), (3_600.0, _PROBLEM)])
 def test_commits_from_the_future_are_a_problem(data: Path, seconds: float, level: Level) -> None:
-    """A clock is wrong, or was when they were made."""
+    """The wall clock is wrong, or it was wrong when the commits were created."""
     entry = next(data.glob("tables/store/_delta_log/*.json"))
     os.utime(entry, (time.time() + seconds,) * 2)
     assert _levels(directories.CommitTimes(), Subject(data=data)) == [level]
 
 
 def test_a_store_that_failed_is_a_problem(data: Path) -> None:
-    """In the words of `oriel status`; without a service, nothing follows it."""
+    """The message is from `oriel status`. Without a service, no tailer follows the store."""
     assert _levels(workings.Stores(), Subject(data=data)) == [_OK]
     status = StatusFile(DataLayout(data))
     status.write({"store": StoreStatus("failed", 1, "CorruptLog: torn")})
@@ -272,7 +272,7 @@ def _written(directory: Path, days: float) -> Subject:
 
 @pytest.mark.parametrize(("days", "level"), [(90, _OK), (5, _WARNING), (-2, _PROBLEM)])
 def test_a_certificate_has_an_end(tmp_path: Path, days: float, level: Level) -> None:
-    """It is reported before it is reached."""
+    """The check reports a certificate before it expires."""
     assert _levels(connections.Certificate(), _written(tmp_path, days)) == [level]
 
 
@@ -305,7 +305,7 @@ def _stranger() -> Iterator[str]:
 
 
 def test_a_service_and_its_port(tmp_path: Path, stranger: str) -> None:
-    """A port is free, Oriel's or another program's; a service is ready, not, or none."""
+    """A port is free, or a program uses it. A service is ready, or not, or missing."""
     StoreTable(tmp_path / "data", make_definition()).commit([{"key": "a", "start": 0}])
     serving = Serving(tmp_path / "data")
     # The index can still be verified although its version is known.
@@ -323,7 +323,7 @@ def test_a_service_and_its_port(tmp_path: Path, stranger: str) -> None:
 
 
 def test_an_error_of_the_system_is_a_problem() -> None:
-    """It names the file."""
+    """The problem names the file of the error."""
 
     class Broken(Check):
         name = "broken"
@@ -340,7 +340,7 @@ def test_an_error_of_the_system_is_a_problem() -> None:
 def test_an_object_store_takes_and_deletes_an_object(
     object_store: ObjectStore, tmp_path: Path
 ) -> None:
-    """Nothing is left of it; a wrong address or bucket is a problem that names it."""
+    """The check leaves no object. A message names a wrong address or bucket."""
     data = object_store.data(tmp_path.name)
     assert _levels(directories.ObjectStore(), Subject(data=data)) == [_OK]
     assert current_files().names(data) == []

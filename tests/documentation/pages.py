@@ -1,14 +1,12 @@
-"""The blocks of code of the pages, and the tests that run them.
+"""The blocks of code of the pages, and the tests that run them, by language.
 
-| language | test |
-|---|---|
-| `python` | a page runs from top to bottom (`test_python_blocks.py`) |
-| `sh`, `py` | run with a service (`tests/system/documentation/test_documented_commands.py`) |
-| `java` | is compiled with Kafka Streams (`tests/system/documentation/test_peers_code.py`) |
-| `diff` | fits the code (`tests/tidy/test_documentation.py`) |
-| `json`, `toml` | can be parsed (`test_blocks.py`) |
-| `nginx` | runs in `tests/system/operations/test_routing.py` |
-| `text` | output or a drawing, which no test runs |
+- `python`: A page runs from top to bottom, in `test_python_blocks.py`.
+- `sh`, `py`: Run with a service, in `tests/system/documentation/test_documented_commands.py`.
+- `java`: Compiled with Kafka Streams, in `tests/system/documentation/test_peers_code.py`.
+- `diff`: Applied to the code, in `tests/tidy/test_documentation.py`.
+- `json`, `toml`: Parsed, in `test_blocks.py`.
+- `nginx`: Run in `tests/system/operations/test_routing.py`.
+- `text`: Output or a drawing, which no test runs.
 
 A comment before a block overrides this: `<!-- in a Spark session -->` (`test_peers_code.py`),
 `<!-- over a table -->` (`test_table_queries.py`), `<!-- run by tests/...py -->` (that test runs

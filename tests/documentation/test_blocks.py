@@ -23,7 +23,7 @@ _OF_THE_SCRIPT = {"bench", "docs", "help", "lock", "test", "topology"}
 
 
 def test_every_block_is_run_or_marked() -> None:
-    """It has a language that a test runs, or a comment that says why none does."""
+    """A test runs the language of the block, or a comment says why no test runs it."""
     unmarked = [
         block.place
         for block in _ALL
@@ -48,14 +48,14 @@ def test_code_stands_between_fences() -> None:
 
 
 def test_a_reason_names_tests_that_are_there() -> None:
-    """What is not run says why, and which test does the like."""
-    gone = [
+    """A comment of a block that no test runs has the reason, and only names existing tests."""
+    missing = [
         f"{block.place}: {path}"
         for block in _NOT_RUN
         for path in re.findall(r"tests/[\w/]+\.py", block.note)
         if not (ROOT / path).exists()
     ]
-    assert not gone, f"no such tests:{offenders(gone)}"
+    assert not missing, f"no such tests:{offenders(missing)}"
     assert _NOT_RUN
     bare = [block.place for block in _NOT_RUN if not block.note.removeprefix(NOT_RUN).strip()]
     assert bare == [], f"say why these are not run:{offenders(bare)}"

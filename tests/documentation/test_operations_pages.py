@@ -65,7 +65,7 @@ def test_the_page_of_log_lines_has_every_event() -> None:
         event
         for name, text in texts()
         if name.endswith(".py") and name.startswith(("app/", "pipeline/", "storage/"))
-        for event in re.findall(r"""\bsay\(\s*"([a-z-]+)",""", text)
+        for event in re.findall(r"""\bsay[(,]\s*"([a-z-]+)"[,)]""", text)
     ]
     assert calls
     assert set(rows) == set(calls)

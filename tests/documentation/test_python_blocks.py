@@ -49,7 +49,7 @@ def test_the_examples_of_a_page_run(
             (tmp_path / block.file_name).write_text(block.text)
             monkeypatch.delitem(sys.modules, Path(block.file_name).stem, raising=False)
         before = scope.get("topology")
-        # Errors and failed asserts then tell the line of the page.
+        # With these empty lines, errors and failed asserts have the line of the page.
         exec(compile("\n" * block.line + block.text, str(page), "exec"), scope)  # noqa: S102
         topology = scope.get("topology")
         if isinstance(topology, Topology) and topology is not before and not _needs_spark(topology):

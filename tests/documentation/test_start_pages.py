@@ -13,7 +13,7 @@ from tools import how_it_works
 README = ROOT / "README.md"
 _README_WORDS = 1_200
 _SVG = "{http://www.w3.org/2000/svg}"
-#: A safe width of a letter in a sans-serif font, as a share of its size.
+#: A safe width of a character in a sans-serif font, as a share of its size.
 _LETTER_WIDTH = 0.58
 
 

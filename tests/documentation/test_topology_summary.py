@@ -1,4 +1,4 @@
-"""What `oriel topology` prints: the whole language on one screen."""
+"""The summary of the language that `oriel topology` prints fits on one screen."""
 
 import inspect
 import re

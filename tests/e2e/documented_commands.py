@@ -66,7 +66,7 @@ def served_demo(directory: Path, runs: Runs) -> Iterator[int]:
     topology = str(shutil.copy(ROOT / "demo" / "flights.py", directory))
     paths = ["--event-log", str(directory / "events"), "--data", str(directory / "data")]
     ended = runs.run(topology, *paths, "--once")
-    assert ended.code == 0, ended.told
+    assert ended.code == 0, ended.errors
     service = Serving(directory / "data", "--index", str(directory / "index"))
     try:
         service.wait_for_status("/readyz", 200)
@@ -115,7 +115,7 @@ class PageRun:
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(address)
         self._listener.listen()
-        threading.Thread(target=self._answer, daemon=True).start()
+        threading.Thread(target=self._respond, daemon=True).start()
         self._environment = {
             **os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
             "ORIEL_SOCKET": address,
@@ -163,7 +163,7 @@ class PageRun:
             self._port = reserved_port()
         return re.sub(r"(?:localhost|127\.0\.0\.1):8080\b", f"127.0.0.1:{self._port}", text)
 
-    def _answer(self) -> None:
+    def _respond(self) -> None:
         """Run the commands of the shell's ``oriel`` until the page ends."""
         while True:
             try:
@@ -173,10 +173,10 @@ class PageRun:
             with connection:
                 directory, arguments, environment = json.loads(connection.makefile().readline())
                 try:
-                    answer = self._oriel(Path(directory), arguments, environment)
+                    response = self._oriel(Path(directory), arguments, environment)
                 except AssertionError as not_in_time:
-                    answer = (1, "", str(not_in_time))
-                connection.sendall(json.dumps(answer).encode() + b"\n")
+                    response = (1, "", str(not_in_time))
+                connection.sendall(json.dumps(response).encode() + b"\n")
 
     def _oriel(
         self, directory: Path, arguments: Sequence[str], environment: dict[str, str] | None = None
@@ -203,7 +203,7 @@ class PageRun:
             )  # fmt: skip
             return done.returncode, done.stdout, done.stderr
         ended = self._runs.call("tests.e2e.in_directory", str(directory), command, *options)
-        return ended.code, ended.output, "\n".join(ended.told)
+        return ended.code, ended.output, "\n".join(ended.errors)
 
     def _serve(self, directory: Path, options: Sequence[str]) -> tuple[int, str, str]:
         if self._service is not None:

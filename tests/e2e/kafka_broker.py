@@ -71,7 +71,7 @@ class Broker:
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
-        wait_until_it_answers(self.address, self._process, log)
+        wait_until_it_responds(self.address, self._process, log)
 
     def pause(self) -> None:
         """Suspend the broker's process."""
@@ -111,8 +111,8 @@ def class_path(directory: Path) -> str:
         pytest.skip(reason)
     target = directory / "class-path.txt"
     goal = ["dependency:build-classpath", f"-Dmdep.outputFile={target}"]
-    asked = hashlib.sha256((_POM / "pom.xml").read_bytes()).hexdigest()[:16]
-    note = _NOTES / f"broker-{asked}.txt"
+    digest = hashlib.sha256((_POM / "pom.xml").read_bytes()).hexdigest()[:16]
+    note = _NOTES / f"broker-{digest}.txt"
     with only_one("maven"):
         if note.exists() and all(map(os.path.exists, (known := note.read_text()).split(":"))):
             return known
@@ -190,7 +190,7 @@ def _configuration(directory: Path, port: int, sasl_port: int, controller: int) 
     ])  # fmt: skip
 
 
-def wait_until_it_answers(address: str, broker: "subprocess.Popen[bytes]", log: Path) -> None:
+def wait_until_it_responds(address: str, broker: "subprocess.Popen[bytes]", log: Path) -> None:
     """Wait for a broker that writes ``log``, and fail if it ends."""
     admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
 

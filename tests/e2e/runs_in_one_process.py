@@ -27,7 +27,7 @@ class Ended(NamedTuple):
 
     code: int
     output: str
-    told: list[str]
+    errors: list[str]
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -36,10 +36,10 @@ class Ended(NamedTuple):
         return found
 
 
-def after_start(told: str) -> list[str]:
+def after_start(errors: str) -> list[str]:
     """Return the lines of a command without those about its start."""
     starts = ("starting Spark", "Spark is ready: ", "pipeline started: ")
-    return [line for line in told.splitlines() if not line.startswith(starts)]
+    return [line for line in errors.splitlines() if not line.startswith(starts)]
 
 
 class Runs:
@@ -69,8 +69,8 @@ class Runs:
             self._log.seek(0)
             message = f"the process of all runs has ended: {self._log.read()[-3000:]}"
             raise RuntimeError(message)
-        code, output, told = json.loads(line)
-        return Ended(code, output, after_start(told))
+        code, output, errors = json.loads(line)
+        return Ended(code, output, after_start(errors))
 
 
 @contextmanager
@@ -101,13 +101,13 @@ def _main(options: list[str]) -> None:
         # Spark adds an archive of a topology's modules, and deletes the archive with the session.
         sys.path[:] = [entry for entry in sys.path if Path(entry).exists()]
         module, arguments = json.loads(line)
-        with redirect_stdout(io.StringIO()) as output, redirect_stderr(io.StringIO()) as told:
+        with redirect_stdout(io.StringIO()) as output, redirect_stderr(io.StringIO()) as errors:
             try:
                 code = import_module(module).main(arguments)
             except Exception:  # noqa: BLE001 - told to the test that asked, others go on
                 code = 2
                 traceback.print_exc()
-        sys.stdout.write(json.dumps([code, output.getvalue(), told.getvalue()]) + "\n")
+        sys.stdout.write(json.dumps([code, output.getvalue(), errors.getvalue()]) + "\n")
         sys.stdout.flush()
 
 

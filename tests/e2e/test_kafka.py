@@ -62,13 +62,15 @@ def test_kip_450_windows_come_from_a_kafka_topic(
     producer.flush()
     assert kafka_runs.run(*arguments).code == 0
     assert _newest_rows(tmp_path / "data" / "tables" / "readings") == EXPECTED
-    letters = DeltaTable(tmp_path / "data" / "tables" / "_dead_letters").to_pyarrow_table()
-    assert dict(zip(letters["offset"].to_pylist(), letters["reason"].to_pylist(), strict=True)) == {
+    dead_letters = DeltaTable(tmp_path / "data" / "tables" / "_dead_letters").to_pyarrow_table()
+    assert dict(
+        zip(dead_letters["offset"].to_pylist(), dead_letters["reason"].to_pylist(), strict=True)
+    ) == {
         3: "not-json",
         4: "null-value",
         5: "null-key",
     }
-    assert letters.num_rows == 3
+    assert dead_letters.num_rows == 3
 
 
 def _send(producer: Producer, key: bytes | None, value: bytes | None, time_ms: int) -> None:

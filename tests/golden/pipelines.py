@@ -6,7 +6,7 @@ from typing import Any
 from oriel.storage.delta import DeltaLog
 from tests.e2e.runs_in_one_process import Ended, Runs
 from tests.golden.directories import topology, write_log
-from tests.system.kills.table_checks import told_letters, told_rows
+from tests.system.kills.table_checks import emitted_rows, read_dead_letters
 
 COUNTERS = ("input", "applied", "late", "dead_lettered", "filtered")
 
@@ -33,7 +33,9 @@ class Directory:
 
     def rows(self, store: str) -> list[dict[str, Any]]:
         """Return the newest row of each window of a store, without hidden columns."""
-        newest = [rows[-1] for _, rows in sorted(told_rows(self.data / "tables" / store).items())]
+        newest = [
+            rows[-1] for _, rows in sorted(emitted_rows(self.data / "tables" / store).items())
+        ]
         hidden = {"deleted", "revision"}
         return [
             {name: value for name, value in row.items() if name not in hidden}
@@ -49,7 +51,7 @@ class Directory:
         return record.offsets, record.stream_time_ms, record.close_ms, counters
 
     @property
-    def letters(self) -> set[Any]:
+    def dead_letters(self) -> set[Any]:
         """Return the dead letters of the stores that have a table, and those without a store."""
-        letters = told_letters(self.data / "tables" / "_dead_letters")
-        return {letter for letter in letters if letter[2] in {None, *self.stores}}
+        dead_letters = read_dead_letters(self.data / "tables" / "_dead_letters")
+        return {letter for letter in dead_letters if letter[2] in {None, *self.stores}}

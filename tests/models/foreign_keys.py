@@ -40,7 +40,7 @@ def joined_by_foreign_key(left_logs: Logs, right_logs: Logs, how: str) -> dict[s
 
 
 @dataclass(frozen=True)
-class Told:
+class RowUpdate:
     """The update that a record causes for a left key: the joined row, or two None values.
 
     ``side`` is the input of the ``cause``: 0 for a left record, 1 for a right record.
@@ -79,7 +79,7 @@ class Updates:
         #: The rare cases that occurred.
         self.marks: set[str] = set()
 
-    def process(self, given: Sequence[tuple[int, Arrived]]) -> list[Told]:
+    def process(self, given: Sequence[tuple[int, Arrived]]) -> list[RowUpdate]:
         """Return the updates in apply order."""
 
         def place(one: tuple[int, Arrived]) -> tuple[int, int, int, int]:
@@ -87,12 +87,12 @@ class Updates:
             first = -side if self.wrong == "sides" else side
             return record.stream_time, first, record.partition, record.offset
 
-        told = []
+        updates = []
         for side, record in sorted(given, key=place):
-            told += self._right(record) if side else self._left(record)
-        return told
+            updates += self._right(record) if side else self._left(record)
+        return updates
 
-    def _left(self, record: Arrived) -> list[Told]:
+    def _left(self, record: Arrived) -> list[RowUpdate]:
         rows, right_rows = self.rows
         old = rows.pop(record.key, None)
         if record.value is not None:
@@ -109,25 +109,25 @@ class Updates:
                     return []
                 before = right_rows.get(named)
                 time = max(record.time, before.time if before else -1)
-                self.marks.add("names nothing any more")
+                self.marks.add("no reference any more")
             elif met is None:
                 if named is None or (named == names and self.wrong != "same"):
-                    self.marks.add("nothing there, as before")
+                    self.marks.add("no right row, as before")
                     return []
-                self.marks.add("names what is not there")
+                self.marks.add("reference to a missing row")
         if named and names and named != names:
-            self.marks.add("names another key")
+            self.marks.add("reference to another key")
         if self.how == "inner" and met is None:
-            return [Told(record.key, time, None, None, 0, record)]
-        return [Told(record.key, time, record.value, met.value if met else None, 0, record)]
+            return [RowUpdate(record.key, time, None, None, 0, record)]
+        return [RowUpdate(record.key, time, record.value, met.value if met else None, 0, record)]
 
-    def _right(self, record: Arrived) -> list[Told]:
+    def _right(self, record: Arrived) -> list[RowUpdate]:
         rows, right_rows = self.rows
         old = right_rows.pop(record.key, None)
         if record.value is not None:
             right_rows[record.key] = record
         if old is None and record.value is None:
-            self.marks.add("a deletion of what was not there")
+            self.marks.add("deletion of a missing row")
             if self.filters_right:
                 return []
         hear = [
@@ -136,15 +136,15 @@ class Updates:
             if left.value and foreign_key_of(left.value) == record.key
         ]
         if len(hear) > 1:
-            self.marks.add("several hear")
+            self.marks.add("several subscribers")
         if any(left.time > record.time for left in hear):
             self.marks.add("an earlier right record")
-        gone = self.how == "inner" and record.value is None
+        is_deleted = self.how == "inner" and record.value is None
         return [
-            Told(
+            RowUpdate(
                 left.key,
                 max(record.time, left.time) if self.wrong == "time" else record.time,
-                None if gone else left.value,
+                None if is_deleted else left.value,
                 record.value,
                 1,
                 record,

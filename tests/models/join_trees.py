@@ -184,6 +184,6 @@ def _element(row: Row, number: int, ending: str) -> Row:
     )
 
 
-def _alone(row: Row, before: tuple[None, ...], behind: tuple[None, ...]) -> Row:
-    texts, places = (*before, *row.texts, *behind), (*before, *row.places, *behind)
+def _alone(row: Row, before: tuple[None, ...], after: tuple[None, ...]) -> Row:
+    texts, places = (*before, *row.texts, *after), (*before, *row.places, *after)
     return Row(row.key, row.time, row.stream_time, texts, places)

@@ -1,20 +1,19 @@
 """The slow models of the joins: record by record, straight from their definitions.
 
-Pure Python, quadratic, and sharing nothing with the engines. A record is
-``(key, timestamp_ms, value)``, the value None for a deletion in a table; a log is a list of
-records per partition, in offset order. The models know no batches: after any batch, what
-came out so far must be what they say of the logs so far.
+The models are pure Python with quadratic cost, and share no code with the engines. A record is
+``(key, timestamp_ms, value)``. In a table, the value None deletes the key. A log has a list of
+records per partition, in the order of offsets. The models have no batches. After each batch, the
+results of an engine must equal the model of the logs so far.
 
-Streams, ``st`` being the stream time of a record's own partition at it, G the grace:
+Joins of streams, where ``st`` is the stream time of a record's own partition and G is the grace:
 
     left late    l.t + max(after, 0) + G < st
     right late   r.t + max(before, 0) + G < st
-    pair         one key, neither late, r.t in [l.t - before, l.t + after]
-    alone        no pair, and every time that a record of the other side could still have
-                 without being late is out of reach
+    match        one key, neither late, r.t in [l.t - before, l.t + after]
+    unmatched    no match, and every record of the other side that could still match is late
 
-Tables: of each partition the last record of a key, of these the one with the greatest
-(time, partition) counts; the row of two tables has the greatest time of both records.
+In a table, the last record of each partition counts for a key. The one with the greatest (time,
+partition) is the row of the key. A joined row has the greatest time of both records.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +33,7 @@ Row = tuple[str | None, str | None, int]
 
 @dataclass(frozen=True)
 class Span:
-    """Which times pair, and the grace."""
+    """The range of times that match, and the grace."""
 
     before: int
     after: int
@@ -43,7 +42,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Arrived:
-    """A record with what its partition's clock said when it came."""
+    """A record with the stream time of its partition when it arrived."""
 
     key: str
     time: int
@@ -55,20 +54,20 @@ class Arrived:
 
 @dataclass(frozen=True)
 class Joined:
-    """What the logs come to, whatever kind of join wants it."""
+    """The matched and unmatched records of two logs, for all kinds of joins."""
 
     pairs: list[tuple[Arrived, Arrived]]
-    #: Records that nothing can pair with any more, and never did.
+    #: Unmatched records that can never match.
     left_alone: list[Arrived]
     right_alone: list[Arrived]
-    #: Records that something could still pair with.
+    #: Records that can still match.
     left_open: list[Arrived]
     right_open: list[Arrived]
     left_late: list[Arrived]
     right_late: list[Arrived]
 
     def results(self, how: str) -> list[Result]:
-        """What a join of this kind has put out."""
+        """Return the results of a join of this kind."""
         # Only in an outer join, a result can be without a left record.
         first, second = ((0,), (1,)) if how == "outer" else ((), ())
         found = [_pair(left, right, first) for left, right in self.pairs]
@@ -105,12 +104,12 @@ def joined(left_logs: Logs, right_logs: Logs, span: Span) -> Joined:
 
 
 def clock(logs: Logs) -> int:
-    """The least stream time of the partitions."""
+    """Return the minimum stream time of the partitions."""
     return min(max((time for _, time, _ in log), default=-1) for log in logs.values())
 
 
 def arrivals(logs: Logs) -> list[Arrived]:
-    """Put every record behind the clock of its own partition, in offset order."""
+    """Return every record with the stream time of its own partition, in the order of offsets."""
     arrived = []
     for partition, log in logs.items():
         stream_time = -1
@@ -121,12 +120,12 @@ def arrivals(logs: Logs) -> list[Arrived]:
 
 
 def newest(logs: Logs) -> dict[tuple[str, int], Arrived]:
-    """The last record of each key and partition."""
+    """Return the last record of each key and partition."""
     return {(record.key, record.partition): record for record in arrivals(logs)}
 
 
 def counting(logs: Logs) -> dict[str, Arrived]:
-    """The record that counts for each key; its value is None if the key is deleted."""
+    """Return the record that counts for each key. A deletion has a null value."""
     found: dict[str, Arrived] = {}
     for record in sorted(newest(logs).values(), key=lambda one: (one.time, one.partition)):
         found[record.key] = record
@@ -134,7 +133,7 @@ def counting(logs: Logs) -> dict[str, Arrived]:
 
 
 def joined_tables(left_logs: Logs, right_logs: Logs, how: str) -> dict[str, Row]:
-    """Join two tables: the row of each key that has one."""
+    """Join two tables. Return the row of each key that has one."""
     left, right = counting(left_logs), counting(right_logs)
     rows: dict[str, Row] = {}
     for key in {*left, *right}:
@@ -181,7 +180,7 @@ def joined_by_tree(tables: Sequence[Logs], tree: Tree) -> dict[str, tuple[list[s
 
 
 def _judged(logs: Logs, lag: int) -> tuple[list[Arrived], list[Arrived]]:
-    """The accepted records, and the late ones."""
+    """Return the accepted records, and the late ones."""
     arrived = arrivals(logs)
     late = [record for record in arrived if record.time + lag < record.stream_time]
     return _without(arrived, late), late

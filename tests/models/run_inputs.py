@@ -120,7 +120,7 @@ class Model:
                 row["timestamp"] = max(row["timestamp"], record.time)
         return _rows(rows, clock(self._with_keyless()) - GRACE_MS), late
 
-    def asked(self) -> list[Row]:
+    def enriched(self) -> list[Row]:
         """Return the rows of orders, enriched with user names if the amount is greater than 5."""
         users = counting(self.logs["users"])
         rows: dict[str, Row] = {}
@@ -258,23 +258,23 @@ class Model:
             for key, (left, right, time) in sorted(found.items())
         ]
 
-    def told(self) -> list[Row]:
+    def updated(self) -> list[Row]:
         """Return the updates of users, accounts and orders in one batch, without deleted rows."""
         model = Updates(("left", ("outer", 0, 1), 2), frozenset(), wants_old=False)
         rows: dict[str, Row] = {}
-        for _, record, told in model.process(
+        for _, record, update in model.process(
             [
                 (side, record)
                 for side, topic in enumerate(("users", "accounts", "orders"))
                 for record in arrivals(self.logs[topic])
             ]
         ):
-            if told is None or told.new is None:
+            if update is None or update.new is None:
                 continue
-            text = "+".join(told.new.get(side, "-") for side in range(3))
+            text = "+".join(update.new.get(side, "-") for side in range(3))
             row = rows.setdefault(record.key, {"s": "", "timestamp": 0})
             row["s"] += f",{text}"
-            row["timestamp"] = max(row["timestamp"], told.time)
+            row["timestamp"] = max(row["timestamp"], update.time)
         return _unwindowed(rows)
 
     def by_foreign_key(self) -> list[Row]:

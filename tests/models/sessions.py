@@ -17,8 +17,8 @@ from typing import Any
 
 from tests.models.tables import (
     Arrived,
-    Folded,
-    FoldOutcome,
+    FunctionOutcome,
+    FunctionRow,
     Functions,
     Logs,
     Outcome,
@@ -85,7 +85,7 @@ def expected_sessions(logs: Logs, gap: int, grace: int) -> Outcome:
     return Outcome(found, total - parts.late, parts.late)
 
 
-def folded_sessions(logs: Logs, gap: int, grace: int, functions: Functions) -> FoldOutcome:
+def aggregated_sessions(logs: Logs, gap: int, grace: int, functions: Functions) -> FunctionOutcome:
     """Return the user-defined aggregate of each session (semantics.md#4)."""
 
     def made(record: Arrived, joined: Sequence[PartSession]) -> Any:
@@ -103,10 +103,10 @@ def folded_sessions(logs: Logs, gap: int, grace: int, functions: Functions) -> F
         for session in others:
             value = functions.merged(key, value, session.value)
         start, end = min(s.start for s in component), max(s.end for s in component)
-        found[key, start, end] = Folded(value, end, final=end < close)
+        found[key, start, end] = FunctionRow(value, end, final=end < close)
     total = sum(len(log) for log in logs.values())
     applied = total - parts.late - len(parts.rejected)
-    return FoldOutcome(found, applied, parts.late, parts.rejected)
+    return FunctionOutcome(found, applied, parts.late, parts.rejected)
 
 
 def _parts(logs: Logs, gap: int, grace: int, made: _Making) -> _Parts:

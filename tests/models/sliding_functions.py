@@ -19,8 +19,8 @@ from typing import Any
 from tests.models import sliding
 from tests.models.tables import (
     Arrived,
-    Folded,
-    FoldOutcome,
+    FunctionOutcome,
+    FunctionRow,
     Functions,
     Logs,
     Place,
@@ -43,13 +43,15 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
-class SlidingOutcome(FoldOutcome):
+class SlidingOutcome(FunctionOutcome):
     """The result of user-defined functions over sliding windows. ``left_out`` has no duplicates."""
 
     left_out: list[LeftOut]
 
 
-def folded_sliding(logs: Logs, difference: int, grace: int, functions: Functions) -> SlidingOutcome:
+def aggregated_sliding(
+    logs: Logs, difference: int, grace: int, functions: Functions
+) -> SlidingOutcome:
     """Return the user-defined aggregate of each sliding window."""
     arrived = arrivals(logs, grace)
     accepted = [record for record in arrived if record.time + difference >= record.close]
@@ -59,7 +61,7 @@ def folded_sliding(logs: Logs, difference: int, grace: int, functions: Functions
     for place, record in enumerate(arrived):
         key = _APART + record.key if record in rejected else record.key
         apart[record.partition].append((key, record.time, float(place)))
-    found: dict[Place, Folded] = {}
+    found: dict[Place, FunctionRow] = {}
     left_out: list[LeftOut] = []
     removals: list[Removal] = []
     for (key, _), window in sliding.expected(apart, difference, grace).windows.items():
@@ -70,7 +72,7 @@ def folded_sliding(logs: Logs, difference: int, grace: int, functions: Functions
         removals += [Removal(record, window.start, time) for record, time in removed]
         left_out += [LeftOut(r, window.start, window.end, window.final) for r in raised]
         if result is not None:
-            found[key, window.start, window.end] = Folded(*result, final=window.final)
+            found[key, window.start, window.end] = FunctionRow(*result, final=window.final)
     late = len(arrived) - len(accepted)
     places = {(record.partition, record.offset) for record in rejected}
     applied = len(accepted) - len(rejected)

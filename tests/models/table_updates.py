@@ -26,7 +26,7 @@ Values = dict[int, str]
 
 
 @dataclass(frozen=True)
-class Told:
+class JoinedUpdate:
     """An update that a node of the tree forwards: its row before and after, and the time."""
 
     old: Values | None
@@ -53,7 +53,7 @@ class Model:
 
     def process(
         self, given: Sequence[tuple[int, Arrived]]
-    ) -> list[tuple[int, Arrived, Told | None]]:
+    ) -> list[tuple[int, Arrived, JoinedUpdate | None]]:
         """Return each record with its update, in apply order."""
         return [
             (side, record, self._take(side, record))
@@ -73,7 +73,7 @@ class Model:
         time = record.time if self.wrong == "order" else record.stream_time
         return time, side, record.partition, record.offset
 
-    def _take(self, side: int, record: Arrived) -> Told | None:
+    def _take(self, side: int, record: Arrived) -> JoinedUpdate | None:
         table = self.tables[side]
         had = table.pop(record.key, None)
         if had is not None and had.time > record.time:
@@ -85,43 +85,43 @@ class Model:
         elif self.wrong == "deletion" and had is not None:
             table[record.key] = had
         old = None if had is None or had.value is None else {side: had.value}
-        return self._told(self.tree, side, record, old, wanted=self.wants_old)
+        return self._update(self.tree, side, record, old, wanted=self.wants_old)
 
-    def _told(
+    def _update(
         self, part: Tree, side: int, record: Arrived, old: Values | None, *, wanted: bool
-    ) -> Told | None:
+    ) -> JoinedUpdate | None:
         if isinstance(part, int):
             row = self.tables[side].get(record.key)
             new = None if row is None or row.value is None else {side: row.value}
             if wanted and side in self.filtered and old is None and new is None:
-                self.marks.add("a filter tells nothing")
-                return None if self.wrong != "filter" else Told(old, new, record.time)
-            return Told(old, new, record.time)
+                self.marks.add("a filter emits no update")
+                return None if self.wrong != "filter" else JoinedUpdate(old, new, record.time)
+            return JoinedUpdate(old, new, record.time)
         how, left, right = part
         from_left = side in tables_of(left)
-        below, beside = (left, right) if from_left else (right, left)
+        below, other = (left, right) if from_left else (right, left)
         wanted |= how == "outer" or (how == "left" and from_left)
-        told = self._told(below, side, record, old, wanted=wanted)
-        if told is None:
+        update = self._update(below, side, record, old, wanted=wanted)
+        if update is None:
             return None
-        met = self._row(beside, record.key)
+        met = self._row(other, record.key)
         if met is None and (how == "inner" or (how == "left" and not from_left)):
             return None
-        if met is None and told.old is None and told.new is None:
-            self.marks.add(f"{how}: nothing was there")
+        if met is None and update.old is None and update.new is None:
+            self.marks.add(f"{how}: no row existed")
             return None
         alone = how == "outer" or (how == "left" and not from_left)
         values, time = met or ({}, -1)
-        if not isinstance(self.tree, int) and part != self.tree and told.new is None and alone:
-            self.marks.add("a join within a join goes on without")
+        if not isinstance(self.tree, int) and part != self.tree and update.new is None and alone:
+            self.marks.add("a nested join continues without a match")
 
         def joined(row: Values | None) -> Values | None:
             if row is None:
                 return dict(values) if met is not None and alone else None
             return row | values
 
-        time = told.time if self.wrong == "time" else max(told.time, time)
-        return Told(joined(told.old), joined(told.new), time)
+        time = update.time if self.wrong == "time" else max(update.time, time)
+        return JoinedUpdate(joined(update.old), joined(update.new), time)
 
     def _row(self, part: Tree, key: str) -> tuple[Values, int] | None:
         """Return the row of a node for a key, and the time of the row."""

@@ -104,7 +104,7 @@ class Functions:
 
 
 @dataclass(frozen=True)
-class Folded:
+class FunctionRow:
     """One row of a user-defined aggregate."""
 
     value: Any
@@ -122,14 +122,14 @@ class Removal:
 
 
 @dataclass(frozen=True)
-class FoldOutcome:
+class FunctionOutcome:
     """The result of user-defined functions over the logs. ``rejected`` has (partition, offset).
 
     ``removals`` are in offset order within a partition. Session models leave them empty, because a
     deleted session has the time of its end.
     """
 
-    rows: dict[Place, Folded]
+    rows: dict[Place, FunctionRow]
     applied: int
     late: int
     rejected: set[tuple[int, int]]
@@ -167,19 +167,19 @@ def table_rows(logs: Logs) -> Outcome:
     return Outcome(rows, len(arrived), 0)
 
 
-def folded_table(logs: Logs, functions: Functions) -> FoldOutcome:
+def aggregated_table(logs: Logs, functions: Functions) -> FunctionOutcome:
     """Return the user-defined aggregate of each key, without windows."""
     starts: dict[int, list[int]] = {}
     arrived = arrivals(logs, 0)
     for record in arrived:
         starts.setdefault(id(record), []).append(0)
-    made = fold_into_starts(arrived, starts, functions)
+    made = aggregate_by_start(arrived, starts, functions)
     merged = {
-        (key, 0, FOREVER): Folded(value, timestamp, final=False)
+        (key, 0, FOREVER): FunctionRow(value, timestamp, final=False)
         for (key, _), (value, timestamp) in made.rows.items()
     }
     applied = len(arrived) - len(made.rejected)
-    return FoldOutcome(merged, applied, 0, made.rejected, removals=made.removals)
+    return FunctionOutcome(merged, applied, 0, made.rejected, removals=made.removals)
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class IntoStarts:
     removals: list[Removal] = field(default_factory=list)
 
 
-def fold_into_starts(
+def aggregate_by_start(
     arrived: Sequence[Arrived], starts: Mapping[int, Sequence[int]], functions: Functions
 ) -> IntoStarts:
     """Aggregate records into windows with known starts per partition, then merge the partitions.

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 from tests.models.tables import (
     Arrived,
-    Folded,
-    FoldOutcome,
+    FunctionOutcome,
+    FunctionRow,
     Functions,
     Logs,
     Outcome,
     Window,
+    aggregate_by_start,
     arrivals,
     final_close,
-    fold_into_starts,
     in_order,
 )
 
@@ -62,19 +62,19 @@ def expected_windows(logs: Logs, windows: Hopping) -> Outcome:
     return Outcome(found, applied, late)
 
 
-def folded_windows(logs: Logs, windows: Hopping, functions: Functions) -> FoldOutcome:
+def aggregated_windows(logs: Logs, windows: Hopping, functions: Functions) -> FunctionOutcome:
     """Return the user-defined aggregate of each window."""
     arrived = arrivals(logs, windows.grace)
     starts = {id(record): windows.open_starts(record) for record in arrived}
     accepted = [record for record in arrived if starts[id(record)]]
-    made = fold_into_starts(accepted, starts, functions)
+    made = aggregate_by_start(accepted, starts, functions)
     close = final_close(logs, windows.grace)
     found = {
-        (key, start, start + windows.size): Folded(
+        (key, start, start + windows.size): FunctionRow(
             value, timestamp, final=start + windows.size <= close
         )
         for (key, start), (value, timestamp) in made.rows.items()
     }
     late = len(arrived) - len(accepted)
     applied = len(accepted) - len(made.rejected)
-    return FoldOutcome(found, applied, late, made.rejected, removals=made.removals)
+    return FunctionOutcome(found, applied, late, made.rejected, removals=made.removals)

@@ -19,14 +19,14 @@ GROUPS = PROJECT["dependency-groups"]
 
 
 def _parsed(lines: list[Any]) -> dict[str, Requirement]:
-    """Package -> requirement; groups and extras that are included are left out."""
+    """Return the requirement of each package, without included groups and extras."""
     requirements = [Requirement(line) for line in lines if isinstance(line, str)]
     return {each.name: each for each in requirements if each.name != "oriel"}
 
 
 @pytest.mark.parametrize("extra", ["app", "pipeline"])
 def test_an_extra_names_the_packages_of_its_group(extra: str) -> None:
-    """What the images install, `pip install 'oriel[...]'` brings, on the same systems."""
+    """`pip install 'oriel[...]'` installs the packages of the images, on the same systems."""
     extras, group = _parsed(EXTRAS[extra]), _parsed(GROUPS[extra])
     assert set(extras) == set(group)
     assert {name: each.marker for name, each in extras.items()} == {
@@ -36,7 +36,7 @@ def test_an_extra_names_the_packages_of_its_group(extra: str) -> None:
 
 @pytest.mark.parametrize("extra", ["app", "client", "pipeline", "demo"])
 def test_what_is_tested_lies_in_the_range_of_the_extra(extra: str) -> None:
-    """A user may get the very versions that the tests run with."""
+    """The extras allow the versions that the tests run with."""
     groups = ("app", "pipeline", "producer", "runtime", "dev")
     tested = _parsed([line for group in groups for line in GROUPS[group]])
     for name, requirement in _parsed(EXTRAS[extra]).items():
@@ -44,7 +44,7 @@ def test_what_is_tested_lies_in_the_range_of_the_extra(extra: str) -> None:
         if pins:
             assert Version(pins[0]) in requirement.specifier, name
         else:
-            # A group without a pin is a bound that the extra keeps, too.
+            # A group without a pin has a bound, which the extra must also have.
             assert set(tested[name].specifier) <= set(requirement.specifier), name
 
 
@@ -55,7 +55,7 @@ def test_the_build_lock_has_what_a_build_needs() -> None:
 
 
 def test_the_command_names_extras_that_exist() -> None:
-    """What `oriel run` says without its packages can be installed."""
+    """The extras that `oriel run` names in its error without packages exist."""
     assert {extra for _, extra in _COMMANDS.values()} <= set(EXTRAS)
 
 
@@ -103,7 +103,7 @@ def test_a_missing_package_names_the_extra_that_installs_it(
 def test_a_new_project_names_the_installed_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Outside of a checkout there is no script `./oriel`."""
+    """Outside of a checkout, the script `./oriel` does not exist."""
     assert project._commands(tmp_path)[0].endswith("/oriel")
     monkeypatch.setattr(oriel, "__file__", str(tmp_path / "a" / "b" / "oriel" / "__init__.py"))
     assert project._commands(tmp_path) == ("oriel", "python -m pytest")

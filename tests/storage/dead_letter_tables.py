@@ -12,14 +12,14 @@ from oriel.storage.delta import DEAD_LETTER_SCHEMA, open_table, write_file
 Letter = dict[str, Any]
 
 
-def add_letters(data: Path, *letters: Letter) -> None:
+def add_dead_letters(data: Path, *dead_letters: Letter) -> None:
     """Commit dead letters to the table of a data directory, and create the table if necessary."""
     directory = DataLayout(data).dead_letters
     table = open_table(directory, DEAD_LETTER_SCHEMA, {}, sync=False)
     rows = [
         {"topic": "t", "partition": 0, "reason": "not-json", "detail": "it is so",
          "raw": b"%d" % letter["offset"], "revision": letter["offset"], **letter}
-        for letter in letters
+        for letter in dead_letters
     ]  # fmt: skip
     file = write_file(directory, pa.Table.from_pylist(rows, DEAD_LETTER_SCHEMA), "dead", sync=False)
     recorded = table.recorded_batch("tests")

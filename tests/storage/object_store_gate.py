@@ -38,7 +38,7 @@ class Gate:
         for connection in list(self._sockets):
             _end(connection)
 
-    def fall_silent(self) -> None:
+    def stop_responding(self) -> None:
         """Accept connections and requests, and respond to none."""
         self._set("silent")
 

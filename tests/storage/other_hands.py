@@ -39,7 +39,7 @@ def expected(
     retention_ms = table.definition.retention_ms
     earliest_ms = 0 if retention_ms is None else max(0, observed_ms - retention_ms + 1)
     return [
-        _answer(row, table)
+        _served_row(row, table)
         for (_, start, _), row in sorted(counting.items())
         if not row["deleted"] and start >= earliest_ms
     ]
@@ -118,14 +118,14 @@ def _ms(value: Any) -> Any:
     return int(value.timestamp() * 1000) if hasattr(value, "timestamp") else value
 
 
-def _answer(row: Stored, table: StoreTable) -> dict[str, Any]:
+def _served_row(row: Stored, table: StoreTable) -> dict[str, Any]:
     times = {"start": row["window_start"], "end": row["window_end"]}
     return window_fields({**row, **times}, table.definition)
 
 
 def _rank(row: Stored, table: StoreTable) -> tuple[int, bool, bytes]:
     """Rank by revision, then a window above its removal, then the greater JSON."""
-    fields = _answer(row, table)
+    fields = _served_row(row, table)
     order = ["key", "window_start_ms", "window_end_ms", "n", "mean", "last", "all",
              "timestamp_ms", "final"]  # fmt: skip
     text = orjson.dumps({name: fields[name] for name in order})

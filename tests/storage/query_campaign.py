@@ -36,14 +36,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     started = time.monotonic()
-    asked, of_tables, seed = 0, 0, options.seed
-    while asked < options.queries:
+    compared, of_tables, seed = 0, 0, options.seed
+    while compared < options.queries:
         of_tables += check_store(seed)
-        asked += _QUERIES_A_STORE
+        compared += _QUERIES_A_STORE
         seed += 1
     seconds = time.monotonic() - started
     sys.stdout.write(
-        f"{asked} queries of indexes, {of_tables} of tables: 0 differences, {seconds:.0f} s\n"
+        f"{compared} queries of indexes, {of_tables} of tables: 0 differences, {seconds:.0f} s\n"
     )
     return 0
 

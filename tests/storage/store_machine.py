@@ -142,7 +142,7 @@ class StoreMachine(RuleBasedStateMachine):
         torn = self.table.entry(DeltaTable(self.table.path).version() + 1)
         torn.write_bytes(content)
         self.followed.catch_up()
-        self.every_store_answers_as_the_list()
+        self.every_store_equals_the_list()
         torn.unlink()
         # The new tailer has not seen the torn entry, so it reads the log again.
         self.followed.restart()
@@ -169,7 +169,7 @@ class StoreMachine(RuleBasedStateMachine):
         shutil.rmtree(self.followed.directory.path, ignore_errors=True)
 
     @invariant()
-    def every_store_answers_as_the_list(self) -> None:
+    def every_store_equals_the_list(self) -> None:
         """Compare the list with the index, and with the newest, a middle and the oldest version."""
         if not self.past:
             return
@@ -179,7 +179,7 @@ class StoreMachine(RuleBasedStateMachine):
         newest = max(self.past)
         with reader.snapshot() as snapshot:
             assert snapshot.state.version == newest
-            assert _answers(Unpacked(snapshot, orjson.loads)) == self.past[newest]
+            assert _reads(Unpacked(snapshot, orjson.loads)) == self.past[newest]
             self._follow_changes(snapshot)
         reader.close()
         followed = self.followed
@@ -192,7 +192,7 @@ class StoreMachine(RuleBasedStateMachine):
                 assert version < self.cleaned_up
                 del self.past[version]
             else:
-                assert _answers(Unpacked(store, orjson.loads)) == self.past[version]
+                assert _reads(Unpacked(store, orjson.loads)) == self.past[version]
 
     def _follow_changes(self, snapshot: Any) -> None:
         """Update the copy by the changes up to the snapshot, or copy all if the log lacks them."""
@@ -247,7 +247,7 @@ class StoreMachine(RuleBasedStateMachine):
         if self.window.is_windowed:
             model._earliest_ms = max(0, self.observed_ms - _RETENTION_MS + 1)
         version = DeltaTable(self.table.path).version()
-        self.past[version] = _answers(Unpacked(model, orjson.loads))
+        self.past[version] = _reads(Unpacked(model, orjson.loads))
 
 
 class _Crash(Exception):
@@ -291,20 +291,20 @@ def _every_window(store: Any) -> dict[tuple[str, int, int], bytes]:
     return found
 
 
-def _answers(store: Any) -> list[Any]:
+def _reads(store: Any) -> list[Any]:
     """Return the results of many queries on a store of any kind."""
     # Not compared: whether more keys can follow is only a hint, as the next key can be expired.
-    answers: list[Any] = [store.keys(*span).keys for span in (("", 2), ("a", 9), ("", 9, "a"))]
+    results: list[Any] = [store.keys(*span).keys for span in (("", 2), ("a", 9), ("", 9, "a"))]
     for key in (*_KEYS, "none"):
         if hasattr(store._store, "get"):
-            answers.append(store.get(key))
+            results.append(store.get(key))
             continue
         spans = [WindowRange(key, limit=100), WindowRange(key, 7, 40, 2)]
-        answers += [read(span) for span in spans for read in (store.fetch, store.backward_fetch)]
-        answers += [store.latest(key), store.fetch_window(key, 1), store.earliest_ms]
+        results += [read(span) for span in spans for read in (store.fetch, store.backward_fetch)]
+        results += [store.latest(key), store.fetch_window(key, 1), store.earliest_ms]
         if hasattr(store._store, "find_sessions"):
             found = [SessionRange(key, 20, 30, 2), SessionRange(key, 0, LATEST_MS)]
             reads = (store.find_sessions, store.backward_find_sessions)
-            answers += [read(span) for span in found for read in reads]
-            answers.append(store.fetch_session(key, 1, 6))
-    return answers
+            results += [read(span) for span in found for read in reads]
+            results.append(store.fetch_session(key, 1, 6))
+    return results

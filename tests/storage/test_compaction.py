@@ -58,7 +58,7 @@ def batches(draw: st.DrawFn, window: WindowSpec) -> list[list[Row]]:
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data(), seed=st.integers(0, 2**32))
 @settings(max_examples=max(3, settings().max_examples // 5))
-def test_any_files_at_any_time_change_no_answer(kind: str, data: st.DataObject, seed: int) -> None:
+def test_unknown_files_change_no_response(kind: str, data: st.DataObject, seed: int) -> None:
     """Rewriting random files between random batches does not change any row, adjacent or not."""
     chance = random.Random(seed)
     window = KINDS[kind]
@@ -70,8 +70,8 @@ def test_any_files_at_any_time_change_no_answer(kind: str, data: st.DataObject, 
             half = len(rows) // 2
             if says_clock:
                 # It can be later than all rows, if a batch created and removed a window.
-                clocks_ms = [row.get("end", row["start"]) for row in rows]
-                observed_ms = max([observed_ms, *clocks_ms]) + chance.randint(0, 1)
+                ends_ms = [row.get("end", row["start"]) for row in rows]
+                observed_ms = max([observed_ms, *ends_ms]) + chance.randint(0, 1)
             table.commit(rows[:half], rows[half:], observed_ms=observed_ms)
             if chance.random() < 0.5:
                 worker = table.compaction()
@@ -290,7 +290,7 @@ def test_rows_of_others_that_were_there_before_are_merged(tmp_path: Path) -> Non
     assert len(table.by_delta()) == before
 
 
-def test_a_commit_that_failed_behind_its_entry_keeps_its_files(
+def test_a_commit_that_failed_after_its_entry_keeps_its_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If syncing fails after the entry was created, the new files belong to the table and stay."""
@@ -356,7 +356,7 @@ def nothing_of(*_arguments: object) -> None:
     """Ignore all arguments and do nothing."""
 
 
-def test_compaction_beside_a_writer_in_threads(tmp_path: Path) -> None:
+def test_compaction_while_a_thread_writes(tmp_path: Path) -> None:
     """While one thread commits and two threads compact, the table gets each batch exactly once."""
     table = CompactedTable(tmp_path, SLIDING)
     table.commit([{"key": "a", "start": 0}])

@@ -207,12 +207,12 @@ class Campaign:
     def __init__(self, directory: Path, *, without_old_entries: bool) -> None:
         self.directory = directory
         self.table = built_table(directory / "whole", without_old_entries=without_old_entries)
-        self.right = {name: self.answer(name, self.copy()) for name in READERS}
+        self.right = {name: self.result(name, self.copy()) for name in READERS}
         # The results without the newest batch, which a power loss can undo.
         before = self.copy()
         entry_path(before, BATCHES).unlink()
         self.before = {
-            name: self.answer(name, self.copied(before))
+            name: self.result(name, self.copied(before))
             for name in READERS
             if name not in {"followed", "of_changes"}
         }
@@ -227,7 +227,7 @@ class Campaign:
         shutil.copytree(table, target)
         return target
 
-    def answer(self, reader: str, table: Path) -> object:
+    def result(self, reader: str, table: Path) -> object:
         """Return the result of a reader, or its error if the reader is allowed to raise it."""
         try:
             return READERS[reader](table)
@@ -236,11 +236,11 @@ class Campaign:
 
     def check(self, reader: str, table: Path, *, is_torn: bool) -> None:
         """Check that a damaged table has the correct result or an error with its path."""
-        answer = self.answer(reader, table)
-        if isinstance(answer, StorageError):
-            assert str(table) in str(answer), answer
-        elif not is_torn or answer != self.before.get(reader):
-            assert answer == self.right[reader]
+        result = self.result(reader, table)
+        if isinstance(result, StorageError):
+            assert str(table) in str(result), result
+        elif not is_torn or result != self.before.get(reader):
+            assert result == self.right[reader]
         shutil.rmtree(table)
 
 

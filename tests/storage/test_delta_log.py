@@ -101,7 +101,7 @@ def test_the_snapshot_has_files_definition_and_position(table: StoreTable) -> No
     assert [(table.path / name).is_file() for name in snapshot.files] == [True]
 
 
-def test_the_snapshot_uses_a_checkpoint_when_old_entries_are_gone(table: StoreTable) -> None:
+def test_the_snapshot_uses_a_checkpoint_if_old_entries_are_deleted(table: StoreTable) -> None:
     """A snapshot has all files although the entries before a checkpoint were deleted."""
     for start in range(3):
         table.commit([{"key": "a", "start": start}])
@@ -187,7 +187,7 @@ def test_a_deletion_vector_removes_rows(table: StoreTable) -> None:
     assert read.removes_rows
 
 
-def test_the_stamp_tells_a_replaced_entry(table: StoreTable) -> None:
+def test_the_modification_time_shows_a_replaced_entry(table: StoreTable) -> None:
     """A replaced entry has another file identity and another digest."""
     table.commit([{"key": "a", "start": 1}])
     log = DeltaLog(table.path)

@@ -34,16 +34,16 @@ def test_files_are_in_place_for_a_block(tmp_path: Path) -> None:
 def test_every_nth_effect_fails_and_nothing_else(tmp_path: Path) -> None:
     """Every third write fails with the given error, and reads never fail."""
     files = FailingFiles(3, errno.EACCES)
-    told = []
+    outcomes = []
     for number in range(6):
         try:
             files.replace(tmp_path / "a", str(number).encode(), sync=False)
-            told.append("done")
+            outcomes.append("done")
         except PermissionError as error:
-            told.append(str(error.filename))
+            outcomes.append(str(error.filename))
         if number:
             assert files.exists(tmp_path / "a")
-    assert told == ["done", "done", str(tmp_path / "a")] * 2
+    assert outcomes == ["done", "done", str(tmp_path / "a")] * 2
     assert files.failed == 2
     assert files.read(tmp_path / "a") == b"4"
 
@@ -105,7 +105,7 @@ def test_a_power_loss_may_cut_what_was_not_synced(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_a_new_folder_is_on_disk_with_its_name(tmp_path: Path) -> None:
+def test_a_new_directory_is_on_disk_with_its_name(tmp_path: Path) -> None:
     """For each created directory, its parent directory is synced."""
     (tmp_path / "a").mkdir()
     synced: list[Path] = []

@@ -63,7 +63,7 @@ class TestFiles:
         assert files.read(directory / "f") == b"new content"
         assert files.identity(directory / "f") != identity
 
-    def test_names_of_files_and_folders(self, directory: Path) -> None:
+    def test_names_of_files_and_directories(self, directory: Path) -> None:
         """Listings have the direct children only, and the sizes of files."""
         files = current_files()
         for name in ("in/a", "in/b", "in/below/c", "inner/d"):
@@ -238,7 +238,7 @@ def _refusing_server() -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("place", "told"),
+    ("place", "message"),
     [
         (_no_bucket, "the bucket 'no-such-bucket' does not exist. Create it"),
         (
@@ -248,14 +248,14 @@ def _refusing_server() -> str:
         (_refused, f"refuses access to s3://{BUCKET}/data. Check AWS_ACCESS_KEY_ID"),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(
+def test_an_error_is_one_line(
     object_store: ObjectStore,
     monkeypatch: pytest.MonkeyPatch,
     place: Callable[[ObjectStore, pytest.MonkeyPatch], Path],
-    told: str,
+    message: str,
 ) -> None:
     """A problem of the object store is reported in one line with a solution."""
     directory = place(object_store, monkeypatch)
-    with pytest.raises(ObjectStoreFailed, match=told) as raised:
+    with pytest.raises(ObjectStoreFailed, match=message) as raised:
         FilesByPath().reach(directory)
     assert "\n" not in str(raised.value)

@@ -34,7 +34,7 @@ _ERROR = "error"
 _KEYS = [f"key {number}" for number in range(12)]
 
 
-def answers(directory: IndexDirectory, *, is_session: bool) -> dict[str, object]:
+def read_results(directory: IndexDirectory, *, is_session: bool) -> dict[str, object]:
     """Return the result of each read of every key, or ``_ERROR`` if the read fails."""
     reader = IndexReader(directory)
     reads: dict[str, Callable[[Any], object]] = {"keys": lambda s: s.keys("", 1000)}
@@ -97,7 +97,7 @@ def test_a_flipped_bit_is_never_served(tmp_path: Path, window: Any) -> None:
     records and have no checksum.
     """
     directory = make_index(tmp_path / "whole", window)
-    right = answers(directory, is_session=window == SESSION)
+    right = read_results(directory, is_session=window == SESSION)
     generation = directory.current()
     assert generation is not None
     bits = 8 * (generation / "data.mdb").stat().st_size
@@ -109,7 +109,7 @@ def test_a_flipped_bit_is_never_served(tmp_path: Path, window: Any) -> None:
         copy = flipped(directory, tmp_path / "copy", bit)
         child = os.fork()
         if child == 0:
-            said = answers(copy, is_session=window == SESSION)
+            said = read_results(copy, is_session=window == SESSION)
             wrong = [name for name in right if said[name] not in (_ERROR, right[name])]
             os._exit(1 if wrong else 2 if _ERROR in said.values() else 0)
         _, status = os.waitpid(child, 0)

@@ -119,7 +119,7 @@ def test_a_file_cut_off_under_an_open_writer_is_noticed(directory: IndexDirector
     writer.close()
 
 
-def test_an_index_of_an_older_format_is_built_anew(directory: IndexDirectory) -> None:
+def test_an_index_of_an_older_format_is_rebuilt(directory: IndexDirectory) -> None:
     """Readers report an index that lacks a database, and mark it for a rebuild."""
     generation = _data_file(directory).parent
     with lmdb.open(str(generation), max_dbs=3) as env, env.begin(write=True) as txn:
@@ -274,7 +274,7 @@ def test_no_index_is_not_ready(tmp_path: Path) -> None:
         IndexReader(IndexDirectory(tmp_path / "store")).snapshot()
 
 
-def test_a_deleted_index_answers_until_its_successor_is_there(directory: IndexDirectory) -> None:
+def test_a_deleted_index_serves_reads_until_the_new_one_is_ready(directory: IndexDirectory) -> None:
     """A reader serves a deleted index until the next generation is published."""
     reader = IndexReader(directory)
     with window_snapshot(reader) as snapshot:

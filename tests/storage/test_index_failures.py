@@ -61,14 +61,14 @@ def _latest(tailer: StoreTailer) -> bytes | None:
         reader.close()
 
 
-@pytest.mark.parametrize("effect", _EFFECTS)
+@pytest.mark.parametrize("operation", _EFFECTS)
 def test_a_rebuild_that_fails_leaves_the_old_index_and_no_rubbish(
-    tailer: StoreTailer, monkeypatch: pytest.MonkeyPatch, effect: str
+    tailer: StoreTailer, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
     """A rebuild on a full disk keeps the old index, and a later rebuild leaves no other files."""
     before = tailer.directory.current()
     with monkeypatch.context() as patched:
-        patched.setattr(effect, _disk_full)
+        patched.setattr(operation, _disk_full)
         with pytest.raises(OSError, match="No space"):
             rebuild(tailer)
     assert tailer.directory.current() == before
@@ -153,14 +153,14 @@ def test_files_that_vanish_are_an_error_and_not_an_empty_version(
     assert _latest(tailer) is not None
 
 
-def test_marks_on_a_generation_that_is_gone_are_no_error(tmp_path: Path) -> None:
+def test_a_mark_of_a_deleted_generation_is_not_an_error(tmp_path: Path) -> None:
     """Marking a deleted generation is not an error, because it can be replaced before the mark."""
     effects: list[Callable[[Path], object]] = [
         lambda path: marks.mark_damaged(path, "x"),
         lambda path: marks.request_verification(path, "x"),
         marks.clear_verification_request,
     ]
-    for effect in effects:
-        effect(tmp_path / "gone")
+    for operation in effects:
+        operation(tmp_path / "gone")
     assert marks.damage(tmp_path / "gone") is None
     assert not marks.is_verification_requested(tmp_path / "gone")

@@ -32,7 +32,7 @@ def layout(tmp_path: Path) -> DataLayout:
     return made
 
 
-def test_the_format_stands_in_the_folders_name(layout: DataLayout) -> None:
+def test_the_name_of_the_directory_has_the_format(layout: DataLayout) -> None:
     """The index directory and the lock file have the index format in their names."""
     assert layout.indexes.name == f"_format-{INDEX_FORMAT}"
     lock = acquire_lock(layout.root, wait=False)

@@ -112,12 +112,12 @@ def test_a_tailer_survives_a_full_disk(small_disk: Path) -> None:
     with suppress(OSError), filler.open("wb", buffering=0) as file:
         while True:
             file.write(bytes(4096))
-    told = small_disk.with_name("stderr")
+    stderr_file = small_disk.with_name("stderr")
     command = [sys.executable, "-m", "oriel.storage.tailer", "--data", str(small_disk)]
-    with told.open("wb") as stderr:
+    with stderr_file.open("wb") as stderr:
         process = subprocess.Popen(command, stderr=stderr)
     try:
-        wait_until(told.read_text, "the reason", lambda text: "disk full: " in text)
+        wait_until(stderr_file.read_text, "the reason", lambda text: "disk full: " in text)
         silence = StatusFile(DataLayout(small_disk)).read().silence
         assert silence is not None
         assert "The disk is full. Free space on" in silence

@@ -149,7 +149,7 @@ def test_what_is_no_key_is_refused_one_by_one_and_in_columns(name: str) -> None:
     assert [key for key, fits in zip(keys, fitting, strict=True) if fits] == []
 
 
-def test_a_prefix_that_does_not_fit_is_told_what_fits() -> None:
+def test_the_error_for_a_wrong_prefix_has_the_valid_form() -> None:
     """The error for an invalid prefix has an example of a valid one, if one exists."""
     with pytest.raises(KeyTypeMismatch, match=r'ends with a comma, for example \["a",1,$'):
         key_type("[text, long, text]").escaped_prefix('["a"')
@@ -157,7 +157,7 @@ def test_a_prefix_that_does_not_fit_is_told_what_fits() -> None:
         key_type("[text]").escaped_prefix('["a",')
 
 
-def test_a_key_that_is_spelled_otherwise_is_told_its_spelling() -> None:
+def test_the_error_for_another_spelling_of_a_key_has_the_canonical_one() -> None:
     """The error for JSON in another spelling has the canonical spelling."""
     with pytest.raises(KeyTypeMismatch, match=r'Write \["é",1\]'):
         key_type("[text, long]").escaped('["\\u00e9", 1]')

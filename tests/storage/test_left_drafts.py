@@ -10,7 +10,7 @@ import pytest
 from oriel.storage import replace_file
 
 
-def test_drafts_of_processes_that_are_gone_are_removed(tmp_path: Path) -> None:
+def test_drafts_of_ended_processes_are_removed(tmp_path: Path) -> None:
     """The first write into a directory removes drafts of dead processes and no other file."""
     with subprocess.Popen([sys.executable, "-c", ""]) as killed:
         pass
@@ -28,7 +28,7 @@ def test_drafts_of_processes_that_are_gone_are_removed(tmp_path: Path) -> None:
     )
 
 
-def test_a_folder_is_looked_through_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the first write into a directory lists it, so later writes cost the same at any size."""
     listed: list[Path] = []
     scandir = os.scandir

@@ -63,17 +63,17 @@ def test_every_effect_outlives_a_restart_of_the_store(
     gate.close()
     with ThreadPoolExecutor(len(_EFFECTS)) as pool:
         doing = {
-            name: pool.submit(effect, FilesByPath(), directories[name])
-            for name, effect in _EFFECTS.items()
+            name: pool.submit(operation, FilesByPath(), directories[name])
+            for name, operation in _EFFECTS.items()
         }
         wait_until(
             lambda: gate.attempts, "attempts", lambda seen: seen >= _ATTEMPTS * len(_EFFECTS)
         )
-        told = waiting_for()
+        message = waiting_for()
         gate.open()
         found = {name: one.result() for name, one in doing.items()}
-    assert told is not None
-    assert told.startswith(f"object store {gate.address}: no response for ")
+    assert message is not None
+    assert message.startswith(f"object store {gate.address}: no response for ")
     assert waiting_for() is None
     assert found == {
         **dict.fromkeys(_EFFECTS),
@@ -105,7 +105,7 @@ def test_a_store_that_never_responds_is_named(
     monkeypatch.setattr(object_requests, "RETRY_SECONDS", 1.0)
     path = object_store.data("silent") / "f"
     FilesByPath().create(path, b"content", sync=True)
-    gate.fall_silent()
+    gate.stop_responding()
     with pytest.raises(ObjectStoreFailed, match=rf"at {gate.address} cannot be used for s3://"):
         FilesByPath().read(path)
     (line,) = capfd.readouterr().err.splitlines()
@@ -171,7 +171,7 @@ def test_the_tailer_lives_while_the_store_never_responds(
     """The tailer keeps its heartbeat during an outage, and its problem names the object store."""
     monkeypatch.setattr(object_requests, "IDLE_SECONDS", 0.3)
     layout = DataLayout(object_store.data("tailed"), tmp_path / "index")
-    gate.fall_silent()
+    gate.stop_responding()
     tailer = Tailer(layout.root, tmp_path / "index")
     status = StatusFile(DataLayout(layout.root, tmp_path / "index"))
 

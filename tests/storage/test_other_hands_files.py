@@ -51,7 +51,7 @@ def test_a_tailer_that_was_away_catches_up_from_what_is_left(
     assert state.record == make_record(6)
 
 
-def test_entries_that_went_behind_the_one_that_is_followed_are_noticed(
+def test_entries_older_than_the_followed_one_are_noticed(
     followed: Followed,
 ) -> None:
     """A tailer rebuilds if clean-up deleted the entries after its last applied entry."""
@@ -175,7 +175,7 @@ def test_a_file_deleted_by_hand_is_named_once_a_try(
     followed.assert_content(DeltaTable(followed.table.path).version(), A1)
 
 
-def test_a_failure_that_repeats_is_told_once_and_tried_more_and_more_rarely(
+def test_a_repeated_failure_is_logged_once_and_retried_with_growing_delays(
     followed: Followed, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A repeated failure is logged once and retried after pauses of 1 to 30 seconds."""
@@ -199,7 +199,7 @@ def test_a_failure_that_repeats_is_told_once_and_tried_more_and_more_rarely(
     assert followed.tailer.advance() == 1
 
 
-def test_the_old_index_answers_while_the_new_one_is_built(
+def test_the_old_index_serves_reads_while_the_new_one_is_built(
     followed: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Existing and new readers use the old index until the new one is published."""
@@ -240,19 +240,19 @@ _REMOVED = {
 }
 
 
-@pytest.mark.parametrize("fault", _REMOVED)
-def test_files_that_are_no_rows_of_the_store_are_named(followed: Followed, fault: str) -> None:
+@pytest.mark.parametrize("problem", _REMOVED)
+def test_files_that_are_no_rows_of_the_store_are_named(followed: Followed, problem: str) -> None:
     """A file with invalid rows is named in one line, and the old index stays in use."""
     followed.table.commit([A1])
     followed.catch_up()
     append(followed.table, [{**B1, "revision": 7}])
     file = max(followed.table.path.glob("*.parquet"), key=lambda path: path.stat().st_mtime_ns)
-    _spoil(file, _REMOVED[fault])
+    _spoil(file, _REMOVED[problem])
     with pytest.raises(
         CorruptLog, match=rf"{file.name} cannot be read as rows of the store"
-    ) as told:
+    ) as raised:
         followed.catch_up()
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(raised.value)
     followed.assert_content(1, A1)
     DeltaTable(followed.table.path).restore(1)
     followed.catch_up()

@@ -64,7 +64,7 @@ def test_the_rows_the_columns_and_the_properties_are_others(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("is_open", [False, True])
-def test_the_writer_goes_on_from_its_batch(tmp_path: Path, is_open: bool) -> None:
+def test_the_writer_resumes_after_its_batch(tmp_path: Path, is_open: bool) -> None:
     """The pipeline continues after the batch that the table had before."""
     table = opened(tmp_path)
     for batch in range(2):

@@ -41,7 +41,7 @@ def test_the_hash_is_murmurs() -> None:
 
 
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "1/2/3", "-1/2", "", "1/99999"])
-def test_what_is_no_shard_is_told(text: str) -> None:
+def test_an_invalid_shard_is_an_error(text: str) -> None:
     """The error for an invalid shard has the expected format."""
     with pytest.raises(ValueError, match="Write NUMBER/COUNT"):
         Shard.parse(text)

@@ -19,7 +19,7 @@ _LIVES = int(os.environ.get("ORIEL_STORE_LIVES", "2"))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("window", [SLIDING, SESSION, NONE], ids=lambda window: window.kind)
-def test_every_store_answers_as_a_list_of_rows(window: WindowSpec) -> None:
+def test_every_store_reads_like_a_list_of_rows(window: WindowSpec) -> None:
     """Index, table, earlier versions and a copy from changes have the windows of a list of rows."""
 
     class Machine(StoreMachine):

@@ -53,7 +53,7 @@ def test_a_torn_newest_entry_is_set_aside_and_committed_again(tmp_path: Path, to
     assert entry(tmp_path, 2).with_suffix(".json.torn").exists()
 
 
-def test_a_torn_first_entry_makes_the_table_anew(tmp_path: Path) -> None:
+def test_a_torn_first_entry_recreates_the_table(tmp_path: Path) -> None:
     """A table with a torn first entry is created again."""
     opened(tmp_path)
     entry(tmp_path, 0).write_bytes(b"")

@@ -232,7 +232,7 @@ def test_threads_that_commit_at_once_lose_nothing(tmp_path: Path) -> None:
         assert [batch for owner, batch in batches if owner == name] == list(range(100))
 
 
-def test_a_checkpoint_beside_a_writer_is_of_one_version(tmp_path: Path) -> None:
+def test_a_checkpoint_during_writes_has_one_version(tmp_path: Path) -> None:
     """A checkpoint of an older version succeeds if the listing misses a later entry."""
     table = opened(tmp_path)
     for batch in range(3):

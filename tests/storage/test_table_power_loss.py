@@ -46,10 +46,10 @@ def rows(batch: int, *windows: tuple[str, int, int]) -> pa.Table:
     return table_rows(changes, AGGREGATES, batch)
 
 
-def commit(table: Table, directory: Path, batch: int, *, letters: bool = False) -> int:
+def commit(table: Table, directory: Path, batch: int, *, dead_letters: bool = False) -> int:
     """Commit a batch of one row with commit info, or like dead letters without it."""
     file = write_file(directory, rows(batch, ("a", batch, batch + 10)), "part", sync=True)
-    info = {} if letters else {"oriel": f'{{"batch": {batch}}}'}
+    info = {} if dead_letters else {"oriel": f'{{"batch": {batch}}}'}
     return table.commit([file], "app", batch, info)
 
 
@@ -74,7 +74,7 @@ def without_seal(content: bytes) -> bytes:
     return re.sub(rb'"oriel_(entry|table)":"[^"]*",', b"", content, count=2)
 
 
-@pytest.mark.parametrize("letters", [False, True], ids=["windows", "dead letters"])
+@pytest.mark.parametrize("dead_letters", [False, True], ids=["windows", "dead letters"])
 @pytest.mark.parametrize(
     "torn",
     [
@@ -90,17 +90,17 @@ def without_seal(content: bytes) -> bytes:
     ids=["empty", "half", "last byte", "zeros", "not utf-8", "blank", "one line", "two lines"],
 )
 def test_a_batch_with_a_torn_entry_is_committed_once(
-    tmp_path: Path, torn: Callable[[bytes], bytes], letters: bool
+    tmp_path: Path, torn: Callable[[bytes], bytes], dead_letters: bool
 ) -> None:
     """A batch with a torn entry is committed again, and its rows exist once."""
     table = opened(tmp_path)
     for batch in (0, 1):
-        commit(table, tmp_path, batch, letters=letters)
+        commit(table, tmp_path, batch, dead_letters=dead_letters)
     path = entry(tmp_path, 2)
     path.write_bytes(torn(path.read_bytes()))
     table = opened(tmp_path)
     if table.recorded_batch("app") == 0:
-        commit(table, tmp_path, 1, letters=letters)
+        commit(table, tmp_path, 1, dead_letters=dead_letters)
     assert revisions(tmp_path) == [0, 1]
 
 

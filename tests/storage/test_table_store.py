@@ -64,20 +64,20 @@ def random_rows(chance: random.Random, count: int) -> list[Row]:
     return list(rows.values())
 
 
-def every_answer(store: Any) -> list[Any]:
+def every_result(store: Any) -> list[Any]:
     """Return the results of all reads of a store of any kind."""
     keys = store.keys("", 100).keys
     if hasattr(store, "get"):
         return [keys, [store.get(key) for key in (*keys, "none")]]
-    answers: list[Any] = [sorted(keys)]
+    results: list[Any] = [sorted(keys)]
     for key in sorted((*keys, "none")):
         ranges = [WindowRange(key, 0, 99, 1000), WindowRange(key, 7, 23, 3)]
-        answers += [store.fetch(r) for r in ranges] + [store.backward_fetch(r) for r in ranges]
-        answers += [store.latest(key), store.fetch_window(key, 11), store.earliest_ms]
+        results += [store.fetch(r) for r in ranges] + [store.backward_fetch(r) for r in ranges]
+        results += [store.latest(key), store.fetch_window(key, 11), store.earliest_ms]
         if hasattr(store, "find_sessions"):
             found = SessionRange(key, 12, 30, 4)
-            answers += [store.find_sessions(found), store.backward_find_sessions(found)]
-    return answers
+            results += [store.find_sessions(found), store.backward_find_sessions(found)]
+    return results
 
 
 @pytest.mark.slow
@@ -114,11 +114,11 @@ def test_each_version_reads_as_its_index_did(
             followed.tailer.close()
             reader = IndexReader(followed.directory)
             with reader.snapshot() as snapshot:
-                then.append(every_answer(snapshot))
+                then.append(every_result(snapshot))
             reader.close()
     versions = TableVersions(followed.table.path)
-    for version, answers in enumerate(then, 1):
-        assert every_answer(versions.open(version, ReadBudget())) == answers, version
+    for version, results in enumerate(then, 1):
+        assert every_result(versions.open(version, ReadBudget())) == results, version
 
 
 def _of_kind(rows: list[Row], window: Any) -> list[Row]:
@@ -243,7 +243,7 @@ def test_a_read_ends_with_its_time(tmp_path: Path) -> None:
         store.keys("", 1)
 
 
-def test_what_can_not_be_opened_is_told(tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
     """A missing table, an unknown or deleted version and a gap in the log raise their errors."""
     with pytest.raises(StoreNotReady, match="has no entry yet"):
         TableVersions(tmp_path / "none").newest()
@@ -349,7 +349,7 @@ def test_rows_that_a_deletion_vector_leaves_out_are_not_read(tmp_path: Path) -> 
     assert masked.keys("", 9).keys == ["a"]
 
 
-def test_a_version_whose_position_was_cleaned_up_is_gone(tmp_path: Path) -> None:
+def test_a_version_whose_position_was_cleaned_up_is_unavailable(tmp_path: Path) -> None:
     """A version without a position raises VersionGone, because its stream time is unknown."""
     table = StoreTable(tmp_path, make_definition(retention_ms=10))
     table.commit([{"key": "a", "start": 1}])

@@ -95,7 +95,7 @@ def test_all_tables_away_and_back(rounds: Rounds, tables: dict[str, StoreTable])
 
 
 @pytest.mark.parametrize("restart", [False, True])
-def test_an_empty_folder_in_the_place_of_the_tables(rounds: Rounds, *, restart: bool) -> None:
+def test_an_empty_directory_instead_of_the_tables(rounds: Rounds, *, restart: bool) -> None:
     """An empty directory in place of the tables, as without a mount, deletes no index."""
     rounds.round()
     directory = rounds.layout.tables
@@ -142,7 +142,7 @@ def test_the_last_table_that_is_deleted_takes_its_index_along(rounds: Rounds) ->
     assert StatusFile(rounds.layout).read().stores == {}
 
 
-def test_a_table_that_can_not_be_looked_at_is_not_gone(
+def test_a_table_without_access_does_not_count_as_deleted(
     rounds: Rounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A table that cannot be read has state `failed`, and its index is not deleted."""
@@ -164,7 +164,7 @@ def test_a_table_that_can_not_be_looked_at_is_not_gone(
     rounds.wait_for("two", "following")
 
 
-def test_a_folder_without_tables_is_no_problem(tmp_path: Path) -> None:
+def test_a_directory_without_tables_is_not_a_problem(tmp_path: Path) -> None:
     """A data directory without tables is valid, because the pipeline can start later."""
     rounds = Rounds(tmp_path)
     assert rounds.round() == TailerStatus(None, os.getpid(), {}, None, None)

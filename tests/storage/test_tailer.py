@@ -107,7 +107,7 @@ def test_a_repaired_store_is_followed_again(tmp_path: Path, start: Start) -> Non
     wait_for(StoreStatus("following", 1), lambda: _status(tmp_path), "the status")
 
 
-def test_only_folders_with_a_log_and_a_good_name_are_stores(tmp_path: Path) -> None:
+def test_only_directories_with_a_log_and_a_valid_name_are_stores(tmp_path: Path) -> None:
     """Only directories with log entries and a valid name count as stores."""
     StoreTable(tmp_path, make_definition())
     for name in ("_dead_letters", "bad name", "without_entries"):
@@ -146,7 +146,7 @@ def test_a_directory_in_the_place_of_the_lock_is_an_error(tmp_path: Path) -> Non
     assert "delete the directory" in line
 
 
-def test_it_ends_cleanly_when_told_to(tmp_path: Path, start: Start) -> None:
+def test_it_ends_cleanly_on_a_signal(tmp_path: Path, start: Start) -> None:
     """SIGTERM ends the tailer with exit code 0."""
     StoreTable(tmp_path, make_definition())
     process = start()
@@ -186,9 +186,7 @@ _KILLS = int(os.environ.get("ORIEL_TAILER_KILLS", "6"))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
-def test_killed_at_any_instant_it_goes_on_where_it_was(
-    tmp_path: Path, start: Start, seed: int
-) -> None:
+def test_it_resumes_after_a_kill_at_any_instant(tmp_path: Path, start: Start, seed: int) -> None:
     """After a SIGKILL at any time, no version is lost, incomplete or applied twice."""
     chooser = random.Random(seed)
     table = StoreTable(tmp_path, make_definition())

@@ -132,19 +132,19 @@ def test_the_end_closes_all() -> None:
     assert [one.closed for one in stores] == [1] * 5
 
 
-def test_a_store_that_is_behind_or_held_is_told(tmp_path: Path) -> None:
+def test_a_store_with_a_lag_or_blocked_is_reported(tmp_path: Path) -> None:
     """A store is stale above the bound or blocked if held, unless it has its own problem."""
     tailer, store = Tailer(tmp_path, stale_seconds=60), FakeStore()
 
-    def told(*, is_held: bool = False) -> StoreStatus:
+    def current_status(*, is_held: bool = False) -> StoreStatus:
         return tailer._store_status(store, is_blocked=is_held)  # type: ignore[arg-type]
 
-    assert told() == store.status
-    for behind_s, state in ((30, "following"), (90, "stale"), (-90, "following")):
-        store.waiting_since = time.time() - behind_s
-        assert (told().state, told().version) == (state, 7)
-    assert told(is_held=True).state == "blocked"
+    assert current_status() == store.status
+    for lag_s, state in ((30, "following"), (90, "stale"), (-90, "following")):
+        store.waiting_since = time.time() - lag_s
+        assert (current_status().state, current_status().version) == (state, 7)
+    assert current_status(is_held=True).state == "blocked"
     store.waiting_since = time.time() - 90
     store.status = StoreStatus("following", 7, "version 8 is torn")
-    assert told() == store.status
+    assert current_status() == store.status
     tailer.end()

@@ -233,7 +233,7 @@ def test_a_hole_in_the_log_fails_and_leaves_the_last_version(followed: Followed)
     followed.assert_content(1, A1)
 
 
-def test_rows_of_others_make_it_build_anew(followed: Followed) -> None:
+def test_rows_of_other_writers_cause_a_rebuild(followed: Followed) -> None:
     """After an append or a delete by another program, the index follows the revisions."""
     followed.table.commit([{**A1, "revision": 5}])
     followed.catch_up()
@@ -249,7 +249,7 @@ def test_rows_of_others_make_it_build_anew(followed: Followed) -> None:
     assert followed.assert_content(3, A1).record == make_record(0)
 
 
-def test_a_batch_that_goes_backwards_makes_it_build_anew(followed: Followed) -> None:
+def test_a_batch_that_goes_backwards_causes_a_rebuild(followed: Followed) -> None:
     """After a batch with a lower number, the index still follows the revisions."""
     followed.table.commit([{**A1, "n": 1, "revision": 7}], make_record(7))
     followed.catch_up()
@@ -258,7 +258,7 @@ def test_a_batch_that_goes_backwards_makes_it_build_anew(followed: Followed) -> 
     followed.assert_content(2, {**A1, "n": 1})
 
 
-def test_a_changed_definition_makes_it_build_anew(followed: Followed) -> None:
+def test_a_changed_definition_causes_a_rebuild(followed: Followed) -> None:
     """After a change of the definition, the index has the new definition."""
     followed.table.commit([A1])
     followed.catch_up()
@@ -270,7 +270,7 @@ def test_a_changed_definition_makes_it_build_anew(followed: Followed) -> None:
     assert followed.assert_content(2, A1).definition == changed
 
 
-def test_a_deleted_index_is_built_anew(followed: Followed) -> None:
+def test_a_deleted_index_is_rebuilt(followed: Followed) -> None:
     """A deleted index is rebuilt while the tailer follows, without a restart."""
     followed.table.commit([A1])
     followed.catch_up()
@@ -281,7 +281,7 @@ def test_a_deleted_index_is_built_anew(followed: Followed) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mishap", ["cut off", "marked", "garbled", "garbled and suspect"])
-def test_a_damaged_index_is_built_anew(followed: Followed, mishap: str) -> None:
+def test_a_damaged_index_is_rebuilt(followed: Followed, mishap: str) -> None:
     """A damaged index is rebuilt while the tailer follows, or when it is opened next."""
     followed.table.commit([A1, B1])
     followed.catch_up()

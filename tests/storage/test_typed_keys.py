@@ -114,14 +114,14 @@ def test_an_index_is_in_one_order_followed_and_built(tmp_path: Path, key_type: s
     assert followed.content() == (state, windows)
     followed.tailer.close()
 
-    log, after, told = DeltaLog(followed.table.path), None, []
+    log, after, changed = DeltaLog(followed.table.path), None, []
     while True:
         page = changes(log, state, ChangeRange(1, 3, after=after), ReadBudget())
-        told += [change.key for change in page.changes]
+        changed += [change.key for change in page.changes]
         if not page.has_more:
             break
         after = page.changes[-1]
-    assert told == [*keys]
+    assert changed == [*keys]
 
 
 @pytest.mark.parametrize("key_type", UNFIT_KEYS)

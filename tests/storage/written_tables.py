@@ -32,12 +32,12 @@ class Unpacked:
             return found
         return lambda *arguments, **named: self._unpacked(found(*arguments, **named))
 
-    def _unpacked(self, answer: Any) -> Any:
-        if isinstance(answer, WindowPage):
-            return answer._replace(windows=[self._unpack(window) for window in answer.windows])
-        if isinstance(answer, ScanPage):
-            return answer._replace(entries=[self._unpack(entry) for entry in answer.entries])
-        return self._unpack(answer) if isinstance(answer, bytes) else answer
+    def _unpacked(self, result: Any) -> Any:
+        if isinstance(result, WindowPage):
+            return result._replace(windows=[self._unpack(window) for window in result.windows])
+        if isinstance(result, ScanPage):
+            return result._replace(entries=[self._unpack(entry) for entry in result.entries])
+        return self._unpack(result) if isinstance(result, bytes) else result
 
 
 def table_of(
@@ -88,10 +88,10 @@ def table_stores(data: Path, window: WindowSpec) -> Callable[..., Any]:
         puts: Iterable[Put], retention_ms: int | None = None, *, key_type: str = "text"
     ) -> Any:
         every = tuple(puts)
-        asked = every, retention_ms, key_type
-        if asked not in written:
-            written[asked] = write(every, retention_ms, key_type)
-        versions, has_text = written[asked]
+        parameters = every, retention_ms, key_type
+        if parameters not in written:
+            written[parameters] = write(every, retention_ms, key_type)
+        versions, has_text = written[parameters]
         store = versions.open(2, ReadBudget())
         return Unpacked(store) if has_text else store
 

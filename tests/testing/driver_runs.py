@@ -22,7 +22,7 @@ from oriel.testing import Record, TopologyTestDriver, WindowedValue
 SCHEMA = "t BIGINT, s STRING"
 
 #: Windows as (key, start, end) with the times of their records.
-Told = dict[tuple[str, int, int], list[int]]
+MemberTimes = dict[tuple[str, int, int], list[int]]
 
 tumbling = TimeWindows.of_size_and_grace
 sliding = SlidingWindows.of_time_difference_and_grace
@@ -117,12 +117,12 @@ def windows_of(driver: TopologyTestDriver, kind: str) -> list[WindowedValue]:
     return driver.window_store("s").all()
 
 
-def told(found: Sequence[WindowedValue]) -> Told:
+def member_times(found: Sequence[WindowedValue]) -> MemberTimes:
     """Return the times of each window's records, by key and bounds."""
     return {(w.key, w.window_start_ms, w.window_end_ms): w.value["times"] for w in found}
 
 
-def told_rows(rows: Sequence[dict[str, Any]]) -> Told:
+def row_times(rows: Sequence[dict[str, Any]]) -> MemberTimes:
     """Return the times of each written row's records, without the deleted rows."""
     return {
         (row["key"], row["window_start_ms"], row["window_end_ms"]): row["times"]

@@ -41,7 +41,7 @@ def run(topology: Topology, *batches: tuple[str, list[Record]]) -> TopologyTestD
     return driver
 
 
-def told(driver: TopologyTestDriver, topic: str) -> list[tuple[str | None, Any, int]]:
+def emitted(driver: TopologyTestDriver, topic: str) -> list[tuple[str | None, Any, int]]:
     """Return key, value and time of each record that the driver wrote to a topic."""
     records = driver.create_output_topic(topic).read_records()
     return [(one.key, one.value, one.timestamp_ms) for one in records]
@@ -104,8 +104,8 @@ def test_rows_of_windows_are_grouped_as_a_table_by_key_and_window() -> None:
     builder = StreamsBuilder()
     views = builder.stream("views", "industry STRING").group_by_key().windowed_by(tumbling(10, 100))
     counted = views.aggregate(n=count(), industry=last("industry"))
-    told = r"create a table of its rows: .*to_stream\(\)\.select_key\('key', 'window_start_ms'\)"
-    with pytest.raises(InvalidTopology, match=told):
+    message = r"create a table of its rows: .*to_stream\(\)\.select_key\('key', 'window_start_ms'\)"
+    with pytest.raises(InvalidTopology, match=message):
         counted.group_by("industry")
     rows = counted.to_stream().select_key("key", "window_start_ms")
     table = rows.map_values("n", of="industry", start="window_start_ms").to_table()
@@ -135,19 +135,19 @@ def test_elements_and_changes_have_places_of_their_own() -> None:
         ("lines", [Record(None, {"line": "a b a"}, 5)]),
         ("users", [user(1, "u", "a"), user(2, "v", "a"), user(3, "u", "b")]),
     )
-    assert told(driver, "out") == [
+    assert emitted(driver, "out") == [
         ("a", {"count": 1, "kind": "A"}, 5), ("b", {"count": 1, "kind": "B"}, 5),
         ("a", {"count": 2, "kind": "A"}, 5),
     ]  # fmt: skip
     assert values(driver) == {"1": {"words": 1}, "2": {"words": 1}}
-    assert told(driver, "cities") == [
+    assert emitted(driver, "cities") == [
         ("a", {"people": 1, "kind": "A"}, 1), ("a", {"people": 2, "kind": "A"}, 2),
         ("a", {"people": 1, "kind": "A"}, 3), ("b", {"people": 1, "kind": "B"}, 3),
     ]  # fmt: skip
 
 
 @pytest.mark.java
-def test_a_filter_tells_once_that_a_row_is_gone() -> None:
+def test_a_filter_emits_one_tombstone_per_row() -> None:
     """A filter on an aggregation, windowed aggregation or join emits one tombstone per removed row.
 
     A window over the emitted rows counts that tombstone once (decision 0071).
@@ -174,7 +174,7 @@ def test_a_filter_tells_once_that_a_row_is_gone() -> None:
 
 
 @pytest.mark.java
-def test_a_record_that_a_function_raised_on_passes_the_steps_behind() -> None:
+def test_a_record_with_a_function_error_passes_the_next_steps() -> None:
     """A record on which a function raises is dead-lettered, although steps follow the aggregation.
 
     A step can replace a column by one with the same name and another type.
@@ -189,8 +189,10 @@ def test_a_record_that_a_function_raised_on_passes_the_steps_behind() -> None:
         .group_by("user")
         .aggregate(lambda: 0, added, schema="total BIGINT")
     )
-    told_totals = totals.filter("total < 8").map_values(total="CAST(total AS STRING)").to_stream()
-    told_totals.to("out")
+    filtered_totals = (
+        totals.filter("total < 8").map_values(total="CAST(total AS STRING)").to_stream()
+    )
+    filtered_totals.to("out")
     driver = TopologyTestDriver(builder.build(), collect_function_errors=True)
     out = driver.create_output_topic("out")
     driver.pipe_input("orders", [order(n, "u", cost) for n, cost in enumerate((5, 0, 2, 0, 1))])
@@ -219,7 +221,7 @@ def test_joined_tables_are_tables_again() -> None:
         ("t", [Record(key, {"v": 1}, 3) for key in "kl"]),
     )
     assert values(driver) == {"l": {"total": 14, "c": 2}}
-    assert told(driver, "out") == [("l", {"v": 1, "total": 14}, 3)]
+    assert emitted(driver, "out") == [("l", {"v": 1, "total": 14}, 3)]
     driver.pipe_input("a", [Record("k", {"a": 9}, 4), Record("l", None, 5)])
     assert values(driver) == {"k": {"total": 14, "c": 1}}
     groups = {row.key: row.value["count"] for row in driver.key_value_store("by_total").all()}
@@ -256,8 +258,8 @@ def test_any_cut_gives_the_same_rows(seed: int) -> None:
     joined = spent(builder).outer_join(builder.table("users", USERS))
     joined.filter("cost > 5 OR cost IS NULL").materialize("s")
     joined.group_by("coalesce(city, '-')").aggregate(users=count(), n=sum_of("n")).materialize("g")
-    told_costs = joined.to_stream().group_by_key()
-    told_costs.aggregate(costs=collect_list("cost")).materialize("told")
+    cost_updates = joined.to_stream().group_by_key()
+    cost_updates.aggregate(costs=collect_list("cost")).materialize("emitted")
     topology = builder.build()
     names = "abcd"
     topics = {
@@ -274,13 +276,13 @@ def test_any_cut_gives_the_same_rows(seed: int) -> None:
             for low in range(0, len(records), most)
         ]
         driver = run(topology, *batches)
-        found.append([driver.key_value_store(name).all() for name in ("s", "g", "told")])
+        found.append([driver.key_value_store(name).all() for name in ("s", "g", "emitted")])
     assert found[0] == found[1] == found[2]
     assert [] not in found[0]
 
 
 @pytest.mark.java
-def test_what_is_no_table_is_told_with_a_way_out() -> None:
+def test_the_error_for_a_missing_table_has_a_solution() -> None:
     """A join or grouping of windowed tables, or with a step that Arrow cannot run, is rejected."""
     builder = StreamsBuilder()
     users, orders = builder.table("users", USERS), builder.stream("orders", ORDERS)
@@ -319,7 +321,7 @@ def test_joined_rows_of_pairs_are_kept_and_filtered() -> None:
     builder = StreamsBuilder()
     joined = counted(near(builder)).join(builder.table("users", USERS))
     joined.materialize("s")
-    joined.filter("n > 2").to_stream().group_by_key().count().materialize("told")
+    joined.filter("n > 2").to_stream().group_by_key().count().materialize("emitted")
     driver = run(
         builder.build(),
         ("users", [user(1, "k", "x")]),
@@ -327,4 +329,4 @@ def test_joined_rows_of_pairs_are_kept_and_filtered() -> None:
         ("b", [Record("k", {"w": 1}, 1), Record("k", {"w": 2}, 3)]),
     )
     assert values(driver) == {"k": {"n": 4, "total": 6, "city": "x"}}
-    assert values(driver, "told") == {"k": {"count": 2}}
+    assert values(driver, "emitted") == {"k": {"count": 2}}

@@ -47,10 +47,10 @@ def test_the_newest_value_is_that_of_the_newest_record() -> None:
         return new
 
     driver = driver_of(define)
-    told = driver.create_output_topic("out")
+    results = driver.create_output_topic("out")
     for value, time_ms in ((5, 5), (-1, 6), (1, 7), (-2, 9), (None, 10)):
         driver.pipe_input("t", record(value, time_ms))
-    texts = [(one.value and one.value["w"], one.timestamp_ms) for one in told.read_records()]
+    texts = [(one.value and one.value["w"], one.timestamp_ms) for one in results.read_records()]
     assert texts == [("5", 5), ("-1!", 6), ("1", 7), ("-2!", 9), ("None", 10)]
     row = KeyValue("k", {"v": None, "w": "None"}, 10)
     assert driver.key_value_store("s").get("k") == row
@@ -108,10 +108,10 @@ def test_a_partner_is_awaited_by_the_clock_of_all_branches() -> None:
         orders.left_join(ways["0"].merge(ways["negative"]), within).to("out")
 
     driver = driver_of(define)
-    told = driver.create_output_topic("out")
+    results = driver.create_output_topic("out")
     driver.pipe_input("orders", [Record("k", {"id": 1}, 10), Record("k", {"id": 2}, 100)])
     driver.pipe_input("t", [Record("k", {"v": 7, "w": ""}, time_ms) for time_ms in (12, 100)])
-    values = [(one.value["id"], one.value["v"]) for one in told.read_records() if one.value]
+    values = [(one.value["id"], one.value["v"]) for one in results.read_records() if one.value]
     assert values == [(1, 7), (2, 7)]
 
 
@@ -149,14 +149,14 @@ def test_branches_are_the_stream_whatever_the_cut(kind: str, number: int) -> Non
                    random.choice("ab"))
             for at in range(60)
         ]  # fmt: skip
-        told = [
-            _told(way, kind, log, cut)
+        results = [
+            _results(way, kind, log, cut)
             for way, cut in ((_whole, 60), (_parted, 60), (_parted, random.randint(1, 9)))
         ]
-        assert told[0] == told[1] == told[2], (seed, told)
+        assert results[0] == results[1] == results[2], (seed, results)
 
 
-def _told(way: Callable[[KStream], KStream], kind: str, log: list[Record], cut: int) -> Any:
+def _results(way: Callable[[KStream], KStream], kind: str, log: list[Record], cut: int) -> Any:
     builder = StreamsBuilder()
     grouped = way(builder.stream("t", SCHEMA)).group_by_key()
     windowed: Any = grouped if kind == "none" else grouped.windowed_by(_windows(kind))
@@ -175,7 +175,7 @@ def _told(way: Callable[[KStream], KStream], kind: str, log: list[Record], cut: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["joined", "flattened"])
-def test_branches_part_behind_a_join_or_a_step_that_flattens(where: str) -> None:
+def test_a_stream_branches_after_a_join_or_a_flattening_step(where: str) -> None:
     """A stream can be split into branches after a table join or after a flattening step."""
 
     def define(builder: StreamsBuilder) -> None:
@@ -192,12 +192,12 @@ def test_branches_part_behind_a_join_or_a_step_that_flattens(where: str) -> None
     driver = driver_of(define)
     driver.pipe_input("t", [record(value, at) for at, value in enumerate((-1, 3, 1, 5, -2))])
     row = driver.key_value_store("s").get("k")
-    told = {"joined": " -1less 33 55 -2less", "flattened": " -1less -5less 33 -1less -3less 55"}
+    results = {"joined": " -1less 33 55 -2less", "flattened": " -1less -5less 33 -1less -3less 55"}
     assert row is not None
     if where == "joined":
-        assert row.value == {"h": told[where]}
+        assert row.value == {"h": results[where]}
     else:
-        assert row.value == {"h": f"{told[where]} -2less -6less"}
+        assert row.value == {"h": f"{results[where]} -2less -6less"}
 
 
 @pytest.mark.slow
@@ -234,8 +234,8 @@ def test_branches_need_the_same_columns() -> None:
     builder = StreamsBuilder()
     ways = branched(builder.stream("t", SCHEMA))
     ways["0"].merge(ways["small"].map_values("w", v="cast(v AS INT)")).to("out")
-    told = (
+    results = (
         r"merge: .*same columns, not \(v bigint, w string\) and \(v int, w string\)\. Convert with"
     )
-    with pytest.raises(InvalidTopology, match=told):
+    with pytest.raises(InvalidTopology, match=results):
         TopologyTestDriver(builder.build())

@@ -69,7 +69,7 @@ def test_headers_that_are_no_dict_of_bytes_are_refused(headers: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "serde", "given", "told"),
+    ("schema", "serde", "given", "message"),
     [
         ("v STRING", Serdes.string(), "hello", r"not 'hello'.* string, .* {'v': 'hello'}$"),
         ("v BIGINT", Serdes.long(), 5, r"not 5.* long, .* \['v'\], .* {'v': 5}$"),
@@ -77,7 +77,7 @@ def test_headers_that_are_no_dict_of_bytes_are_refused(headers: Any) -> None:
     ],
 )
 def test_a_single_value_is_given_by_its_column(
-    schema: str, serde: Any, given: Any, told: str
+    schema: str, serde: Any, given: Any, message: str
 ) -> None:
     """A bare value for a value column is a mistake of the test, so the error shows the right form.
 
@@ -88,7 +88,7 @@ def test_a_single_value_is_given_by_its_column(
     builder.stream("t", schema, Consumed(value_serde=serde)).to("o")
     builder.stream("j", schema).to("p")
     with TopologyTestDriver(builder.build()) as driver:
-        with pytest.raises(IllegalArgumentType, match=told):
+        with pytest.raises(IllegalArgumentType, match=message):
             driver.pipe_input("t", Record("k", given, 1))
         driver.pipe_input("t", [Record("k", {"v": None}, 1), Record("k", None, 1)])
         assert (driver.counters("to(o)").input, driver.dropped) == (2, 0)

@@ -10,25 +10,25 @@ import pytest
 from oriel import SlidingWindows
 from oriel.pipeline.windows import Windows
 from tests.testing.driver_runs import (
-    Told,
+    MemberTimes,
     hopping,
+    member_times,
     pipe,
+    row_times,
     sessions,
     sliding,
     times_driver,
-    told,
-    told_rows,
     tumbling,
     windows_of,
 )
 
 
-def of(key: str, windows: dict[tuple[int, int], list[int]]) -> Told:
+def of(key: str, windows: dict[tuple[int, int], list[int]]) -> MemberTimes:
     """Return the windows of one key."""
     return {(key, *bounds): times for bounds, times in windows.items()}
 
 
-EXAMPLES: dict[str, tuple[str, Windows, Told, int]] = {
+EXAMPLES: dict[str, tuple[str, Windows, MemberTimes, int]] = {
     "1: two keys share a partition's clock": (
         "a:100 b:5", tumbling(10, 0), of("a", {(100, 110): [100]}), 1,
     ),
@@ -148,7 +148,7 @@ def test_an_example_of_the_semantics(name: str, one_by_one: bool) -> None:
     text, windows, wanted, late = EXAMPLES[name]
     driver = times_driver(windows)
     pipe(driver, text, one_by_one=one_by_one)
-    assert told(windows_of(driver, windows.kind)) == wanted
+    assert member_times(windows_of(driver, windows.kind)) == wanted
     counters = driver.counters("s")
     given = len(text.split())
     assert (counters.input, counters.applied, counters.late) == (given, given - late, late)
@@ -156,7 +156,7 @@ def test_an_example_of_the_semantics(name: str, one_by_one: bool) -> None:
     assert driver.dead_letters("s") == []
 
 
-EMITTED: dict[str, tuple[str, Windows, list[Told]]] = {
+EMITTED: dict[str, tuple[str, Windows, list[MemberTimes]]] = {
     # Kafka loses windows with starts below 52 in such a jump.
     "2.6: a jump of stream time loses nothing": (
         "10 181", sliding(10, 100), [{}, of("k", {(0, 10): [10]})],
@@ -192,9 +192,9 @@ def test_what_is_emitted_when_windows_close(name: str) -> None:
     """Each window is written once, as final, with the record that closes it."""
     text, windows, wanted = EMITTED[name]
     outputs = pipe(times_driver(windows, closed=True), text)
-    assert [told_rows(rows) for rows in outputs] == wanted
-    told = [row for rows in outputs for row in rows]
-    assert [row for row in told if not row["final"] or row["deleted"]] == []
+    assert [row_times(rows) for rows in outputs] == wanted
+    member_times = [row for rows in outputs for row in rows]
+    assert [row for row in member_times if not row["final"] or row["deleted"]] == []
 
 
 @pytest.mark.parametrize("name", EMITTED)
@@ -204,7 +204,7 @@ def test_one_batch_emits_the_same(name: str) -> None:
     driver = times_driver(windows, closed=True)
     (rows,) = pipe(driver, text, one_by_one=False)
     everything = {place: times for batch in wanted for place, times in batch.items()}
-    assert told_rows(rows) == everything == told(windows_of(driver, windows.kind))
+    assert row_times(rows) == everything == member_times(windows_of(driver, windows.kind))
 
 
 def test_session_tombstones_come_before_the_merged_session() -> None:

@@ -88,7 +88,7 @@ def test_map_values_and_group_by_of_several(spark: SparkSession) -> None:
     assert [letter["reason"] for letter in driver.dead_letters("s")] == ["null-key"] * 2
 
 
-def test_a_step_behind_a_join_is_checked(spark: SparkSession) -> None:
+def test_a_step_after_a_join_is_checked(spark: SparkSession) -> None:
     """A step after a join cannot use a column that an earlier ``map_values`` removed."""
 
     def define(builder: StreamsBuilder) -> None:
@@ -136,7 +136,7 @@ def test_results_of_a_join_go_through_steps(spark: SparkSession) -> None:
     assert driver.counters("s").filtered == 1
 
 
-def test_a_function_that_raises_behind_an_expression(spark: SparkSession) -> None:
+def test_a_function_that_raises_after_an_expression(spark: SparkSession) -> None:
     """If a function raises after an expression, the dead letter has the record's bytes."""
     driver = driver_of(
         lambda b: (
@@ -173,7 +173,7 @@ def test_null_values_pass_expressions_where_a_store_takes_them(spark: SparkSessi
 
 
 @pytest.mark.parametrize("condition", ["nothing > 1", "delay >"])
-def test_a_filter_that_does_not_fit_is_told_when_the_driver_is_made(
+def test_a_wrong_filter_is_an_error_when_the_driver_is_created(
     spark: SparkSession, condition: str
 ) -> None:
     """The error about an invalid filter names the store and the step."""
@@ -225,7 +225,7 @@ def test_an_expression_that_fails_on_a_record_is_named(
     assert "\n" not in str(caught.value)
 
 
-def test_a_function_of_python_that_raises_tells_its_traces(spark: SparkSession) -> None:
+def test_the_error_of_a_python_function_has_its_trace(spark: SparkSession) -> None:
     """An exception of a Python function keeps its traceback, and a note names store and step."""
 
     def fail(_):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202 - Spark reads them
@@ -239,14 +239,14 @@ def test_a_function_of_python_that_raises_tells_its_traces(spark: SparkSession) 
         "filter(": lambda stream: stream.filter(fails(F.col("carrier"))),
         "peek(": lambda stream: stream.peek(refuse),
     }
-    for told, step in steps.items():
+    for called, step in steps.items():
         builder = StreamsBuilder()
         step(builder.stream("t", SCHEMA)).group_by_key().count().materialize("s")
         driver = TopologyTestDriver(builder.build())
         with pytest.raises(PythonException, match="KeyError: 'odd'") as caught:
             driver.pipe_input("t", flight("a", "UA", 0.0))
         (note,) = caught.value.__notes__
-        assert note.startswith(f"store 's', step {told}")
+        assert note.startswith(f"store 's', step {called}")
 
 
 def test_python_functions_may_be_any_expression(spark: SparkSession) -> None:
@@ -305,7 +305,7 @@ def test_peek_shows_each_record_once_in_a_batch(spark: SparkSession, tmp_path: P
         StreamsBuilder().stream("t", "v INT").peek("v")  # type: ignore[arg-type]
 
 
-def test_an_unknown_column_of_map_values_is_told_with_its_step(spark: SparkSession) -> None:
+def test_the_error_for_an_unknown_column_of_map_values_names_the_step(spark: SparkSession) -> None:
     """The error about an unknown column of ``map_values`` names the step."""
     with pytest.raises(InvalidTopology, match=r"store 's', step map_values.*`nothing`"):
         driver_of(
@@ -360,7 +360,7 @@ def test_a_process_reads_the_same_steps_once(
         assert [row.value for row in one.key_value_store("s").all()] == [{"total": total}]
 
 
-def test_a_function_that_is_registered_anew_is_read_anew(spark: SparkSession) -> None:
+def test_a_function_that_is_registered_again_is_read_again(spark: SparkSession) -> None:
     """If a function is registered again, a step with the same SQL is analyzed again."""
 
     def found() -> dict[str, Any]:

@@ -93,8 +93,8 @@ def test_a_record_has_one_dead_letter_for_its_bad_elements() -> None:
     driver = driver_of(define)
     driver.pipe_input("t", [words("a"), words("x b x"), words("x"), Record("k", None, 1)])
     assert values(driver) == {"a": {"count": 1}, "b": {"count": 1}}
-    letters = [(one["offset"], one["reason"], one["key"]) for one in driver.dead_letters("s")]
-    assert letters == [(1, "null-key", b"k"), (2, "null-key", b"k")]
+    dead_letters = [(one["offset"], one["reason"], one["key"]) for one in driver.dead_letters("s")]
+    assert dead_letters == [(1, "null-key", b"k"), (2, "null-key", b"k")]
     assert b"x b x" in driver.dead_letters("s")[0]["raw"]
     assert driver.counters("s") == Counters(
         input=4, applied=3, late=0, dropped=0, filtered=1,
@@ -240,8 +240,8 @@ def test_elements_are_flattened_again() -> None:
             input=3, applied=2, late=0, dropped=0, filtered=1,
             elements=6, elements_applied=3, elements_filtered=3,
         )  # fmt: skip
-    told = driver.create_output_topic("words").read_records()
-    assert told == [Record("k", {"word": word}, 1) for word in ("b", "a", "c")]
+    records = driver.create_output_topic("words").read_records()
+    assert records == [Record("k", {"word": word}, 1) for word in ("b", "a", "c")]
 
 
 @pytest.mark.java
@@ -266,11 +266,13 @@ def test_pairs_are_flattened() -> None:
     assert found == {"a": ["p", "q"], "b": ["p", "q"], "c": ["far"]}
     # Both join results of the record have two invalid flattened records. The record has one dead
     # letter, and each flattened record counts.
-    letters = [(one["topic"], one["offset"], one["reason"]) for one in driver.dead_letters("s")]
-    assert letters == [("t", 0, "null-key")]
+    dead_letters = [
+        (one["topic"], one["offset"], one["reason"]) for one in driver.dead_letters("s")
+    ]
+    assert dead_letters == [("t", 0, "null-key")]
     assert driver.counters("s").dropped_results == 4
-    told = driver.create_output_topic("words").read_records()
-    assert [record.key for record in told] == ["a", "x", "b", "x", "a", "x", "b", "x", "c"]
+    records = driver.create_output_topic("words").read_records()
+    assert [record.key for record in records] == ["a", "x", "b", "x", "a", "x", "b", "x", "c"]
 
 
 @pytest.mark.java
@@ -295,10 +297,10 @@ def test_updates_of_tables_are_flattened() -> None:
         "b": {"n": 3, "all": ["n", "n", "m"]},
         "c": {"n": 1, "all": ["m"]},
     }
-    told = driver.create_output_topic("out").read_records()
-    assert [record.key for record in told] == ["a", "b", "b", "a", "a", "b", "a", "a", "c"]
-    told = driver.create_output_topic("twice").read_records()
-    assert [(record.key, record.value["n"]) for record in told if record.value] == [
+    records = driver.create_output_topic("out").read_records()
+    assert [record.key for record in records] == ["a", "b", "b", "a", "a", "b", "a", "a", "c"]
+    records = driver.create_output_topic("twice").read_records()
+    assert [(record.key, record.value["n"]) for record in records if record.value] == [
         ("b", 2), ("a", 2), ("a", 3), ("b", 3), ("a", 4), ("a", 5),
     ]  # fmt: skip
 
@@ -321,7 +323,7 @@ def test_branches_of_elements_are_written_in_the_order_of_the_elements() -> None
 
     driver = driver_of(define)
     driver.pipe_input("t", [words("x a z b"), words("c y", 2)])
-    told = driver.create_output_topic("out").read_records()
-    assert [record.value["word"] for record in told if record.value] == [*"xAzBCy"]
-    told = driver.create_output_topic("twice").read_records()
-    assert [record.value["word"] for record in told if record.value] == [*"xazbxazbcycy"]
+    records = driver.create_output_topic("out").read_records()
+    assert [record.value["word"] for record in records if record.value] == [*"xAzBCy"]
+    records = driver.create_output_topic("twice").read_records()
+    assert [record.value["word"] for record in records if record.value] == [*"xazbxazbcycy"]

@@ -18,7 +18,7 @@ from tests.testing.test_driver_properties import (
     Call,
     Case,
     check_content,
-    check_folded,
+    check_function_rows,
     cut,
     everything,
     finite,
@@ -27,7 +27,7 @@ from tests.testing.test_driver_properties import (
 )
 from tests.testing.test_driver_streams import every_aggregate
 from tests.windows.engine_runs import valued_logs
-from tests.windows.test_function_properties import KINDS as FOLDS
+from tests.windows.test_function_properties import KINDS as FUNCTION_KINDS
 
 COLUMNS = [column.split()[0] for column in SCHEMA.split(", ")]
 FIELDS = ", ".join(column.replace(" ", ": ") for column in SCHEMA.split(", "))
@@ -102,8 +102,8 @@ def content_of_elements(
         counters.elements_applied + counters.elements_late
         + counters.elements_dropped + counters.elements_filtered
     )  # fmt: skip
-    letters = sorted(repr(letter) for letter in driver.dead_letters("s"))
-    return [repr(found) for found in everything(driver)], counters, letters
+    dead_letters = sorted(repr(letter) for letter in driver.dead_letters("s"))
+    return [repr(found) for found in everything(driver)], counters, dead_letters
 
 
 @pytest.mark.slow
@@ -175,7 +175,7 @@ def test_elements_of_elements_follow_each_other(kind: str, place: str, number: i
 @pytest.mark.parametrize("windows", ["time", "sliding", "session", "table"])
 def test_functions_see_elements_in_their_order(windows: str, number: int) -> None:
     """Functions receive flattened records in order. If one raises, the others still count."""
-    functions = FOLDS["aggregate"].functions
+    functions = FUNCTION_KINDS["aggregate"].functions
 
     def aggregate(stream: Any) -> Any:
         return stream.aggregate(
@@ -194,4 +194,4 @@ def test_functions_see_elements_in_their_order(windows: str, number: int) -> Non
         assert (
             counters.elements_applied, counters.elements_late, counters.elements_dropped,
         ) == wanted  # fmt: skip
-        check_folded(everything(drivers[0]), outcome, closed=False)
+        check_function_rows(everything(drivers[0]), outcome, closed=False)

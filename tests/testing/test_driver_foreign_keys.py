@@ -54,8 +54,8 @@ def test_a_row_follows_whom_it_names_in_one_batch_and_over_many() -> None:
     assert rows(driver, "name", "n") == {"a": ("anne", 11, 11), "b": ("bob", 8, 8)}
     driver.pipe_input("orders", [Record("a", None, 12), order("b", 13)])
     assert rows(driver, "name") == {}
-    (gone, other) = driver.read_output("store")
-    assert (gone["key"], gone["deleted"], gone["timestamp_ms"]) == ("a", True, 12)
+    (deletion, other) = driver.read_output("store")
+    assert (deletion["key"], deletion["deleted"], deletion["timestamp_ms"]) == ("a", True, 12)
     assert (other["key"], other["deleted"], other["timestamp_ms"]) == ("b", True, 13)
 
 
@@ -161,7 +161,7 @@ def test_a_table_names_rows_of_its_own() -> None:
 
 
 @pytest.mark.java
-def test_what_is_bad_is_told_and_counted_once() -> None:
+def test_an_invalid_record_is_reported_and_counted_once() -> None:
     """An invalid left record has one dead letter and counts once, although it is read twice."""
     builder = StreamsBuilder()
     orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
@@ -177,15 +177,15 @@ def test_what_is_bad_is_told_and_counted_once() -> None:
         KeyValue("1", {"user": "u", "item": 0, "n": 1, "name": "ann"}, 6),
         KeyValue("5", {"user": "x" * 9000, "item": 0, "n": 5, "name": None}, 5),
     ]
-    told = [(one["offset"], one["reason"]) for one in driver.dead_letters("store")]
-    assert sorted(told) == [(1, "null-key"), (2, "unfit-key"), (3, "wrong-type")]
+    found = [(one["offset"], one["reason"]) for one in driver.dead_letters("store")]
+    assert sorted(found) == [(1, "null-key"), (2, "unfit-key"), (3, "wrong-type")]
     counters = driver.counters("store")
     assert (counters.input, counters.applied, counters.dropped) == (6, 3, 3)
     assert counters.dropped_results == 0
 
 
 @pytest.mark.java
-def test_what_does_not_fit_is_told_with_its_step() -> None:
+def test_the_error_for_a_wrong_foreign_key_names_its_step() -> None:
     """The error about an unknown or duplicate column names the join step."""
 
     def joined(foreign_key: str, schema: str) -> TopologyTestDriver:
@@ -208,12 +208,12 @@ def test_it_is_described_with_what_is_read_for_it() -> None:
     builder = StreamsBuilder()
     orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
     orders.join(users.filter("name > ''"), foreign_key=("user", "item")).materialize("store")
-    told = builder.build().describe()
+    found = builder.build().describe()
     assert (
         "    Input: table('orders')\n    Input: table('users').filter(\"name > ''\") "
-        "named by foreign_key=user, item of table('orders')\n" in told
+        "named by foreign_key=user, item of table('orders')\n" in found
     )
-    assert "    Rows: join of tables\n" in told
+    assert "    Rows: join of tables\n" in found
 
 
 @pytest.mark.slow

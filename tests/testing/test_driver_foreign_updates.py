@@ -29,7 +29,7 @@ def named(key: str, name: str | None, time: int) -> Record:
     return Record(key, None if name is None else {"name": name}, time)
 
 
-def told(
+def emitted(
     table: SourceTable | KTable, builder: StreamsBuilder, *piped: tuple[str, Any]
 ) -> list[Any]:
     """Return key, time and name of each update in arrival order. None means a deleted row."""
@@ -61,14 +61,14 @@ LOG = [
 
 
 @pytest.mark.java
-def test_an_inner_join_tells_what_kafka_streams_tells() -> None:
+def test_an_inner_join_emits_the_updates_of_kafka_streams() -> None:
     """An inner join emits the updates of Kafka Streams.
 
     The log has new, changed and deleted rows, rows with another reference, and with no reference.
     """
     builder = StreamsBuilder()
     orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
-    assert told(orders.join(users, foreign_key="user"), builder, *LOG) == [
+    assert emitted(orders.join(users, foreign_key="user"), builder, *LOG) == [
         ("1", 5, "ann"),
         ("2", 5, "ann"),
         ("1", 4, "anna"), ("2", 4, "anna"),
@@ -83,14 +83,14 @@ def test_an_inner_join_tells_what_kafka_streams_tells() -> None:
 
 
 @pytest.mark.java
-def test_a_left_join_tells_every_row() -> None:
+def test_a_left_join_emits_every_row() -> None:
     """A left join emits every row, also without a user, and the deletion of a row."""
     builder = StreamsBuilder()
     orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
     joined = orders.left_join(users, foreign_key="user").map_values(
         name="concat(cast(n AS STRING), coalesce(name, ''))"
     )
-    assert told(joined, builder, *LOG) == [
+    assert emitted(joined, builder, *LOG) == [
         ("1", 1, "0"), ("1", 5, "0ann"), ("2", 5, "0ann"),
         ("1", 4, "0anna"), ("2", 4, "0anna"),
         ("1", 7, "0"), ("1", 8, "1"), ("2", 2, "0"),
@@ -145,16 +145,16 @@ def test_a_stream_looks_joined_rows_up_and_tables_join_them() -> None:
     builder = StreamsBuilder()
     orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
     joined = orders.left_join(users, foreign_key="user")
-    asked = builder.stream("asked", "q STRING").left_join(joined)
-    asked.map_values("q", "name").to("answers")
+    requests = builder.stream("requests", "q STRING").left_join(joined)
+    requests.map_values("q", "name").to("responses")
     paid = builder.table("paid", "paid INT")
     paid.left_join(joined.filter("n > 0")).materialize("paid")
     driver = TopologyTestDriver(builder.build())
     driver.pipe_input("users", named("u", "ann", 1))
     driver.pipe_input("orders", [order("1", 2, "u", 1), order("2", 3, None, 0)])
-    driver.pipe_input("asked", [Record(key, {"q": "?"}, 4) for key in "123"])
-    answers = driver.create_output_topic("answers").read_records()
-    assert [record.value and record.value["name"] for record in answers] == ["ann", None, None]
+    driver.pipe_input("requests", [Record(key, {"q": "?"}, 4) for key in "123"])
+    responses = driver.create_output_topic("responses").read_records()
+    assert [record.value and record.value["name"] for record in responses] == ["ann", None, None]
     driver.pipe_input("paid", [Record(key, {"paid": 5}, 5) for key in "12"])
     rows = driver.key_value_store("paid").all()
     assert [(row.key, row.value["name"], row.timestamp_ms) for row in rows] == [
@@ -190,7 +190,7 @@ def test_rows_of_any_table_name_rows_of_any_table() -> None:
     assert [driver.counters(store).dropped for store in ("tags", "notes", "any")] == [0, 0, 0]
 
 
-def test_each_record_counts_once_and_is_told_of_once() -> None:
+def test_each_record_counts_once_and_has_one_dead_letter() -> None:
     """Each record counts once and has one dead letter, although the left table is read twice."""
     builder = StreamsBuilder()
     users = builder.table("users", USERS)
@@ -204,8 +204,8 @@ def test_each_record_counts_once_and_is_told_of_once() -> None:
     # The payments have no user yet.
     assert (counters.input, counters.applied, counters.filtered) == (7, 2, 4)
     assert counters.dropped == 1
-    letters = [(one["offset"], one["reason"]) for one in driver.dead_letters("store")]
-    assert letters == [(3, "null-key")]
+    dead_letters = [(one["offset"], one["reason"]) for one in driver.dead_letters("store")]
+    assert dead_letters == [(3, "null-key")]
     assert [row.key for row in driver.key_value_store("store").all()] == ["u", "w"]
 
 
@@ -225,7 +225,7 @@ def test_cuts_of_one_topic_do_not_matter() -> None:
             for topic, records in (("users", users[:6]), ("orders", orders), ("users", users[6:]))
             for low in range(0, len(records), most)
         ]
-        found.append(told(joined, builder, *piped))
+        found.append(emitted(joined, builder, *piped))
     assert found[0] == found[1] == found[2]
     assert len(found[0]) > 40
 
@@ -237,7 +237,7 @@ def test_rows_of_join_results_are_joined_by_a_foreign_key() -> None:
     pairs = a.join(b, JoinWindows.of_time_difference_and_grace(10, 0))
     counts = pairs.group_by_key().count().map_values("*", user="'u'")
     joined = counts.join(builder.table("users", USERS), foreign_key="user")
-    found = told(
+    found = emitted(
         joined,
         builder,
         ("users", [named("u", "Ada", 1)]),
@@ -250,7 +250,7 @@ def test_rows_of_join_results_are_joined_by_a_foreign_key() -> None:
 
 
 @pytest.mark.java
-def test_a_row_is_told_of_through_three_joins_and_refused_beyond() -> None:
+def test_three_foreign_key_joins_are_allowed_and_four_are_rejected() -> None:
     """An update passes through three foreign-key joins, in key order, and a fourth is rejected."""
     builder = StreamsBuilder()
     departments = builder.table("departments", "d STRING")
@@ -303,7 +303,7 @@ def test_a_star_reads_its_facts_once_for_each_foreign_key() -> None:
 
 
 @pytest.mark.java
-def test_a_record_has_one_letter_of_all_its_rows() -> None:
+def test_a_record_has_one_dead_letter_for_all_its_rows() -> None:
     """A record has one dead letter for all its invalid rows, and each row counts."""
     builder = StreamsBuilder()
     orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
@@ -312,6 +312,8 @@ def test_a_record_has_one_letter_of_all_its_rows() -> None:
     driver = TopologyTestDriver(builder.build())
     driver.pipe_input("orders", [order(key, 1, "u") for key in "abc"])
     driver.pipe_input("users", [Record("u", {"name": None}, 2), Record("u", {"name": None}, 3)])
-    letters = [(one["topic"], one["offset"], one["reason"]) for one in driver.dead_letters("store")]
-    assert letters == [("users", 0, "null-key"), ("users", 1, "null-key")]
+    dead_letters = [
+        (one["topic"], one["offset"], one["reason"]) for one in driver.dead_letters("store")
+    ]
+    assert dead_letters == [("users", 0, "null-key"), ("users", 1, "null-key")]
     assert driver.counters("store").dropped_results == 6

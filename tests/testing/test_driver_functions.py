@@ -131,7 +131,9 @@ def two_at_most(_: str, value: Value, old: list[str]) -> list[str]:
 
 @pytest.mark.parametrize("closed", [False, True], ids=["on update", "on close"])
 @pytest.mark.parametrize("one_by_one", [True, False])
-def test_what_is_left_out_of_a_sliding_window_is_told(one_by_one: bool, closed: bool) -> None:
+def test_a_record_that_a_sliding_window_leaves_out_is_a_dead_letter(
+    one_by_one: bool, closed: bool
+) -> None:
     """The record is applied. Each window without it has a dead letter with the record's bytes."""
     driver = driver_with(
         lambda s: s.aggregate(list, two_at_most, schema="words ARRAY<STRING>"),
@@ -142,8 +144,8 @@ def test_what_is_left_out_of_a_sliding_window_is_told(one_by_one: bool, closed: 
     error = "store 's', aggregate: ValueError: no"
     c = b'{"key":"k","value":{"t":12,"s":"c"},"timestamp_ms":12}'
     d = b'{"key":"k","value":{"t":20,"s":"d"},"timestamp_ms":20}'
-    letters = [(x["offset"], x["raw"], x["detail"]) for x in driver.dead_letters("s")]
-    assert sorted(letters) == [
+    dead_letters = [(x["offset"], x["raw"], x["detail"]) for x in driver.dead_letters("s")]
+    assert sorted(dead_letters) == [
         (2, c, f"left out of the window [10, 20]: {error} c behind ['a', 'b']"),
         (2, c, f"left out of the window [2, 12]: {error} c behind ['a', 'b']"),
         (3, d, f"left out of the window [10, 20]: {error} d behind ['a', 'b']"),
@@ -154,7 +156,7 @@ def test_what_is_left_out_of_a_sliding_window_is_told(one_by_one: bool, closed: 
     assert held_there[12] == ["c", "d"]
 
 
-def test_results_of_a_join_that_are_left_out_are_told() -> None:
+def test_join_results_that_are_left_out_are_dead_letters() -> None:
     """A later result of an earlier left record can push existing members out of a window."""
 
     def define(builder: StreamsBuilder) -> None:
@@ -167,16 +169,16 @@ def test_results_of_a_join_that_are_left_out_are_told() -> None:
 
     driver = driver_of(define)
     driver.pipe_input("l", [Record("k", {"s": "a"}, 5), Record("k", {"s": "b"}, 5)])
-    told = []
+    found = []
     for name in "xy":
         driver.pipe_input("r", Record("k", {"n": name}, 5))
-        told.append([(x["topic"], x["offset"]) for x in driver.dead_letters("s")])
-    assert told == [[], [("l", 1), ("l", 1)]]
+        found.append([(x["topic"], x["offset"]) for x in driver.dead_letters("s")])
+    assert found == [[], [("l", 1), ("l", 1)]]
     assert driver.dropped == 0
     assert windows_of(driver, "sliding")[0].value == {"words": ["a", "a"]}
 
 
-def test_letters_of_what_fails_late_have_the_key_that_they_are_grouped_by_and_their_time() -> None:
+def test_dead_letters_of_late_errors_have_their_grouping_key_and_time() -> None:
     """A function that raises after a join, and a join result without a key, are dead-lettered."""
 
     def define(builder: StreamsBuilder) -> None:
@@ -371,11 +373,11 @@ ODD_ERRORS: dict[str, tuple[Callable[..., Any], str]] = {
 @pytest.mark.parametrize("odd", ODD_ERRORS)
 def test_odd_errors_of_functions_make_dead_letters(kind: str, odd: str) -> None:
     """Any return value or exception causes one short line, and other records are applied."""
-    function, told = ODD_ERRORS[odd]
+    function, found = ODD_ERRORS[odd]
     driver = texts(KINDS[kind], lambda k, v, a: function() if v["s"] == "!" else added(k, v, a))
     pipe(driver, "10=a 11=! 12=b")
     (letter,) = driver.dead_letters("s")
-    assert letter["detail"].startswith(f"store 's', aggregate: {told}")
+    assert letter["detail"].startswith(f"store 's', aggregate: {found}")
     assert len(letter["detail"]) < 1_200
     assert "\n" not in letter["detail"]
     assert ({"text": "0+a+b"} if kind != "session" else {"text": "0|0+a+b"}, 12) in held(
@@ -409,7 +411,7 @@ def test_a_function_that_raises_is_an_error_of_the_test(kind: str) -> None:
 @pytest.mark.java
 @pytest.mark.parametrize("windows", [None, tumbling(10, 0), sliding(10, 0), sessions(10, 0)])
 @pytest.mark.parametrize("is_store", [False, True], ids=["to", "materialize"])
-def test_a_reduce_behind_windows_says_how_to_rename_their_bounds(
+def test_a_reduce_after_windows_says_how_to_rename_their_bounds(
     windows: Windows | None, is_store: bool
 ) -> None:
     """A reduce rejects values with the columns of window bounds, and the error says how to rename.

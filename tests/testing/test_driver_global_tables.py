@@ -85,7 +85,7 @@ def test_a_column_makes_the_key_too() -> None:
 
 
 @pytest.mark.java
-def test_windows_behind_have_the_streams_clock_and_its_other_keys() -> None:
+def test_downstream_windows_have_the_stream_time_and_other_keys() -> None:
     """A selected key stays, flattened records join one by one, and late ones count."""
 
     def define(builder: StreamsBuilder) -> None:

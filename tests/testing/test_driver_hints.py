@@ -44,7 +44,7 @@ def column_of_the_second_table(builder: StreamsBuilder) -> None:
     a.join(b).join(c, foreign_key="vb").materialize("x")
 
 
-def hash_behind_an_aggregation(builder: StreamsBuilder) -> None:
+def hash_after_an_aggregation(builder: StreamsBuilder) -> None:
     """Define a filter with a function that Arrow does not have."""
     counted = builder.stream("t", "n INT").group_by_key().count()
     counted.filter("sha2(key, 256) = 'a'").materialize("x")
@@ -75,7 +75,7 @@ def foreign_key_without_a_column(builder: StreamsBuilder) -> None:
         (column_of_the_second_table, r"Call \.map_values\('\*'\) after the join to read all"),
         (key_of_a_global_table, r"step join\(key=vb\): A column.* `vb` cannot be resolved"),
         (foreign_key_without_a_column, r"step join\(foreign_key=vb\): A column.* `vb` cannot"),
-        (hash_behind_an_aggregation, r"or use it after to_stream\(\)"),
+        (hash_after_an_aggregation, r"or use it after to_stream\(\)"),
     ],
 )
 def test_a_refusal_names_the_way_out(make: Callable[[StreamsBuilder], None], said: str) -> None:
@@ -112,7 +112,7 @@ def a_driver() -> TopologyTestDriver:
         (lambda driver: driver.window_store("w").put, "Stores are read-only"),
     ],
 )
-def test_a_word_of_kafkas_driver_is_answered(ask: Callable[[Any], object], said: str) -> None:
+def test_a_name_of_kafkas_driver_has_a_hint(ask: Callable[[Any], object], said: str) -> None:
     """A method name of Kafka's driver raises an error that names the method to use."""
     with pytest.raises(AttributeError, match=re.escape(said)):
         ask(a_driver())
@@ -134,7 +134,7 @@ def test_a_word_of_kafkas_driver_is_answered(ask: Callable[[Any], object], said:
         ),
     ],
 )
-def test_a_call_that_does_not_fit_is_answered(call: Callable[[Any], object], said: str) -> None:
+def test_a_wrong_call_has_a_hint(call: Callable[[Any], object], said: str) -> None:
     """A wrong call raises an error of the driver, not of Python's unpacking."""
     with pytest.raises(IllegalArgument, match=re.escape(said)):
         call(a_driver())

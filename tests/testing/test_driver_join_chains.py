@@ -46,8 +46,10 @@ def test_a_record_is_enriched_by_one_table_after_the_other() -> None:
     ]
     # Rows of tables count as applied. One order has no user, and one user's city is null.
     assert driver.counters("s") == Counters(input=9, applied=7, late=0, dropped=1, filtered=1)
-    letters = [(one["topic"], one["offset"], one["reason"]) for one in driver.dead_letters("s")]
-    assert letters == [("orders", 3, "null-key")]
+    dead_letters = [
+        (one["topic"], one["offset"], one["reason"]) for one in driver.dead_letters("s")
+    ]
+    assert dead_letters == [("orders", 3, "null-key")]
 
 
 def test_a_changed_chain_is_another_definition() -> None:
@@ -72,7 +74,7 @@ def test_a_changed_chain_is_another_definition() -> None:
     assert [number for number in range(3) if f"topic{number} -->" not in drawn] == [], drawn
 
 
-def test_joins_of_joins_are_told_apart() -> None:
+def test_errors_distinguish_nested_joins() -> None:
     """The definition of a store says on which side an earlier join is."""
 
     def grouped_by(joined: Callable[[KStream, KStream, KStream], KStream]) -> str:
@@ -158,9 +160,9 @@ def grouped(stream: KStream, columns: str) -> None:
 
     Its steps need no Spark.
     """
-    told = stream.map_values(**{name: f"coalesce({name}, '-')" for name in columns})
+    texts = stream.map_values(**{name: f"coalesce({name}, '-')" for name in columns})
     lists = {name: collect_list(name) for name in columns}
-    windowed = told.group_by_key().windowed_by(tumbling(20, 4))
+    windowed = texts.group_by_key().windowed_by(tumbling(20, 4))
     windowed.aggregate(None, None, None, None, **lists).materialize("s")
 
 
@@ -214,7 +216,7 @@ CHAINS: dict[str, Chain] = {
 
 @cases(1, 4)
 @pytest.mark.parametrize("chain", CHAINS)
-def test_streams_join_behind_lookups(chain: str, number: int) -> None:
+def test_streams_join_after_lookups(chain: str, number: int) -> None:
     """Stream joins of enriched streams equal joins of topics with the enriched records.
 
     Join results, late results and unmatched records are the same.
@@ -286,8 +288,8 @@ def test_updates_of_two_tables_look_a_third_one_up() -> None:
     def define(builder: StreamsBuilder) -> None:
         left, right = builder.table("t0", "x STRING"), builder.table("t1", "y STRING")
         updates = left.join(right).to_stream().left_join(builder.table("t2", "z STRING"))
-        told = updates.map_values(told="concat_ws('/', x, y, z)").group_by_key()
-        told.aggregate(all=collect_list("told")).materialize("s")
+        texts = updates.map_values(texts="concat_ws('/', x, y, z)").group_by_key()
+        texts.aggregate(all=collect_list("texts")).materialize("s")
 
     driver = driver_of(define)
     for topic, column, value in (
@@ -302,7 +304,7 @@ def test_updates_of_two_tables_look_a_third_one_up() -> None:
     assert found.value["all"][-1] == "x2/y2"
 
 
-def test_windows_wait_for_the_joins_behind_a_lookup() -> None:
+def test_windows_wait_for_the_joins_after_a_lookup() -> None:
     """A window stays open for an enriched record that a later join emits as unmatched."""
 
     def define(builder: StreamsBuilder) -> None:
@@ -325,10 +327,10 @@ def test_a_record_waits_for_what_a_join_in_front_holds_back() -> None:
 
     def define(builder: StreamsBuilder) -> None:
         a, b, c = (builder.stream(topic, f"{topic} STRING") for topic in "abc")
-        told = c.left_join(a.left_join(b, WITHIN), WITHIN).map_values(
-            told="concat_ws('+', c, a, b)"
+        texts = c.left_join(a.left_join(b, WITHIN), WITHIN).map_values(
+            texts="concat_ws('+', c, a, b)"
         )
-        told.group_by_key().aggregate(all=collect_list("told")).materialize("s")
+        texts.group_by_key().aggregate(all=collect_list("texts")).materialize("s")
 
     def pipe(driver: TopologyTestDriver, topic: str, key: str, time_ms: int) -> Any:
         driver.pipe_input(topic, Record(key, {topic: f"{topic}{time_ms}"}, time_ms))
@@ -369,8 +371,8 @@ def test_pairs_that_come_late_to_the_next_join_are_counted_as_results() -> None:
     assert driver.counters("s").applied == 4
 
 
-@pytest.mark.parametrize("tells_updates", [False, True])
-def test_results_of_joins_are_in_the_order_of_all_their_places(*, tells_updates: bool) -> None:
+@pytest.mark.parametrize("emits_updates", [False, True])
+def test_results_of_joins_are_in_the_order_of_all_their_places(*, emits_updates: bool) -> None:
     """Results with equal time and first record are sorted by all their source positions.
 
     The order in which the joins emit them does not matter.
@@ -378,17 +380,17 @@ def test_results_of_joins_are_in_the_order_of_all_their_places(*, tells_updates:
 
     def define(builder: StreamsBuilder) -> None:
         a, b, c = (builder.stream(topic, f"{topic} STRING") for topic in "abc")
-        told = (
+        texts = (
             a.outer_join(b, WITHIN)
             .outer_join(c, WITHIN)
-            .map_values(told="concat(coalesce(a, '-'), coalesce(b, '-'), coalesce(c, '-'))")
+            .map_values(texts="concat(coalesce(a, '-'), coalesce(b, '-'), coalesce(c, '-'))")
         )
-        windowed = told.group_by_key().windowed_by(tumbling(10, 100))
+        windowed = texts.group_by_key().windowed_by(tumbling(10, 100))
         table = windowed.aggregate(
-            None, None, None, None, all=collect_list("told"), first=first("told")
+            None, None, None, None, all=collect_list("texts"), first=first("texts")
         )
         table.to_stream().map_values("all", "first").to("out")
-        if not tells_updates:
+        if not emits_updates:
             table.materialize("s")
 
     driver = driver_of(define)
@@ -397,7 +399,7 @@ def test_results_of_joins_are_in_the_order_of_all_their_places(*, tells_updates:
     for topic, number in (("c", 2), ("b", 1), ("a", 1), ("c", 1), ("b", 2)):
         partition = number - 1 if topic == "c" else 0
         driver.pipe_input(topic, Record("k", {topic: str(number)}, 5), partition)
-    rows = updates.read_records() if tells_updates else driver.window_store("s").all()
+    rows = updates.read_records() if emits_updates else driver.window_store("s").all()
     assert rows[-1].value == {"all": ["111", "112", "121", "122"], "first": "111"}
 
 
@@ -415,8 +417,8 @@ def test_dead_letters_of_joined_results_name_the_topic_of_their_place() -> None:
         driver.pipe_input(topic, Record("k", {topic: topic}, 100 * place))
     for topic in "abxy":
         driver.pipe_input(topic, Record("z", {topic: "end"}, 1000))
-    letters = {(one["topic"], one["offset"]) for one in driver.dead_letters("s")}
-    assert letters == {("a", 0), ("b", 0), ("x", 0), ("y", 0)}
+    dead_letters = {(one["topic"], one["offset"]) for one in driver.dead_letters("s")}
+    assert dead_letters == {("a", 0), ("b", 0), ("x", 0), ("y", 0)}
     assert driver.counters("s").dropped_results == 4
 
 

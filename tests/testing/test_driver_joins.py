@@ -122,7 +122,7 @@ def test_a_join_needs_key_and_value(
     assert driver.counters("s") == Counters(input=1, applied=0, late=0, dropped=1, filtered=0)
 
 
-def test_a_windowed_store_behind_a_join() -> None:
+def test_a_windowed_store_after_a_join() -> None:
     """A join result is in the window of its time.
 
     Emission waits for results that can still occur.
@@ -153,7 +153,7 @@ def test_a_windowed_store_behind_a_join() -> None:
     assert first.final
 
 
-def beside(kind: str) -> TopologyTestDriver:
+def cogroup_of_join_and_stream(kind: str) -> TopologyTestDriver:
     """Return a driver that cogroups a join of streams with another stream.
 
     The aggregation uses sessions or functions.
@@ -191,11 +191,11 @@ def beside(kind: str) -> TopologyTestDriver:
         ),
     ],
 )
-def test_records_beside_a_join_are_counted_as_records(
+def test_records_merged_with_a_join_count_as_records(
     kind: str, value: str, counted: Counters
 ) -> None:
     """Late or invalid records of another topic and of the join have separate counters."""
-    driver = beside(kind)
+    driver = cogroup_of_join_and_stream(kind)
     driver.pipe_input("left", [left("k", "l", 100), left("k", value, 50), left("k", value, 51)])
     driver.pipe_input("right", [right("k", "r", 100), right("k", "r", 52), right("k", "r", 53)])
     for time, said in ((101, "o"), (50, value), (102, "o")):

@@ -167,7 +167,7 @@ def test_what_has_no_final_rows_is_refused_with_the_way_out() -> None:
     assert str(final.to_stream().origins[0].operation.source) == "store('final').to_stream()"
 
 
-def test_a_topology_with_layers_is_told_and_drawn() -> None:
+def test_a_topology_with_layers_is_described_and_drawn() -> None:
     """The description and the diagram show for each store the topics or stores that it reads."""
     topology = layers("key")
     assert lower(topology).levels == (("inner",), ("outer",))

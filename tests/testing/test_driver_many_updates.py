@@ -15,7 +15,7 @@ from tests.testing.test_driver_streams import values
 from tests.testing.test_driver_updates import SCHEMA, record, written
 
 
-def test_a_session_is_told_while_it_grows() -> None:
+def test_a_session_is_emitted_while_it_grows() -> None:
     """Merged sessions are deleted before the update.
 
     A key can use the bounds of a deleted session.
@@ -40,9 +40,11 @@ def test_updates_of_sessions_are_counted_as_elements() -> None:
     """A tombstone counts in windows after the table, and other groupings ignore it."""
     builder = StreamsBuilder()
     updates = builder.stream("t", SCHEMA).group_by_key().windowed_by(sessions(5, 0)).count()
-    told = updates.to_stream().map_values("count", at="window_start_ms").group_by_key()
-    told.aggregate(ats=collect_list("at"), counts=collect_list("count")).materialize("s")
-    told.windowed_by(sessions(100, 0)).aggregate(ats=collect_list("at"), n=count()).materialize("w")
+    grouped = updates.to_stream().map_values("count", at="window_start_ms").group_by_key()
+    grouped.aggregate(ats=collect_list("at"), counts=collect_list("count")).materialize("s")
+    grouped.windowed_by(sessions(100, 0)).aggregate(ats=collect_list("at"), n=count()).materialize(
+        "w"
+    )
     with TopologyTestDriver(builder.build()) as driver:
         driver.pipe_input("t", [record(time, 0) for time in (20, 24, 26, 12)])
         # At 12 the close time is 21, so the record is late.
@@ -57,7 +59,7 @@ def test_updates_of_sessions_are_counted_as_elements() -> None:
 
 
 @pytest.mark.java
-def test_a_filter_tells_sessions_that_it_had_told() -> None:
+def test_a_filter_emits_tombstones_only_for_emitted_sessions() -> None:
     """A filter emits a tombstone only for a session that it emitted before."""
     builder = StreamsBuilder()
     visits = builder.stream("t", SCHEMA).group_by_key().windowed_by(sessions(10, 20)).count()
@@ -76,8 +78,8 @@ def test_sessions_that_begin_together_are_two_for_a_filter() -> None:
     """
     builder = StreamsBuilder()
     visits = builder.stream("t", SCHEMA).group_by_key().windowed_by(sessions(5, 0)).count()
-    told = visits.filter("count <> 3").to_stream()
-    told.select_key("concat(window_start_ms, '-', window_end_ms)").map_values("count").to("out")
+    emitted = visits.filter("count <> 3").to_stream()
+    emitted.select_key("concat(window_start_ms, '-', window_end_ms)").map_values("count").to("out")
     topology = builder.build()
     log = [record(10, 0), record(17, 0, key="x"), record(16, 0), record(11, 0), record(10, 0)]
     expected = [
@@ -93,12 +95,12 @@ def test_elements_that_a_function_rejects_have_places_of_their_own() -> None:
     """A rejected flattened record causes one dead letter, and the others' rows stay."""
     builder = StreamsBuilder()
 
-    def told(_: str, value: dict[str, Any] | None, text: str) -> str:
+    def text_of(_: str, value: dict[str, Any] | None, text: str) -> str:
         return f"{text}+{1 // (value or {})['v']}"
 
     elements = builder.stream("t", SCHEMA).flat_map_values(v="array(v, v - 1, v)")
     visits = elements.group_by_key().windowed_by(sessions(10, 20))
-    texts = visits.aggregate(lambda: "", told, lambda _, a, b: a + b, "text STRING").to_stream()
+    texts = visits.aggregate(lambda: "", text_of, lambda _, a, b: a + b, "text STRING").to_stream()
     texts.group_by_key().aggregate(texts=collect_list("text")).materialize("s")
     with TopologyTestDriver(builder.build(), collect_function_errors=True) as driver:
         driver.pipe_input("t", [record(5, 1), record(6, 1)])
@@ -109,18 +111,18 @@ def test_elements_that_a_function_rejects_have_places_of_their_own() -> None:
 
 
 @pytest.mark.java
-def test_sessions_of_functions_are_told() -> None:
+def test_sessions_of_functions_are_emitted() -> None:
     """Functions over sessions emit merges and tombstones as in Kafka, and dead letters."""
     builder = StreamsBuilder()
 
-    def told(_: str, value: dict[str, Any] | None, text: str) -> str | None:
+    def text_of(_: str, value: dict[str, Any] | None, text: str) -> str | None:
         number = (value or {})["v"]
         return None if number == 0 else f"{text}+{1 // (number - 9)}"
 
     visits = builder.stream("t", SCHEMA).group_by_key().windowed_by(sessions(10, 20))
-    visits.aggregate(lambda: "", told, lambda _, a, b: f"({a}{b})", "text STRING").to_stream().to(
-        "out"
-    )
+    visits.aggregate(
+        lambda: "", text_of, lambda _, a, b: f"({a}{b})", "text STRING"
+    ).to_stream().to("out")
     with TopologyTestDriver(builder.build(), collect_function_errors=True) as driver:
         out = driver.create_output_topic("out")
         driver.pipe_input("t", [record(0, 10), record(5, 8), record(6, 9), record(7, 0)])
@@ -134,16 +136,16 @@ def test_sessions_of_functions_are_told() -> None:
 
 @pytest.mark.java
 @pytest.mark.slow
-def test_a_record_tells_the_sliding_windows_that_it_changes() -> None:
+def test_a_record_emits_the_sliding_windows_that_it_changes() -> None:
     """A record emits each sliding window that it changes (example of semantics.md#2-2).
 
     A filter on the updates sees the windows before they close.
     """
     builder = StreamsBuilder()
     windowed = builder.stream("t", SCHEMA).group_by_key().windowed_by(sliding(10, 100))
-    told = windowed.aggregate(vs=collect_list("v")).to_stream()
-    told.map_values("vs", at="window_start_ms").to("out")
-    told.filter("size(vs) >= 3").group_by_key().count().materialize("s")
+    update_stream = windowed.aggregate(vs=collect_list("v")).to_stream()
+    update_stream.map_values("vs", at="window_start_ms").to("out")
+    update_stream.filter("size(vs) >= 3").group_by_key().count().materialize("s")
     topology = builder.build()
     batches = [record(10, 1), record(10, 2), record(14, 3)], [record(15, 4), record(20, 5)]
     assert [(value["at"], value["vs"], time) for _, value, time in written(topology, *batches)] == [
@@ -176,7 +178,7 @@ def updates_of(stream: KStream, windows: Windows) -> KStream:
     ],
     ids=lambda chain: "-".join(windows.kind for windows in chain),
 )
-def test_windows_behind_windows_are_those_of_a_topic(chain: tuple[Windows, ...]) -> None:
+def test_windows_after_windows_equal_windows_of_a_topic(chain: tuple[Windows, ...]) -> None:
     """Chained windows equal windows over a topic with the updates of the windows before."""
     builder, last = StreamsBuilder(), StreamsBuilder()
     stream = builder.stream("t", SCHEMA)
@@ -199,7 +201,7 @@ def test_windows_behind_windows_are_those_of_a_topic(chain: tuple[Windows, ...])
 
 
 @pytest.mark.java
-def test_pairs_tell_the_windows_that_they_change() -> None:
+def test_join_results_emit_the_windows_that_they_change() -> None:
     """Each join result updates all its windows, one result after the other, also in a cogroup."""
     builder = StreamsBuilder()
     left, right = builder.stream("l", "a INT"), builder.stream("r", "b INT")
@@ -220,7 +222,7 @@ def test_pairs_tell_the_windows_that_they_change() -> None:
         driver.pipe_input("r", Record("k", {"b": 3}, 3))
         driver.pipe_input("o", Record("k", {"v": 7}, 5))
         driver.pipe_input("r", Record("k", {"b": 9}, 9))
-        told = {
+        emitted = {
             name: [
                 (*(record.value or {}).values(), record.timestamp_ms)
                 for record in driver.create_output_topic(name).read_records()
@@ -228,11 +230,11 @@ def test_pairs_tell_the_windows_that_they_change() -> None:
             for name in ("hopping", "sessions", "both")
         }
     # The join results are (1, 3) at 3, (4, 3) at 4, then (4, 9) at 9.
-    assert told["hopping"] == [
+    assert emitted["hopping"] == [
         (3, 0, 3), (3, 3, 3), (15, 0, 4), (15, 3, 4), (36, 6, 9), (36, 9, 9),
     ]  # fmt: skip
-    assert told["sessions"] == [(3, 3), (3,), (15, 4), (36, 9)]
-    assert told["both"] == [
+    assert emitted["sessions"] == [(3, 3), (3,), (15, 4), (36, 9)]
+    assert emitted["both"] == [
         (3, None, 0, 3), (3, None, 3, 3), (15, None, 0, 4), (15, None, 3, 4),
         (15, 7, 0, 5), (15, 7, 3, 5), (36, None, 6, 9), (36, None, 9, 9),
     ]  # fmt: skip

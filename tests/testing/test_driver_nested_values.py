@@ -228,8 +228,8 @@ WRONG: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("schema", "returned", "told"), WRONG)
-def test_a_wrong_field_is_told_with_its_place(schema: str, returned: Any, told: str) -> None:
+@pytest.mark.parametrize(("schema", "returned", "message"), WRONG)
+def test_the_error_for_a_wrong_field_has_its_path(schema: str, returned: Any, message: str) -> None:
     """The dead letter names the field of the wrong type inside the value."""
     values, driver = updated(
         lambda s: s.aggregate(lambda: None, lambda *_: returned, schema=schema), [order(1)]
@@ -238,7 +238,7 @@ def test_a_wrong_field_is_told_with_its_place(schema: str, returned: Any, told: 
     (letter,) = driver.dead_letters("to(o)")
     assert (letter["reason"], letter["detail"].partition("aggregate: ")[2]) == (
         "function-raised",
-        told,
+        message,
     )
 
 

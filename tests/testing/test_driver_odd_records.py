@@ -29,12 +29,12 @@ from tests.testing.driver_runs import (
     driver_with,
     grouped,
     hopping,
+    member_times,
     pipe,
     records,
     sessions,
     sliding,
     times_driver,
-    told,
     tumbling,
     windows_of,
 )
@@ -350,7 +350,7 @@ def test_a_record_without_a_value(kind: str) -> None:
     (letter,) = driver.dead_letters("s")
     assert (letter["reason"], letter["store"]) == ("null-value", "s")
     if kind == "sliding":
-        assert told(windows_of(driver, kind)) == {("k", 0, 10): [5]}
+        assert member_times(windows_of(driver, kind)) == {("k", 0, 10): [5]}
 
 
 def test_a_value_of_nulls_is_a_value() -> None:
@@ -431,7 +431,7 @@ SCHEMAS_OF: dict[str, Callable[[StreamsBuilder], object]] = {
 
 
 @pytest.mark.parametrize("place", SCHEMAS_OF)
-def test_a_schema_that_is_none_is_told_with_its_stream(place: str) -> None:
+def test_the_error_for_an_invalid_schema_names_its_stream(place: str) -> None:
     """The message begins with the step that has the invalid schema."""
     with pytest.raises(InvalidTopology) as caught:
         driver_of(SCHEMAS_OF[place])

@@ -59,8 +59,8 @@ def test_inputs_of_topics_and_partitions_come_in_the_order_of_the_list() -> None
     ])  # fmt: skip
     rows = [row["all"] for row in driver.read_output("words")]
     assert rows == [["1", "2"], ["1", "2", "3"], ["1", "2", "3", "4"]]
-    letters = [("a", None, {"s": "x"}), ("b", None, None)]
-    driver.pipe_inputs((topic, Record(key, value, 5)) for topic, key, value in letters)
+    dead_letters = [("a", None, {"s": "x"}), ("b", None, None)]
+    driver.pipe_inputs((topic, Record(key, value, 5)) for topic, key, value in dead_letters)
     assert driver.read_output("words") == []
     places = [(x["topic"], x["partition"], x["offset"]) for x in driver.dead_letters("words")]
     assert places == [("a", 0, 3), ("b", 0, 0)]
@@ -112,7 +112,7 @@ def test_all_wrong_arguments_have_one_base() -> None:
     assert issubclass(InvalidTopology, IllegalArgument)
 
 
-def test_a_wrong_type_is_told_with_field_value_and_schema() -> None:
+def test_the_error_for_a_wrong_type_has_field_value_and_schema() -> None:
     """The detail has field, value and schema, also if the value is not an object."""
     driver = driver_of(lambda b: b.stream("t", "v INT").group_by_key().count().materialize("s"))
     values = ["x", {"v": "y"}]

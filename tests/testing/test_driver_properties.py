@@ -25,12 +25,20 @@ from tests.campaigns import cases
 from tests.models import sliding
 from tests.models.aggregates import check_window
 from tests.models.sessions import expected_sessions
-from tests.models.tables import FoldOutcome, Logs, Outcome, Window, arrivals, in_order, table_rows
+from tests.models.tables import (
+    FunctionOutcome,
+    Logs,
+    Outcome,
+    Window,
+    arrivals,
+    in_order,
+    table_rows,
+)
 from tests.models.time_windows import Hopping, expected_windows
 from tests.windows.engine_runs import AGGREGATES, valued_logs
 from tests.windows.random_logs import random_case
-from tests.windows.test_function_properties import KINDS as FOLDS
-from tests.windows.test_function_properties import MAKERS as FOLD_CASES
+from tests.windows.test_function_properties import KINDS as FUNCTION_KINDS
+from tests.windows.test_function_properties import MAKERS as FUNCTION_CASES
 from tests.windows.test_function_properties import left_out_of, with_values
 
 #: Hundreds of random topologies: these tests run in CI, not during development.
@@ -124,14 +132,14 @@ def sliding_outcome(logs: Logs, difference: int, grace: int) -> Outcome:
         p: [(key, time, float(numbers[p, offset])) for offset, (key, time, _) in enumerate(log)]
         for p, log in logs.items()
     }
-    told = sliding.expected(numbered, difference, grace)
+    expected = sliding.expected(numbered, difference, grace)
     windows = {
         (key, window.start, window.end): Window(
             in_order(arrived[int(number)] for number in window.values), window.final
         )
-        for (key, _), window in told.windows.items()
+        for (key, _), window in expected.windows.items()
     }
-    return Outcome(windows, told.applied, told.late)
+    return Outcome(windows, expected.applied, expected.late)
 
 
 def cut(logs: Logs, random: Random, topic: Callable[[int], str] = lambda _: "t") -> list[Call]:
@@ -176,9 +184,9 @@ def after(
     counters = driver.counters("s")
     parts = counters.applied + counters.late + counters.dropped + counters.filtered
     assert counters.input == parts == sum(len(records) for _, _, records in calls)
-    letters = sorted(repr(letter) for letter in driver.dead_letters("s"))
-    assert sum(LEFT_OUT not in letter for letter in letters) == counters.dropped
-    return [repr(found) for found in held], counters, letters
+    dead_letters = sorted(repr(letter) for letter in driver.dead_letters("s"))
+    assert sum(LEFT_OUT not in letter for letter in dead_letters) == counters.dropped
+    return [repr(found) for found in held], counters, dead_letters
 
 
 def _place(found: WindowedValue | KeyValue) -> tuple[str, int, int]:
@@ -209,8 +217,8 @@ def check_content(
     assert {_place(row) for row in found} == set(wanted)
     for row in found:
         final = isinstance(row, WindowedValue) and row.final
-        told = {**row.value, "timestamp_ms": row.timestamp_ms, "final": final}
-        check_window(told, wanted[_place(row)])
+        expected = {**row.value, "timestamp_ms": row.timestamp_ms, "final": final}
+        check_window(expected, wanted[_place(row)])
 
 
 @some_cases
@@ -230,14 +238,14 @@ def test_any_cut_gives_the_content_of_the_slow_model(kind: str, closed: bool, nu
         check_content(everything(drivers[0]), case.outcome, closed=closed)
 
 
-def fold_driver(windows: Windows, kind: str, *, closed: bool) -> TopologyTestDriver:
+def functions_driver(windows: Windows, kind: str, *, closed: bool) -> TopologyTestDriver:
     """Return a driver of the functions ``kind``. A cogroup reads topics ``t0`` and ``t1``."""
-    functions = FOLDS[kind].functions
+    functions = FUNCTION_KINDS[kind].functions
     aggregators = functions.aggregators
     merger = functions.merger
     if kind == "cogroup":
         return _cogroup_driver(windows, kind, closed=closed)
-    schema = "text STRING, n BIGINT" if len(FOLDS[kind].types) > 1 else "text STRING"
+    schema = "text STRING, n BIGINT" if len(FUNCTION_KINDS[kind].types) > 1 else "text STRING"
 
     def aggregated(stream: Grouped) -> KTable:
         return stream.aggregate(functions.initializer, aggregators[0], merger, schema)
@@ -246,7 +254,7 @@ def fold_driver(windows: Windows, kind: str, *, closed: bool) -> TopologyTestDri
 
 
 def _cogroup_driver(windows: Windows, kind: str, *, closed: bool) -> TopologyTestDriver:
-    functions = FOLDS[kind].functions
+    functions = FUNCTION_KINDS[kind].functions
     builder = StreamsBuilder()
     streams = [builder.stream(topic, "s STRING").group_by_key() for topic in ("t0", "t1")]
     together: CogroupedKStream = streams[0].cogroup(functions.aggregators[0])
@@ -262,13 +270,13 @@ def _cogroup_driver(windows: Windows, kind: str, *, closed: bool) -> TopologyTes
 def folds(kind: str, windows: str, number: int) -> Iterator[tuple[int, Any]]:
     """Yield random cases of user-defined functions. A cogroup needs partitions of both inputs."""
     for seed in range(FIRST_SEED, FIRST_SEED + number):
-        case = FOLD_CASES[windows](seed, kind)
+        case = FUNCTION_CASES[windows](seed, kind)
         if kind != "cogroup" or len(case.logs) > 1:
             yield seed, case
 
 
-def check_folded(
-    found: Sequence[WindowedValue | KeyValue], outcome: FoldOutcome, *, closed: bool
+def check_function_rows(
+    found: Sequence[WindowedValue | KeyValue], outcome: FunctionOutcome, *, closed: bool
 ) -> None:
     """Check that the store contains the results of the model's function calls."""
     wanted = {
@@ -278,14 +286,14 @@ def check_folded(
         if folded.final or not closed
     }  # fmt: skip
     bounds = {place[0]: place for place in wanted}
-    told = {
+    expected = {
         (bounds.get(row.key) if isinstance(row, KeyValue) else _place(row)): (
             row.value,
             row.timestamp_ms,
         )
         for row in found
     }
-    assert told == wanted
+    assert expected == wanted
 
 
 def is_left_out(letter: Mapping[str, Any]) -> bool:
@@ -295,7 +303,7 @@ def is_left_out(letter: Mapping[str, Any]) -> bool:
 
 @some_cases
 @pytest.mark.parametrize("kind", ["aggregate", "two columns", "cogroup"])
-@pytest.mark.parametrize("windows", FOLD_CASES)
+@pytest.mark.parametrize("windows", FUNCTION_CASES)
 def test_any_cut_calls_the_functions_as_the_slow_model_does(
     windows: str, kind: str, number: int
 ) -> None:
@@ -307,7 +315,7 @@ def test_any_cut_calls_the_functions_as_the_slow_model_does(
     for seed, case in folds(kind, windows, number):
         random, outcome = Random(seed + 3), case.expected()
         closed = windows != "table" and seed % 3 == 0
-        drivers = [fold_driver(case.windows, kind, closed=closed) for _ in range(2)]
+        drivers = [functions_driver(case.windows, kind, closed=closed) for _ in range(2)]
         results = [after(driver, cut(case.logs, random, topic)) for driver in drivers]
         assert results[0] == results[1], f"{windows}, {kind}, seed {seed}: the cut matters"
         counters = results[0][1]
@@ -317,10 +325,10 @@ def test_any_cut_calls_the_functions_as_the_slow_model_does(
             if one.final or not closed:
                 places[True].append((one.record.partition, one.record.offset))
         for left_out, wanted in places.items():
-            letters = [x for x in drivers[0].dead_letters("s") if is_left_out(x) == left_out]
-            found = sorted((x["partition"], x["offset"]) for x in letters)
+            dead_letters = [x for x in drivers[0].dead_letters("s") if is_left_out(x) == left_out]
+            found = sorted((x["partition"], x["offset"]) for x in dead_letters)
             assert found == sorted(wanted), f"{windows}, {kind}, seed {seed}"
-        check_folded(everything(drivers[0]), outcome, closed=closed)
+        check_function_rows(everything(drivers[0]), outcome, closed=closed)
 
 
 def test_a_wrong_model_is_noticed() -> None:

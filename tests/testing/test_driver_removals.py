@@ -112,8 +112,8 @@ def test_a_row_of_several_partitions_is_deleted_at_the_time_of_the_last_part(kin
         pipe(driver, "10=-", partition=0),
         pipe(driver, "31=-", partition=1),
     ]
-    told = [(r["text"], r["timestamp_ms"], r["deleted"]) for ((r,),) in outputs]
-    assert told == [
+    emitted = [(r["text"], r["timestamp_ms"], r["deleted"]) for ((r,),) in outputs]
+    assert emitted == [
         ("0+a", 60, False),
         ("0+a|0+b", 60, False),
         ("0+b", 30, False),
@@ -122,7 +122,7 @@ def test_a_row_of_several_partitions_is_deleted_at_the_time_of_the_last_part(kin
 
 
 @pytest.mark.parametrize("one_by_one", [True, False])
-def test_a_null_result_tells_of_no_other_session(one_by_one: bool) -> None:
+def test_a_null_result_emits_no_other_session(one_by_one: bool) -> None:
     """A null result in one session does not write the key's other sessions again."""
     driver = texts(sessions(10, 1000))
     pipe(driver, "500=a 600=b 100=c", one_by_one=one_by_one)
@@ -140,8 +140,8 @@ def test_a_session_that_is_removed_with_a_record_of_another_time(one_by_one: boo
     driver = texts(sessions(10, 1000))
     pipe(driver, "100=a 500=b")
     outputs = pipe(driver, "105=- 107=-", one_by_one=one_by_one)
-    told = [(r["window_start_ms"], r["window_end_ms"], r["timestamp_ms"]) for r in outputs[0]]
-    assert told == [(100, 100, 100)]
+    emitted = [(r["window_start_ms"], r["window_end_ms"], r["timestamp_ms"]) for r in outputs[0]]
+    assert emitted == [(100, 100, 100)]
     assert outputs[1:] in ([], [[]])
     assert held(driver, "session") == [({"text": "0+b"}, 500)]
 
@@ -159,5 +159,5 @@ def test_a_null_result_leaves_what_other_partitions_made_of_a_session() -> None:
     assert (row["window_start_ms"], row["window_end_ms"]) == (100, 100)
     assert (row["text"], row["deleted"]) == ("0+a", False)
     (rows,) = pipe(driver, "305=-", partition=1)
-    told = [(r["window_start_ms"], r["window_end_ms"], r["text"], r["deleted"]) for r in rows]
-    assert told == [(300, 300, "0+c", False), (300, 310, None, True)]
+    emitted = [(r["window_start_ms"], r["window_end_ms"], r["text"], r["deleted"]) for r in rows]
+    assert emitted == [(300, 300, "0+c", False), (300, 310, None, True)]

@@ -58,7 +58,7 @@ def piped(driver: TopologyTestDriver, *records: tuple[str, int | None, int]) -> 
         driver.pipe_input("t", Record(key, {"t": number}, time_ms))
 
 
-def told(driver: TopologyTestDriver) -> list[tuple[Any, ...]]:
+def last_batch(driver: TopologyTestDriver) -> list[tuple[Any, ...]]:
     """Return key, window start, ``n``, final and deleted of each row of the last batch."""
     return [
         tuple(row.get(name) for name in ("key", "window_start_ms", "n", "final", "deleted"))
@@ -167,9 +167,9 @@ def test_final_rows_are_written_once_or_not_at_all() -> None:
     """A row that passes the filter also has a final row. A row that never passes is not emitted."""
     driver = driver_of_table(lambda table: table.filter("n > 1"), tumbling(10, 0))
     piped(driver, ("a", 1, 0), ("b", 1, 1), ("a", 1, 2))
-    assert told(driver) == [("a", 0, 2, False, False)]
+    assert last_batch(driver) == [("a", 0, 2, False, False)]
     piped(driver, ("c", 1, 10))
-    assert told(driver) == [("a", 0, 2, True, False)]
+    assert last_batch(driver) == [("a", 0, 2, True, False)]
     assert driver.counters("s").applied == 4
 
 
@@ -183,13 +183,13 @@ def test_final_rows_are_written_once_or_not_at_all() -> None:
     ],
     ids=["in front", "behind", "behind two"],
 )
-def test_suppress_stands_in_front_of_steps_or_behind(of: Callable[[KTable], KTable]) -> None:
+def test_suppress_is_before_or_after_steps(of: Callable[[KTable], KTable]) -> None:
     """``suppress`` works before or after steps, and emits the final rows that pass."""
     driver = driver_of_table(of, tumbling(10, 0))
     piped(driver, ("a", 1, 0), ("b", 1, 1), ("a", 1, 2))
-    assert told(driver) == []
+    assert last_batch(driver) == []
     piped(driver, ("c", 1, 10))
-    assert told(driver) == [("a", 0, 2, True, False)]
+    assert last_batch(driver) == [("a", 0, 2, True, False)]
 
 
 @pytest.mark.java
@@ -197,9 +197,9 @@ def test_a_session_that_another_takes_in_is_removed_as_ever() -> None:
     """A merged session is removed, even if the new session does not pass the filter."""
     driver = driver_of_table(lambda table: table.filter("n < 3"), sessions(5, 20))
     piped(driver, ("a", 1, 10), ("a", 1, 20))
-    assert told(driver) == [("a", 20, 1, False, False)]
+    assert last_batch(driver) == [("a", 20, 1, False, False)]
     piped(driver, ("a", 1, 15))
-    assert told(driver) == [("a", 10, None, False, True), ("a", 20, None, False, True)]
+    assert last_batch(driver) == [("a", 10, None, False, True), ("a", 20, None, False, True)]
     assert driver.session_store("s").all() == []
 
 
@@ -264,7 +264,7 @@ def test_rows_of_functions() -> None:
 
     builder = StreamsBuilder()
     made = grouped(builder).aggregate(lambda: "", add, schema="text STRING")
-    made.map_values(told="coalesce(text, 'none')").filter("told <> '12'").materialize("s")
+    made.map_values(last_batch="coalesce(text, 'none')").filter("told <> '12'").materialize("s")
     kept = grouped(builder).reduce(lambda _, new: new)
     kept.filter("t > 1").map_values("t").materialize("newest")
     driver = TopologyTestDriver(builder.build())

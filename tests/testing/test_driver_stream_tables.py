@@ -49,7 +49,7 @@ def test_a_left_join_with_a_table_keeps_every_record() -> None:
 
 @pytest.mark.java
 @pytest.mark.parametrize("how", ["join", "left_join"])
-def test_what_finds_no_row_or_is_filtered_behind_moves_no_clock(
+def test_unmatched_and_filtered_records_do_not_advance_stream_time(
     how: str,
 ) -> None:
     """A record without a match, or filtered after the join, does not advance stream time.
@@ -85,8 +85,10 @@ def test_a_looked_up_record_without_a_group_is_a_dead_letter() -> None:
     driver = driver_of(define)
     driver.pipe_input("left", [left("k", "a", 1), left("k", "b", 2)])
     assert driver.counters("s") == Counters(2, applied=0, late=0, dropped=2, filtered=0)
-    letters = [(one["topic"], one["offset"], one["reason"]) for one in driver.dead_letters("s")]
-    assert letters == [("left", 0, "null-key"), ("left", 1, "null-key")]
+    dead_letters = [
+        (one["topic"], one["offset"], one["reason"]) for one in driver.dead_letters("s")
+    ]
+    assert dead_letters == [("left", 0, "null-key"), ("left", 1, "null-key")]
 
 
 def test_a_table_needs_a_key() -> None:

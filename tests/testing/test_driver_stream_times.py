@@ -19,13 +19,13 @@ from tests.testing.driver_runs import (
     driver_of,
     driver_with,
     grouped,
+    member_times,
     pipe,
     records,
+    row_times,
     sessions,
     sliding,
     times_driver,
-    told,
-    told_rows,
     tumbling,
     windows_of,
 )
@@ -113,7 +113,10 @@ def test_partitions_have_clocks_of_their_own() -> None:
     pipe(driver, "100")
     pipe(driver, "5", partition=1)
     pipe(driver, "6")
-    assert told(windows_of(driver, "tumbling")) == {("k", 100, 110): [100], ("k", 0, 10): [5]}
+    assert member_times(windows_of(driver, "tumbling")) == {
+        ("k", 100, 110): [100],
+        ("k", 0, 10): [5],
+    }
     assert driver.late == 1
 
 
@@ -133,7 +136,7 @@ def test_a_window_is_final_when_every_partition_passed_it() -> None:
     assert pipe(driver, "1 100") == [[], []]
     assert pipe(driver, "2 9", partition=1) == [[], []]
     (rows,) = pipe(driver, "10", partition=1)
-    assert told_rows(rows) == {("k", 0, 10): [1, 2, 9]}
+    assert row_times(rows) == {("k", 0, 10): [1, 2, 9]}
     driver.pipe_input("t", [], partition=1)
     assert driver.read_output("s") == []
 
@@ -153,9 +156,9 @@ def test_sessions_of_partitions_join_while_both_are_open() -> None:
     pipe(driver, "10", partition=0)
     pipe(driver, "30", partition=1)
     (rows,) = pipe(driver, "20", partition=1)
-    assert told_rows(rows) == {("k", 10, 30): [10, 20, 30]}
+    assert row_times(rows) == {("k", 10, 30): [10, 20, 30]}
     assert sorted(r["window_start_ms"] for r in rows if r["deleted"]) in ([10, 30], [30])
-    assert told(driver.session_store("s").all()) == {("k", 10, 30): [10, 20, 30]}
+    assert member_times(driver.session_store("s").all()) == {("k", 10, 30): [10, 20, 30]}
 
 
 def test_suppress_is_emission_on_close() -> None:
@@ -165,9 +168,9 @@ def test_suppress_is_emission_on_close() -> None:
         sliding(10, 5),
     )
     outputs = pipe(driver, "10 15 10 16")
-    assert [told_rows(rows) for rows in outputs] == [{}, {}, {}, {("k", 0, 10): [10, 10]}]
+    assert [row_times(rows) for rows in outputs] == [{}, {}, {}, {("k", 0, 10): [10, 10]}]
     assert [row for rows in outputs for row in rows if not row["final"]] == []
-    assert told(driver.window_store("s").all()) == {("k", 0, 10): [10, 10]}
+    assert member_times(driver.window_store("s").all()) == {("k", 0, 10): [10, 10]}
 
 
 def test_two_stores_over_one_topic() -> None:
@@ -242,10 +245,10 @@ def test_retention_hides_old_windows_and_changes_no_result() -> None:
     )
     pipe(driver, "1 11")
     store = driver.window_store("s")
-    assert told(store.all()) == {("k", 0, 10): [1], ("k", 10, 20): [11]}
+    assert member_times(store.all()) == {("k", 0, 10): [1], ("k", 10, 20): [11]}
     (rows,) = pipe(driver, "20")
-    assert told(store.all()) == {("k", 10, 20): [11], ("k", 20, 30): [20]}
-    assert told_rows(rows)
+    assert member_times(store.all()) == {("k", 10, 20): [11], ("k", 20, 30): [20]}
+    assert row_times(rows)
     assert store.fetch("k", 0) is None
     assert driver.late == 0
 
@@ -261,9 +264,12 @@ def test_retention_of_sessions_counts_by_ends() -> None:
         )
     )
     pipe(driver, "0 9 28")
-    assert told(driver.session_store("s").all()) == {("k", 0, 9): [0, 9], ("k", 28, 28): [28]}
+    assert member_times(driver.session_store("s").all()) == {
+        ("k", 0, 9): [0, 9],
+        ("k", 28, 28): [28],
+    }
     pipe(driver, "29")
-    assert told(driver.session_store("s").all()) == {("k", 28, 29): [28, 29]}
+    assert member_times(driver.session_store("s").all()) == {("k", 28, 29): [28, 29]}
 
 
 @pytest.mark.parametrize("partition", [-1, True, 1.0, "0", None])
@@ -273,7 +279,7 @@ def test_a_partition_is_a_number_from_0(partition: Any) -> None:
         times_driver().pipe_input("t", records("1"), partition=partition)
 
 
-def test_unknown_topics_and_stores_are_told_with_those_there_are() -> None:
+def test_errors_for_unknown_names_list_topics_and_stores() -> None:
     """The error about an unknown topic or store lists the existing ones."""
     driver = cogrouped()
     with pytest.raises(

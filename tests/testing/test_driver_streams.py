@@ -25,14 +25,14 @@ from tests.testing.test_driver_properties import (
     SCHEMA,
     after,
     check_content,
-    check_folded,
+    check_function_rows,
     cut,
     everything,
     folds,
     random_topology,
 )
 from tests.windows.engine_runs import AGGREGATES
-from tests.windows.test_function_properties import KINDS as FOLDS
+from tests.windows.test_function_properties import KINDS as FUNCTION_KINDS
 
 
 def topic_of(partition: int) -> str:
@@ -81,7 +81,7 @@ def test_partitions_of_merged_topics_are_as_those_of_one(kind: str, number: int)
 @pytest.mark.parametrize("windows", ["time", "sliding", "session", "table"])
 def test_functions_are_called_by_partition_of_merged_topics(windows: str, number: int) -> None:
     """Functions are called in order within a partition, and partitions are merged in order."""
-    functions = FOLDS["aggregate"].functions
+    functions = FUNCTION_KINDS["aggregate"].functions
 
     def aggregate(stream: Any) -> Any:
         return stream.aggregate(
@@ -91,7 +91,7 @@ def test_functions_are_called_by_partition_of_merged_topics(windows: str, number
     for seed, case in folds("aggregate", windows, number):
         driver = merged("s STRING", aggregate, case.windows)
         after(driver, cut(case.logs, Random(seed), topic_of))
-        check_folded(everything(driver), case.expected(), closed=False)
+        check_function_rows(everything(driver), case.expected(), closed=False)
 
 
 def values(driver: TopologyTestDriver, store: str = "s") -> dict[str, dict[str, Any]]:
@@ -192,12 +192,12 @@ def test_selecting_a_key_is_grouping_by_it(key: tuple[str, ...]) -> None:
     )
     assert values(driver, "selected") == values(driver, "grouped") != {}
     assert driver.counters("selected") == driver.counters("grouped")
-    letters = [driver.dead_letters(store) for store in ("selected", "grouped")]
-    assert [[letter["reason"] for letter in one] for one in letters] == [["null-key"]] * 2
+    dead_letters = [driver.dead_letters(store) for store in ("selected", "grouped")]
+    assert [[letter["reason"] for letter in one] for one in dead_letters] == [["null-key"]] * 2
 
 
 @pytest.mark.java
-def test_what_comes_behind_sees_the_new_key() -> None:
+def test_the_next_steps_read_the_new_key() -> None:
     """Steps after ``map`` see the new key. The expressions of ``map`` see the old key and value."""
 
     def define(builder: StreamsBuilder) -> None:
@@ -236,7 +236,7 @@ def joined_ids(joined: KStream) -> None:
 
 
 @pytest.mark.java
-def test_joining_behind_a_new_key_and_merged_streams() -> None:
+def test_joins_after_a_new_key_and_merged_streams() -> None:
     """A join after rekeying uses the new key, and records of all merged streams match."""
 
     def define(builder: StreamsBuilder) -> None:
@@ -290,8 +290,10 @@ def test_without_a_partner_in_any_of_merged_streams_a_record_is_alone_once() -> 
     alone = {"x": {"all": ["l/r0", "l/r1"]}, "y": {"all": ["l/r1"]}, "z": {"all": ["l/-"]}}
     assert values(driver) == alone
     assert driver.counters("s") == Counters(input=10, applied=8, late=1, dropped=1, filtered=0)
-    letters = [(one["topic"], one["offset"], one["reason"]) for one in driver.dead_letters("s")]
-    assert letters == [("r0", 1, "null-key")]
+    dead_letters = [
+        (one["topic"], one["offset"], one["reason"]) for one in driver.dead_letters("s")
+    ]
+    assert dead_letters == [("r0", 1, "null-key")]
 
 
 @pytest.mark.java
@@ -311,10 +313,10 @@ def test_bad_pairs_of_merged_streams_name_the_record_that_is_there() -> None:
     driver.pipe_input("r0", [Record("y", {"a": "r0"}, 9_995), Record("w", {"a": "r0"}, 99_999)])
     driver.pipe_input("l0", [Record("w", {"a": "l0"}, 99_999)])
     driver.pipe_input("l1", [Record("w", {"a": "l1"}, 99_999)])
-    letters = Counter((one["topic"], one["offset"]) for one in driver.dead_letters("s"))
+    dead_letters = Counter((one["topic"], one["offset"]) for one in driver.dead_letters("s"))
     # Both records of l1 are unmatched, and so is y, as record of r0 and as join result. For w, each
     # left record matches each right one.
-    assert letters == {("l1", 0): 1, ("l1", 1): 1, ("r0", 0): 1, ("r1", 0): 1, ("l0", 0): 2,
+    assert dead_letters == {("l1", 0): 1, ("l1", 1): 1, ("r0", 0): 1, ("r1", 0): 1, ("l0", 0): 2,
                        ("l1", 2): 2}  # fmt: skip
     assert {one["reason"] for one in driver.dead_letters("s")} == {"null-key"}
 

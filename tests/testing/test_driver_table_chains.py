@@ -73,7 +73,7 @@ def test_a_row_of_a_join_within_a_join_is_whole_or_not_there() -> None:
     assert "Rows: joins of tables: (1 inner 2) outer 3\n" in builder.build().describe()
 
 
-def test_what_three_tables_can_not_do_is_told_with_a_way_out() -> None:
+def test_errors_for_three_tables_have_a_solution() -> None:
     """The error about a duplicate column of three tables names the column."""
     builder = StreamsBuilder()
     one, two, three = (builder.table(name, "v INT") for name in "abc")

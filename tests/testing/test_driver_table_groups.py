@@ -78,7 +78,7 @@ def put_together(_key: str, left: str, right: str) -> str:
     return f"({left})({right})"
 
 
-def told(table: KGroupedTable) -> Any:
+def with_calls(table: KGroupedTable) -> Any:
     """Return the aggregation whose functions record their calls."""
     return table.aggregate(started, with_row, without_row, put_together, "text STRING")
 
@@ -88,7 +88,7 @@ def test_an_update_subtracts_the_old_row_and_adds_the_new_one() -> None:
 
     Its time is the greatest (KIP-259).
     """
-    driver = driver_of(lambda builder: told(grouped(builder, "key")).materialize("s"))
+    driver = driver_of(lambda builder: with_calls(grouped(builder, "key")).materialize("s"))
     piped = [
         ("A", 1, 10, "0+1", 10), ("B", 2, 15, "0+2", 15), ("A", 3, 20, "0+1-1+3", 20),
         ("B", 4, 18, "0+2-2+4", 18), ("C", 5, 5, "0+5", 5), ("D", 6, 25, "0+6", 25),
@@ -105,7 +105,7 @@ def test_a_row_that_changes_its_group_is_two_updates() -> None:
 
     A tombstone only subtracts. The example is in KTableAggregateTest.
     """
-    driver = driver_of(lambda builder: told(grouped(builder)).materialize("s"))
+    driver = driver_of(lambda builder: with_calls(grouped(builder)).materialize("s"))
     piped: list[tuple[Record, dict[str, Any]]] = [
         (put("A", "1", 1, 10), {"1": ("0+1", 10)}),
         (deletion("A", 15), {"1": ("0+1-1", 15)}),
@@ -157,7 +157,7 @@ def test_sums_and_means_are_those_of_the_rows_that_are_there() -> None:
     assert held(driver) == {"x": (nothing, 4)}
 
 
-def test_what_is_gone_leaves_no_trace_in_sums() -> None:
+def test_retracted_values_do_not_change_sums() -> None:
     """Deleted rows leave no rounding error in sums, and no overflowed integer."""
 
     def define(builder: StreamsBuilder) -> None:
@@ -213,11 +213,11 @@ def test_an_update_whose_subtractor_removes_the_row_keeps_its_time() -> None:
     Both calls belong to one update, as in Kafka.
     """
 
-    def gone(_key: str, _value: Any, _text: str) -> None:
+    def removed(_key: str, _value: Any, _text: str) -> None:
         return None
 
     def define(builder: StreamsBuilder) -> None:
-        grouped(builder).aggregate(started, with_row, gone, None, "t STRING").materialize("s")
+        grouped(builder).aggregate(started, with_row, removed, None, "t STRING").materialize("s")
 
     driver = driver_of(define)
     driver.pipe_input("t", [put("A", "x", 1, 50), put("A", "x", 2, 5)])
@@ -248,8 +248,8 @@ def test_a_row_without_a_group_is_one_dead_letter() -> None:
     driver = driver_of(lambda builder: grouped(builder).count().materialize("s"))
     driver.pipe_input("t", [put("A", None, 1, 1), put("A", "x", 2, 2), put("A", None, 3, 3)])
     assert held(driver) == {"x": (0, 3)}
-    letters = driver.dead_letters("s")
-    assert [(one["topic"], one["offset"], one["reason"]) for one in letters] == [
+    dead_letters = driver.dead_letters("s")
+    assert [(one["topic"], one["offset"], one["reason"]) for one in dead_letters] == [
         ("t", 0, "null-key"), ("t", 2, "null-key"),
     ]  # fmt: skip
     assert driver.counters("s") == Counters(
@@ -329,7 +329,7 @@ def test_a_function_that_raises_undoes_the_whole_update_of_a_group(
 def test_a_group_that_an_update_would_have_created_does_not_exist() -> None:
     """If the subtractor deletes the row of a group and the adder raises, the row stays."""
 
-    def gone(_key: str, _value: Any, _text: str) -> None:
+    def removed(_key: str, _value: Any, _text: str) -> None:
         return None
 
     def unlucky(key: str, value: dict[str, Any], text: str) -> str:
@@ -339,7 +339,7 @@ def test_a_group_that_an_update_would_have_created_does_not_exist() -> None:
         return with_row(key, value, text)
 
     def define(builder: StreamsBuilder) -> None:
-        grouped(builder).aggregate(started, unlucky, gone, None, "t STRING").materialize("s")
+        grouped(builder).aggregate(started, unlucky, removed, None, "t STRING").materialize("s")
 
     driver = driver_of(define)
     driver.pipe_input("t", [put("A", "x", 1, 1), put("A", "x", 13, 2), put("C", "y", 13, 3)])
@@ -407,7 +407,7 @@ def test_what_can_not_be_subtracted_is_refused(aggregate: Any) -> None:
         table.aggregate(n=count(), other=aggregate)
 
 
-def test_wrong_arguments_are_told() -> None:
+def test_wrong_arguments_are_errors() -> None:
     """Missing functions, a wrong function and an invalid expression are rejected with a message."""
     builder = StreamsBuilder()
     table = builder.table("t", SCHEMA)
@@ -428,7 +428,7 @@ def test_wrong_arguments_are_told() -> None:
         table.group_by("cast(Timestamp_ms / 1000 AS BIGINT)")
 
 
-def test_a_topology_tells_of_it() -> None:
+def test_a_grouped_table_is_described() -> None:
     """The description and the diagram distinguish a grouped table from its update stream."""
 
     def define(builder: StreamsBuilder) -> None:

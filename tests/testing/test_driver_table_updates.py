@@ -106,7 +106,7 @@ def test_a_table_of_one_topic_gives_its_records() -> None:
 
 
 @pytest.mark.java
-def test_that_a_row_is_gone_is_told_to_whom_it_concerns() -> None:
+def test_tombstones_are_emitted_only_for_existing_rows() -> None:
     """A topic and functions receive tombstones.
 
     A consumer that cannot use them filters them out.
@@ -142,7 +142,7 @@ def test_that_a_row_is_gone_is_told_to_whom_it_concerns() -> None:
         assert (driver.counters(store).applied, driver.counters(store).dropped_results) == (2, 0)
 
 
-def test_what_can_not_be_joined_is_told_with_a_way_out() -> None:
+def test_the_error_for_an_impossible_join_has_a_solution() -> None:
     """The error about a duplicate column names the fix."""
     builder = StreamsBuilder()
     left, right = builder.table("a", "v INT"), builder.table("b", "v INT")
@@ -153,7 +153,7 @@ def test_what_can_not_be_joined_is_told_with_a_way_out() -> None:
         TopologyTestDriver(builder.build())
 
 
-def test_updates_stand_beside_records_of_streams() -> None:
+def test_updates_are_merged_with_records_of_streams() -> None:
     """Updates can be merged into a topic or cogrouped with records of streams.
 
     Each stream keeps its own order.
@@ -164,12 +164,12 @@ def test_updates_stand_beside_records_of_streams() -> None:
     orders = builder.stream("orders", "price INT, pieces INT")
     updates.merge(orders).to("all")
 
-    def told(_key: str, row: dict[str, int | None] | None, text: str) -> str:
+    def texts(_key: str, row: dict[str, int | None] | None, text: str) -> str:
         return f"{text} gone" if row is None else f"{text} {row['price']}:{row['pieces']}"
 
-    both = orders.group_by_key().cogroup(told).cogroup(updates.group_by_key(), told)
+    both = orders.group_by_key().cogroup(texts).cogroup(updates.group_by_key(), texts)
     both.aggregate(str, merger=lambda _, one, two: f"{one} |{two}", schema="t STRING").materialize(
-        "told"
+        "texts"
     )
     driver = TopologyTestDriver(builder.build())
     # The tables have different partitions, but the function still aggregates their updates
@@ -178,7 +178,7 @@ def test_updates_stand_beside_records_of_streams() -> None:
     driver.pipe_input("stock", [pieces_of(4, 5), pieces_of(None, 8)])
     driver.pipe_input("orders", Record("A", {"price": 9, "pieces": 9}, 6))
     driver.pipe_input("prices", price(None, 9), partition=1)
-    row = driver.key_value_store("told").get("A")
+    row = driver.key_value_store("texts").get("A")
     assert row is not None
     assert row.value == {"t": " 9:9 | 1:None 2:None 2:4 2:None"}
     values = [one.value for one in driver.create_output_topic("all").read_records()]

@@ -116,7 +116,7 @@ def test_a_filtered_table_as_a_stream_has_records_without_a_value() -> None:
     assert window.value == {"n": 3, "total": 5}
 
 
-def test_what_can_not_be_filtered_is_told() -> None:
+def test_a_wrong_filter_of_a_table_is_an_error() -> None:
     """A condition that is not an expression, and ``map_values`` without columns, are rejected."""
     table = StreamsBuilder().table("t", "v INT")
     with pytest.raises(InvalidTopology, match="filter: an expression must be SQL text"):
@@ -127,7 +127,7 @@ def test_what_can_not_be_filtered_is_told() -> None:
 
 @pytest.mark.java
 @pytest.mark.parametrize("key", ["s", "reverse(s)"])
-def test_what_comes_behind_finds_no_column_of_a_row_that_is_left_out(key: str) -> None:
+def test_the_next_steps_read_no_column_of_a_dropped_row(key: str) -> None:
     """Steps after a table's filter see null columns for a filtered row, in Arrow and in Spark.
 
     The expression ``reverse`` runs in Spark.

@@ -48,11 +48,11 @@ def ran(
     results = []
     for is_cut in (False, True):
         driver = driver_of(define)
-        told = driver.create_output_topic("out")
+        emitted = driver.create_output_topic("out")
         for topic, log in topics:
             for batch in [[record] for record in log] if is_cut else [log]:
                 driver.pipe_input(topic, batch)
-        records = [(one.key, one.value, one.timestamp_ms) for one in told.read_records()]
+        records = [(one.key, one.value, one.timestamp_ms) for one in emitted.read_records()]
         results.append((rows_of(driver), records))
     assert results[0] == results[1]
     return results[0]
@@ -72,20 +72,20 @@ def kept(of: Callable[[KStream], SourceTable]) -> Callable[[StreamsBuilder], Non
 @pytest.mark.java
 def test_the_newest_record_is_the_row_and_one_without_a_value_deletes_it() -> None:
     """The row is the last record by arrival, not by time, and a null value deletes it (KIP-523)."""
-    rows, told = ran(kept(lambda stream: stream.to_table()), ("t", LOG))
+    rows, emitted = ran(kept(lambda stream: stream.to_table()), ("t", LOG))
     assert rows == {"a": ({"user": "y", "n": 3}, 3), "c": ({"user": "x", "n": 9}, 0)}
-    assert told == [(one.key, one.value, one.timestamp_ms) for one in LOG]
+    assert emitted == [(one.key, one.value, one.timestamp_ms) for one in LOG]
 
 
 @pytest.mark.java
 def test_what_a_stream_leaves_out_is_no_record_what_a_table_leaves_out_is_deleted() -> None:
     """A filter before ``to_table`` skips records, and a filter after it deletes rows."""
-    in_front, told = ran(kept(lambda stream: stream.filter("n < 3").to_table()), ("t", LOG))
-    assert in_front == {"a": ({"user": "x", "n": 1}, 1), "b": ({"user": "x", "n": 2}, 2)}
-    assert [key for key, _, _ in told] == ["a", "b"]
-    behind, told = ran(kept(lambda stream: stream.to_table().filter("n < 3")), ("t", LOG))
-    assert behind == {}
-    assert [(key, value and value["n"]) for key, value, _ in told] == [
+    before, emitted = ran(kept(lambda stream: stream.filter("n < 3").to_table()), ("t", LOG))
+    assert before == {"a": ({"user": "x", "n": 1}, 1), "b": ({"user": "x", "n": 2}, 2)}
+    assert [key for key, _, _ in emitted] == ["a", "b"]
+    after, emitted = ran(kept(lambda stream: stream.to_table().filter("n < 3")), ("t", LOG))
+    assert after == {}
+    assert [(key, value and value["n"]) for key, value, _ in emitted] == [
         ("a", 1), ("b", 2), ("a", None), ("b", None), ("c", None),
     ]  # fmt: skip
 
@@ -96,22 +96,22 @@ def test_a_stream_with_another_key_is_a_table_by_that_key() -> None:
     """A rekeyed stream is a table by the new key, and a filter of the table keeps that key."""
     rows, _ = ran(kept(lambda stream: stream.select_key("user").to_table()), ("t", LOG))
     assert {key: value["n"] for key, (value, _) in rows.items()} == {"x": 9, "y": 3}
-    low, told = ran(
+    low, emitted = ran(
         kept(lambda stream: stream.select_key("user").to_table().filter("n < 9")), ("t", LOG)
     )
     assert {key: value["n"] for key, (value, _) in low.items()} == {"y": 3}
-    assert told[-1] == ("x", None, 0)
+    assert emitted[-1] == ("x", None, 0)
 
 
 @pytest.mark.java
 def test_of_elements_the_last_one_counts() -> None:
     """The flattened records of one record are consecutive, as in Kafka, so the last one counts."""
     twice = {"n": "array(n, n + 10)"}
-    rows, told = ran(
+    rows, emitted = ran(
         kept(lambda stream: stream.flat_map_values("user", **twice).to_table()), ("t", LOG[:2])
     )
     assert {key: value["n"] for key, (value, _) in rows.items()} == {"a": 11, "b": 12}
-    assert [value["n"] for _, value, _ in told] == [1, 11, 2, 12]
+    assert [value["n"] for _, value, _ in emitted] == [1, 11, 2, 12]
 
 
 @pytest.mark.java
@@ -125,14 +125,14 @@ def test_a_table_of_a_stream_is_joined_grouped_and_looked_up() -> None:
         by_user = builder.stream("t", SCHEMA).select_key("user").to_table()
         cities.outer_join(by_user).materialize("by_key")
         rows.group_by("user").aggregate(rows=count(), n=sum("n")).materialize("groups")
-        asked = builder.stream("asked", "q INT").left_join(by_user)
-        asked.group_by_key().aggregate(n=collect_list("n")).materialize("s")
+        requests = builder.stream("requests", "q INT").left_join(by_user)
+        requests.group_by_key().aggregate(n=collect_list("n")).materialize("s")
 
     driver = driver_of(define)
     driver.pipe_input("t", LOG)
     city = [Record("x", {"city": "Rome"}, 5), Record("y", {"city": "-"}, 6)]
     driver.pipe_input("cities", city)
-    driver.pipe_input("asked", [Record(key, {"q": 1}, 7) for key in ("x", "y", "z")])
+    driver.pipe_input("requests", [Record(key, {"q": 1}, 7) for key in ("x", "y", "z")])
     assert rows_of(driver, "by_user") == {
         "a": ({"user": "y", "n": 3, "city": None}, 3),
         "c": ({"user": "x", "n": 9, "city": "Rome"}, 5),
@@ -170,12 +170,12 @@ def test_sessions_are_a_table_of_those_that_there_are() -> None:
         "u|5|5": ({"count": 1}, 5),
         "u|20|20": ({"count": 1}, 20),
     }
-    rows, told = ran(kept(table), ("t", log))
+    rows, emitted = ran(kept(table), ("t", log))
     assert rows == {"u|0|5": ({"count": 3}, 5), "u|20|20": ({"count": 1}, 20)}
-    assert [key for key, value, _ in told if value is None] == ["u|0|0", "u|5|5"]
-    rows, told = ran(kept(lambda stream: table(stream).filter("count < 3")), ("t", log))
+    assert [key for key, value, _ in emitted if value is None] == ["u|0|0", "u|5|5"]
+    rows, emitted = ran(kept(lambda stream: table(stream).filter("count < 3")), ("t", log))
     assert rows == {"u|20|20": ({"count": 1}, 20)}
-    assert told[-1] == ("u|0|5", None, 5)
+    assert emitted[-1] == ("u|0|5", None, 5)
 
 
 @pytest.mark.java
@@ -194,9 +194,9 @@ def test_updates_of_an_aggregation_of_pairs_are_a_table_under_another_key() -> N
         table.to_stream().to("out")
 
     right = [Record("a", {"m": 4}, time) for time in (2, 3, 6)]
-    rows, told = ran(define, ("t", LOG[:1]), ("u", right))
+    rows, emitted = ran(define, ("t", LOG[:1]), ("u", right))
     assert rows == {"1": ({"n": 1, "most": 4}, 2), "2": ({"n": 2, "most": 8}, 3)}
-    assert told[-1] == ("3", None, 6)
+    assert emitted[-1] == ("3", None, 6)
 
 
 @pytest.mark.java

@@ -57,8 +57,8 @@ def test_what_can_not_be_used_is_a_dead_letter_of_the_topic() -> None:
     counters = driver.counters("to(joined)")
     assert counters.input == 6 == counters.applied + counters.dropped + counters.filtered
     assert (counters.applied, counters.dropped, counters.filtered) == (2, 2, 2)
-    letters = [(each["store"], each["reason"]) for each in driver.dead_letters("to(joined)")]
-    assert letters == [("to(joined)", "null-key"), (None, "wrong-type")]
+    dead_letters = [(each["store"], each["reason"]) for each in driver.dead_letters("to(joined)")]
+    assert dead_letters == [("to(joined)", "null-key"), (None, "wrong-type")]
     assert (driver.dropped, driver.late) == (2, 0)
 
 
@@ -78,15 +78,15 @@ def test_branches_that_are_merged_again_keep_the_log_s_order() -> None:
 
 
 @pytest.mark.java
-def test_a_topic_and_a_store_are_behind_one_stream() -> None:
+def test_a_stream_is_written_to_a_topic_and_a_store() -> None:
     """A topic receives the stream as it is at that step, and the stream continues to a store."""
     builder = StreamsBuilder()
-    stream = builder.stream("a", "v BIGINT").to("before").map_values(v="v + 1").to("behind")
+    stream = builder.stream("a", "v BIGINT").to("before").map_values(v="v + 1").to("after")
     stream.group_by_key().count().materialize("counted")
     driver = TopologyTestDriver(builder.build())
-    before, behind = map(driver.create_output_topic, ("before", "behind"))
+    before, after = map(driver.create_output_topic, ("before", "after"))
     driver.pipe_input("a", record(1, v=1))
-    assert (before.read_record(), behind.read_record()) == (record(1, v=1), record(1, v=2))
+    assert (before.read_record(), after.read_record()) == (record(1, v=1), record(1, v=2))
     row = driver.key_value_store("counted").get("k")
     assert row is not None
     assert row.value == {"count": 1}

@@ -95,7 +95,9 @@ def test_a_table_has_typed_keys() -> None:
     st.lists(st.sampled_from(["1", "10", "9", "-1", "x", "01", "", None]), max_size=8),
     st.lists(st.integers(0, 8), max_size=3),
 )
-def test_any_cut_gives_the_same_rows_and_letters(keys: list[str | None], cuts: list[int]) -> None:
+def test_any_cut_has_the_same_rows_and_dead_letters(
+    keys: list[str | None], cuts: list[int]
+) -> None:
     """Any batching has the same rows and dead letters."""
     contents = []
     for ends in ([0, len(keys)], sorted([0, *cuts, len(keys)])):

@@ -32,7 +32,7 @@ def written(topology: Topology, *batches: list[Record]) -> list[tuple[str | None
 
 
 @pytest.mark.java
-def test_each_record_goes_on_with_the_row_of_its_key() -> None:
+def test_each_record_continues_with_the_row_of_its_key() -> None:
     """Each record emits the updated row of its key, with the greatest record time (KIP-259).
 
     Later steps see the aggregates.
@@ -52,7 +52,7 @@ def test_each_record_goes_on_with_the_row_of_its_key() -> None:
 
 
 @pytest.mark.java
-def test_windows_are_told_before_they_close() -> None:
+def test_windows_are_emitted_before_they_close() -> None:
     """A window emits each change before it closes, and late records emit nothing."""
     builder = StreamsBuilder()
     windowed = builder.stream("t", SCHEMA).group_by_key().windowed_by(tumbling(10, 5))
@@ -107,7 +107,7 @@ def test_a_function_that_raises_makes_a_dead_letter() -> None:
 
 
 @pytest.mark.java
-def test_functions_over_sliding_windows_tell_each_row() -> None:
+def test_functions_over_sliding_windows_emit_each_row() -> None:
     """A function over sliding windows emits each changed and new window, in Kafka's order."""
 
     def added(_key: str, value: dict[str, Any], text: str) -> str:
@@ -119,12 +119,12 @@ def test_functions_over_sliding_windows_tell_each_row() -> None:
     windowed = builder.stream("t", SCHEMA).group_by_key().windowed_by(sliding(10, 100))
     texts = windowed.aggregate(str, added, schema="text STRING").filter("text <> 'ab'")
     texts.to_stream().select_key("window_start_ms").map_values("text").to("out")
-    told = written(
+    emitted = written(
         builder.build(),
         [record(20, 0, "a"), record(25, 0, "bad"), record(21, 0, "b")],
         [record(31, 0, "c"), record(12, 0, "d")],
     )
-    assert told == [
+    assert emitted == [
         ("10", {"text": "a"}, 20),
         # [11, 21] has "ab" from the start, and [21, 31] has b.
         ("21", {"text": "b"}, 21),
@@ -137,7 +137,7 @@ def test_functions_over_sliding_windows_tell_each_row() -> None:
         assert letter["reason"] == "function-raised"
 
 
-def test_rows_of_grouped_tables_are_told() -> None:
+def test_rows_of_grouped_tables_are_emitted() -> None:
     """A row that changes its group emits an update of both groups, a row that stays emits one.
 
     This is the behavior of Kafka.
@@ -164,14 +164,14 @@ def test_rows_of_grouped_tables_are_told() -> None:
             ],
         )  # fmt: skip
         rows = [(one.key, one.value, one.timestamp_ms) for one in out.read_records()]
-        told = [(one.key, one.value, one.timestamp_ms) for one in texts.read_records()]
+        emitted = [(one.key, one.value, one.timestamp_ms) for one in texts.read_records()]
     assert rows == [
         ("x", {"n": 1, "total": 1}, 10), ("y", {"n": 1, "total": 2}, 20),
         ("x", {"n": 1, "total": 3}, 10),
         ("x", {"n": 0, "total": None}, 10), ("y", {"n": 2, "total": 6}, 20),
         ("y", {"n": 1, "total": 2}, 20), ("y", {"n": 0, "total": None}, 20),
     ]  # fmt: skip
-    assert told == [
+    assert emitted == [
         ("x", {"t": "+1"}, 10), ("y", {"t": "+2"}, 20), ("x", {"t": "+3"}, 10),
         ("x", None, 10), ("y", {"t": "+2+4"}, 20), ("y", {"t": "+2"}, 20), ("y", None, 20),
     ]  # fmt: skip
@@ -214,8 +214,8 @@ def test_any_cut_writes_the_same_records(span: Span, seed: int) -> None:
         for each in updates(log, span, every_aggregate)
         if each.row
     ]
-    told = [(one.key, one.value or {}, one.timestamp_ms) for one in rows]
-    assert [(key, row["n"], row["total"], time) for key, row, time in told] == model
+    emitted = [(one.key, one.value or {}, one.timestamp_ms) for one in rows]
+    assert [(key, row["n"], row["total"], time) for key, row, time in emitted] == model
     seen: dict[str, int] = {}
     for one, (_, number, *_) in zip(counts, model, strict=True):
         key = str(number)

@@ -16,7 +16,7 @@ from tests.testing.test_driver_updates import SCHEMA, record
 
 
 @pytest.mark.java
-def test_records_of_merged_streams_tell_their_rows() -> None:
+def test_records_of_merged_streams_emit_their_rows() -> None:
     """Records of merged streams emit rows in stream-time order.
 
     A record is late by the stream time of its own topic.
@@ -35,10 +35,10 @@ def test_records_of_merged_streams_tell_their_rows() -> None:
             ("t", record(5, 1)), ("u", record(7, 2)), ("u", record(3, 3)), ("u", record(3, 0)),
             ("t", record(12, 4)), ("t", record(9, 5)), ("u", record(8, 6, "y")),
         ])  # fmt: skip
-        told = [
+        emitted = [
             (one.key, one.value and one.value["n"], one.timestamp_ms) for one in out.read_records()
         ]
-        assert told == [
+        assert emitted == [
             ("x", 1, 5), ("x", None, 7), ("x", 3, 7), ("x", 4, 12), ("x", 5, 12), ("y", 1, 8),
         ]  # fmt: skip
         found = {row.key: row.value for row in driver.key_value_store("named").all()}
@@ -50,7 +50,7 @@ def test_records_of_merged_streams_tell_their_rows() -> None:
 
 
 @pytest.mark.java
-def test_records_of_a_cogroup_tell_the_row_of_all_its_streams() -> None:
+def test_records_of_a_cogroup_emit_the_row_of_all_its_streams() -> None:
     """A cogroup emits the row with the columns of all streams (KIP-150).
 
     A filter emits a deleted row once.
@@ -100,7 +100,7 @@ def test_a_cogroup_is_a_table() -> None:
 
 
 @pytest.mark.java
-def test_in_hopping_windows_an_element_goes_on_as_several() -> None:
+def test_in_hopping_windows_a_flattened_record_becomes_several() -> None:
     """In hopping windows, a flattened record emits several rows and counts once."""
     builder = StreamsBuilder()
     elements = builder.stream("t", SCHEMA).flat_map_values(v="array(v, v + 1)")
@@ -185,7 +185,7 @@ def _aggregated(one: Any, other: Any, several: str, how: str, windows: Any) -> A
 
 
 @pytest.mark.java
-def test_pairs_tell_rows_among_several_streams() -> None:
+def test_join_results_emit_rows_of_several_streams() -> None:
     """Join results emit rows of merged and cogrouped aggregations.
 
     A function that raises on a join result has the record's dead letter.
@@ -207,23 +207,23 @@ def test_pairs_tell_rows_among_several_streams() -> None:
     with TopologyTestDriver(builder.build(), collect_function_errors=True) as driver:
         driver.pipe_input("t", [record(1, 7), record(4, 8)])
         driver.pipe_input("u", [record(2, 3), record(5, 0)])
-        told = {
+        emitted = {
             topic: [
                 tuple((one.value or {}).values())
                 for one in driver.create_output_topic(topic).read_records()
             ]
             for topic in ("merged", "both", "quotients")
         }
-        letters = [
+        dead_letters = [
             (letter["topic"], letter["offset"], letter["reason"])
             for letter in driver.dead_letters("to(quotients)")
         ]
     # The join results are (7, 3) at 2, (8, 3) at 4, (7, 0) and (8, 0) at 5, by stream time, then by
     # source offset.
-    assert told["merged"] == [
+    assert emitted["merged"] == [
         (1, [7]), (2, [7, 8]), (3, [7, 7, 8]), (4, [7, 7, 8, 8]), (5, [7, 7, 8, 8, 7]),
         (6, [7, 7, 8, 8, 7, 8]),
     ]  # fmt: skip
-    assert told["both"][-2:] == [(4, 2, 0, 6), (3, 1, 3, 9)]
-    assert told["quotients"] == [(2, 0, 6), (4, 0, 6), (2, 3, 9)]
-    assert letters == [("t", 0, "function-raised"), ("t", 1, "function-raised")]
+    assert emitted["both"][-2:] == [(4, 2, 0, 6), (3, 1, 3, 9)]
+    assert emitted["quotients"] == [(2, 0, 6), (4, 0, 6), (2, 3, 9)]
+    assert dead_letters == [("t", 0, "function-raised"), ("t", 1, "function-raised")]

@@ -68,7 +68,7 @@ def test_of_one_time_the_last_record_counts() -> None:
 
 
 @pytest.mark.java
-def test_what_is_behind_the_history_finds_the_newest_version_or_none() -> None:
+def test_a_record_older_than_the_history_finds_the_newest_version_or_none() -> None:
     """A record older than the history matches only the newest version of its key (KIP-889).
 
     The newest version never expires.
@@ -117,7 +117,7 @@ def test_records_wait_and_go_on_in_the_order_of_time() -> None:
     ]  # fmt: skip
 
 
-def test_windows_behind_have_the_clock_of_what_has_gone_on() -> None:
+def test_downstream_windows_have_the_stream_time_of_forwarded_records() -> None:
     """Windows after the join see the stream time of the emitted records, so few are late."""
 
     def define(builder: StreamsBuilder) -> None:
@@ -250,8 +250,8 @@ def test_which_versions_are_too_late_is_the_same_in_any_cut(
                   random.choice(KEYS))
             for place in range(30)
         ]  # fmt: skip
-        told = [_used(use, log, cut) for cut in (len(log), 1, random.randint(2, 9))]
-        assert told[0] == told[1] == told[2], (seed, told)
+        found = [_used(use, log, cut) for cut in (len(log), 1, random.randint(2, 9))]
+        assert found[0] == found[1] == found[2], (seed, found)
 
 
 def _used(
@@ -328,14 +328,14 @@ def test_a_grace_changes_no_row_if_the_table_is_there(
             for place in range(40)
         ]
         closing = [(topic, "salt", time) for time in (2_000, 4_000) for topic in "ab"]
-        told = [
-            _told(stream_of, grace, [*log, *closing], cut)
+        found = [
+            _joined_windows(stream_of, grace, [*log, *closing], cut)
             for grace, cut in ((None, 1000), (grace_ms, 1000), (grace_ms, random.randint(1, 9)))
         ]
-        assert told[0] == told[1] == told[2], (seed, grace_ms, told)
+        assert found[0] == found[1] == found[2], (seed, grace_ms, found)
 
 
-def _told(
+def _joined_windows(
     stream_of: Callable[[StreamsBuilder], KStream],
     grace_ms: int | None,
     log: Sequence[tuple[str, str, int]],
@@ -392,8 +392,8 @@ def test_what_waited_takes_effect_in_the_order_in_which_it_went_on(number: int) 
         grouped.aggregate(list, noted, both, "times ARRAY<BIGINT>").materialize("all")
         windowed = grouped.windowed_by(tumbling(20, 1_000))
         windowed.aggregate(list, noted, both, "times ARRAY<BIGINT>").materialize("s")
-        told = windowed.aggregate(list, noted, both, "times ARRAY<BIGINT>").to_stream()
-        told.map_values(last="element_at(times, -1)").to("told")
+        found = windowed.aggregate(list, noted, both, "times ARRAY<BIGINT>").to_stream()
+        found.map_values(last="element_at(times, -1)").to("found")
 
     for seed in range(number):
         random = Random(seed)
@@ -410,14 +410,14 @@ def test_what_waited_takes_effect_in_the_order_in_which_it_went_on(number: int) 
             (row,) = driver.key_value_store("all").all()
             assert row.value["times"] == expected, seed
             assert [time for _, _, time in written(driver)] == expected, seed
-            told = [value and value["last"] for _, value, _ in written(driver, "told")]
-            assert told == expected, seed
+            found = [value and value["last"] for _, value, _ in written(driver, "found")]
+            assert found == expected, seed
             for window in driver.window_store("s").all():
                 within = range(window.window_start_ms, window.window_end_ms)
                 assert window.value["times"] == [time for time in expected if time in within], seed
 
 
-def test_what_a_function_raises_on_behind_a_wait_is_a_dead_letter() -> None:
+def test_a_function_error_after_a_grace_buffer_is_a_dead_letter() -> None:
     """The dead letter of a record that waited has its original offset."""
 
     def raising(_key: str, value: dict[str, Any], _kept: int) -> int:
@@ -437,7 +437,7 @@ def test_what_a_function_raises_on_behind_a_wait_is_a_dead_letter() -> None:
 
 
 @pytest.mark.parametrize(
-    ("define", "told"),
+    ("define", "found"),
     [
         (lambda b: b.stream("a", "v INT").join(b.table("b", "w INT"), grace_ms=1),
          "only a versioned table accepts grace_ms="),
@@ -453,9 +453,9 @@ def test_what_a_function_raises_on_behind_a_wait_is_a_dead_letter() -> None:
          r"not with <KStream stream\('a'\).filter\('v > 1'\)>\. Join the table"),
     ],
 )  # fmt: skip
-def test_what_is_refused_says_so(define: Callable[[StreamsBuilder], object], told: str) -> None:
+def test_what_is_refused_says_so(define: Callable[[StreamsBuilder], object], found: str) -> None:
     """Each error names the fix."""
-    with pytest.raises(InvalidTopology, match=told):
+    with pytest.raises(InvalidTopology, match=found):
         define(StreamsBuilder())
 
 

@@ -77,7 +77,7 @@ def test_rows_are_joined_by_key_and_window(how: str) -> None:
 
 @pytest.mark.java
 @pytest.mark.parametrize("how", ROWS)
-def test_updates_are_told_as_kafka_streams_tells_them(how: str) -> None:
+def test_updates_equal_the_updates_of_kafka_streams(how: str) -> None:
     """An inner join emits nothing until both inputs have the window, then one update per record."""
     builder = StreamsBuilder()
     left, right = both_of(builder)
@@ -85,7 +85,7 @@ def test_updates_are_told_as_kafka_streams_tells_them(how: str) -> None:
     driver = TopologyTestDriver(builder.build())
     for topic, record in EXAMPLE:
         driver.pipe_input(topic, record)
-    told = [
+    emitted = [
         (record.key, record.timestamp_ms, record.value["ordered"], record.value["n"])
         for record in driver.create_output_topic("out").read_records()
         if record.value is not None
@@ -93,7 +93,7 @@ def test_updates_are_told_as_kafka_streams_tells_them(how: str) -> None:
     first, alone, last = ("a", 1, 3, None), ("a", 12, None, 1), ("b", 2, None, 1)
     joined = [("a", 13, 4, 1), ("a", 13, 4, 2)]
     assert (
-        told
+        emitted
         == {
             "join": joined,
             "left_join": [first, *joined],
@@ -204,7 +204,7 @@ def _strange(builder: StreamsBuilder) -> None:
         (_strange, r"join: the inputs are from different builders"),
     ],
 )
-def test_what_is_not_joined_is_told_with_a_way_out(
+def test_the_error_for_windows_without_a_join_has_a_solution(
     define: Callable[[StreamsBuilder], None], match: str
 ) -> None:
     """The errors about windows, aggregates and steps that cannot be joined name the fix."""

@@ -116,7 +116,7 @@ def test_the_number_of_entries(store: DriverKeyValueStore) -> None:
     assert store.get("a") is None
 
 
-def test_answers_are_snapshots(store: DriverKeyValueStore) -> None:
+def test_responses_are_snapshots(store: DriverKeyValueStore) -> None:
     """Read results do not change with the store, and changing them does not change the store."""
     before, point = store.all(), store.get("a")
     store._rows.apply([entry("a", 9, n=9), entry("c", 9, n=9)])

@@ -155,7 +155,7 @@ def test_one_session_is_found_by_both_times(store: DriverSessionStore) -> None:
         assert store.fetch_session(key, start, end) is None
 
 
-def test_a_merged_session_is_gone() -> None:
+def test_a_merged_session_is_deleted() -> None:
     """No read returns merged sessions. All return the session into which they were merged."""
     rows = stored(changed("a", 0, 10, n=1), changed("a", 20, 30, n=2), changed("b", 0, 10, n=1))
     store = DriverSessionStore(rows)
@@ -227,7 +227,7 @@ def test_retention_goes_by_the_end() -> None:
     assert store.fetch_range(None, "b") == store.all() == store.backward_all()[::-1]
 
 
-def test_answers_are_snapshots(store: DriverSessionStore) -> None:
+def test_responses_are_snapshots(store: DriverSessionStore) -> None:
     """Read results do not change with the store, and changing them does not change the store."""
     before, point = store.fetch("a"), store.fetch_session("a", 0, 10)
     store._rows.apply([removed("a", 0, 10)])

@@ -100,7 +100,7 @@ def test_any_cut_gives_the_aggregates_of_the_rows_that_are_there(by: str, number
 
 
 #: Functions that record their calls. The adder and the subtractor remove some aggregates.
-TOLD = Functions(
+FUNCTIONS = Functions(
     started,
     lambda number, text: None if number == 8 else f"{text}+{_shown(number)}",
     lambda number, text: None if number == 0 else f"{text}-{_shown(number)}",
@@ -116,10 +116,10 @@ def random_functions(builder: StreamsBuilder) -> None:
     """Define the same functions as a user writes them."""
 
     def adder(_key: str, value: dict[str, Any], text: str) -> str | None:
-        return TOLD.adder(value["n"], text)
+        return FUNCTIONS.adder(value["n"], text)
 
     def subtractor(_key: str, value: dict[str, Any], text: str) -> str | None:
-        return TOLD.subtractor(value["n"], text)
+        return FUNCTIONS.subtractor(value["n"], text)
 
     grouped(builder).aggregate(started, adder, subtractor, put_together, "text STRING").materialize(
         "s"
@@ -134,17 +134,19 @@ def test_any_cut_calls_functions_as_kafka_does_in_each_partition(number: int) ->
         logs = random_logs(random)
         driver = driver_of(random_functions)
         pipe_cut(driver, logs, random)
-        assert held(driver) == folded(logs, TOLD), f"seed {seed}"
+        assert held(driver) == folded(logs, FUNCTIONS), f"seed {seed}"
 
 
 def _subtractor_first(logs: Logs) -> Any:
-    calls = Functions(TOLD.initializer, TOLD.subtractor, TOLD.adder, TOLD.merger)
+    calls = Functions(
+        FUNCTIONS.initializer, FUNCTIONS.subtractor, FUNCTIONS.adder, FUNCTIONS.merger
+    )
     return folded(logs, calls)
 
 
 def _forgets_the_old_row(logs: Logs) -> Any:
     return folded({p: [(f"{n}", t, row) for n, (_, t, row) in enumerate(log)]
-                   for p, log in logs.items()}, TOLD)  # fmt: skip
+                   for p, log in logs.items()}, FUNCTIONS)  # fmt: skip
 
 
 @pytest.mark.parametrize("wrong", [_subtractor_first, _forgets_the_old_row])

@@ -206,7 +206,7 @@ def test_retention_follows_the_greatest_start() -> None:
     assert places(store.all()) == [("b", 10, 20)]
 
 
-def test_answers_are_snapshots() -> None:
+def test_responses_are_snapshots() -> None:
     """Read results and written rows are copies, so changing them does not change the store."""
     given = changed("a", 0, 10, all=[1])
     rows = stored(given)

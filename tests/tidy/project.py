@@ -111,10 +111,10 @@ def texts() -> Iterator[tuple[str, str]]:
 @cache
 def options_of(command: str) -> frozenset[str]:
     """Return the long options that ``oriel COMMAND --help`` lists."""
-    with redirect_stdout(io.StringIO()) as told, pytest.raises(SystemExit) as ended:
+    with redirect_stdout(io.StringIO()) as output, pytest.raises(SystemExit) as ended:
         main([*command.split(), "--help"])
     assert ended.value.code == 0
-    return frozenset(re.findall(r"^  (--[a-z][a-z-]*)", told.getvalue(), re.MULTILINE))
+    return frozenset(re.findall(r"^  (--[a-z][a-z-]*)", output.getvalue(), re.MULTILINE))
 
 
 def offenders(found: list[str]) -> str:

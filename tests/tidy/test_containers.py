@@ -119,7 +119,7 @@ def test_files_of_an_image_are_readable_whatever_the_umask(target: str) -> None:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_every_service_tells_whether_it_is_well(service: str) -> None:
+def test_every_service_has_a_health_check(service: str) -> None:
     """A permanent service has a health check, and another service waits for each temporary one."""
     if SERVICES[service]["restart"] == "no":
         waiting = [other.get("depends_on", {}).get(service) for other in SERVICES.values()]
@@ -174,11 +174,11 @@ def test_images_are_pinned() -> None:
 @pytest.mark.parametrize("path", ["Dockerfile", "src/oriel/project/template/Dockerfile.template"])
 def test_a_linter_finds_nothing_in_a_dockerfile(path: str) -> None:
     """Each rule that the linter ignores is in the file, with the reason."""
-    told = subprocess.run(
+    ended = subprocess.run(
         [shutil.which("hadolint") or sys.prefix + "/bin/hadolint", ROOT / path],
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
-    assert told.returncode == 0, told.stdout + told.stderr
+    assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 @pytest.mark.parametrize("target", ["api", "pipeline", "producer"])
@@ -220,11 +220,11 @@ def test_prometheus_reads_its_configuration_and_rules() -> None:
         # Prometheus.
         pytest.skip("promtool not found (Debian: it is in the package prometheus)")
     for check in (["config", "prometheus.yml"], ["rules", "alerts.yml"]):
-        told = subprocess.run(
+        ended = subprocess.run(
             [promtool, "check", *check], cwd=ROOT / "monitoring" / "prometheus",
             capture_output=True, text=True, check=False, timeout=60,
         )  # fmt: skip
-        assert told.returncode == 0, told.stdout + told.stderr
+        assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 def test_grafana_finds_prometheus_and_the_dashboards() -> None:

@@ -27,10 +27,10 @@ _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 @functools.cache
 def _help() -> str:
     # From another directory, because the script finds its own directory.
-    told = subprocess.run(
+    ended = subprocess.run(
         [ROOT / "oriel", "help"], cwd="/", capture_output=True, text=True, check=True, timeout=60
     )
-    return told.stdout
+    return ended.stdout
 
 
 def _pages() -> list[Path]:
@@ -60,28 +60,28 @@ def test_commands_of_the_pages_exist() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_is_told(command: str) -> None:
+def test_every_command_has_a_help(command: str) -> None:
     """`oriel help` lists each command."""
     assert re.search(rf"^  oriel {command}(?![a-z-])", _help(), flags=re.MULTILINE)
 
 
-def test_the_script_has_the_commands_that_it_tells() -> None:
+def test_the_script_has_the_commands_of_its_help() -> None:
     """The list above, the script's own dispatch and `oriel help` name the same commands."""
-    told = set(re.findall(r"^  oriel ([a-z][a-z-]*)", _help(), flags=re.MULTILINE))
+    ended = set(re.findall(r"^  oriel ([a-z][a-z-]*)", _help(), flags=re.MULTILINE))
     dispatch = (ROOT / "oriel").read_text().split("case $command in")[1]
     labels = re.findall(r"^    ([a-z |-]+?)(?: \| --help.*)?\)", dispatch, flags=re.MULTILINE)
     known = {name.strip() for label in labels for name in label.split("|")}
-    assert told == set(COMMANDS) == known
+    assert ended == set(COMMANDS) == known
 
 
 def test_an_unknown_command_is_refused() -> None:
     """A mistyped command ends with code 2 and the list of commands, and installs nothing."""
-    told = subprocess.run(
+    ended = subprocess.run(
         [ROOT / "oriel", "sevre"], capture_output=True, text=True, check=False, timeout=60
     )
-    assert told.returncode == 2
-    assert "'sevre' is not a command" in told.stderr
-    assert "oriel serve" in told.stderr
+    assert ended.returncode == 2
+    assert "'sevre' is not a command" in ended.stderr
+    assert "oriel serve" in ended.stderr
 
 
 @pytest.mark.parametrize("command", PACKAGED)

@@ -35,7 +35,7 @@ _RUNTIME = "requirements-runtime.lock"
 _DEVELOPMENT = "requirements.lock"
 
 
-class House:
+class Checkout:
     """A copy of the script and its locks in a directory with a space, and a PATH of few tools."""
 
     def __init__(self, directory: Path) -> None:
@@ -90,28 +90,28 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
+def checkout(tmp_path: Path) -> Checkout:
     """Return a copy of the script without Python."""
-    return House(tmp_path)
+    return Checkout(tmp_path)
 
 
 _VENV = "-m venv --clear ROOT/.venv"
 _SERVE = "-P -m oriel serve --data my data"
 
 
-def test_the_documentation_is_built_by_what_is_beside_the_package(house: House) -> None:
+def test_the_documentation_is_built_with_the_tools_of_the_checkout(checkout: Checkout) -> None:
     """`oriel docs` runs the tool with its arguments."""
-    house.add_python()
-    assert house.run("docs", "--build", "my site").returncode == 0
-    assert "-P -m tools.site --build my site" in house.calls()
+    checkout.add_python()
+    assert checkout.run("docs", "--build", "my site").returncode == 0
+    assert "-P -m tools.site --build my site" in checkout.calls()
 
 
-def test_without_python_it_says_what_to_do(house: House) -> None:
+def test_without_python_it_says_what_to_do(checkout: Checkout) -> None:
     """If Python is missing and cannot be installed, the message names the package."""
-    told = house.run("serve", "--data", "x")
-    assert told.returncode == 1
-    assert "Python 3.11 or newer is not installed" in told.stderr
-    assert "apt-get install python3" in told.stderr
+    ended = checkout.run("serve", "--data", "x")
+    assert ended.returncode == 1
+    assert "Python 3.11 or newer is not installed" in ended.stderr
+    assert "apt-get install python3" in ended.stderr
 
 
 def _installed(calls: list[str]) -> list[str]:
@@ -119,33 +119,33 @@ def _installed(calls: list[str]) -> list[str]:
     return [call.rsplit("/", 1)[1] for call in calls if " install " in call]
 
 
-def test_the_first_use_installs_and_the_second_does_not(house: House) -> None:
+def test_the_first_use_installs_and_the_second_does_not(checkout: Checkout) -> None:
     """A command installs the runtime from hashed locks once, and receives its arguments."""
-    house.add_python()
-    assert house.run("serve", "--data", "my data").returncode == 0
-    first = house.calls()
+    checkout.add_python()
+    assert checkout.run("serve", "--data", "my data").returncode == 0
+    first = checkout.calls()
     assert first[0] == _VENV
     assert _installed(first) == [_BUILD, _RUNTIME]
     assert [call for call in first if " install " in call and "--require-hashes" not in call] == []
     assert _SERVE in first
-    assert house.run("serve", "--data", "my data").returncode == 0
-    assert house.calls() == [_SERVE, "JAVA_HOME="]
+    assert checkout.run("serve", "--data", "my data").returncode == 0
+    assert checkout.calls() == [_SERVE, "JAVA_HOME="]
 
 
 @pytest.mark.parametrize("command", ["test", "bench", "docs", "lock"])
-def test_only_commands_for_development_add_its_packages(house: House, command: str) -> None:
+def test_only_commands_for_development_add_its_packages(checkout: Checkout, command: str) -> None:
     """Commands of the product install the runtime. Tests and tools add their packages once."""
-    house.add_python()
-    (house.root / "benchmarks").mkdir()
-    (house.root / "benchmarks" / "x.py").touch()
+    checkout.add_python()
+    (checkout.root / "benchmarks").mkdir()
+    (checkout.root / "benchmarks" / "x.py").touch()
     arguments = {"test": ["unit"], "bench": ["x"]}.get(command, [])
-    house.run("status")
-    assert _installed(house.calls()) == [_BUILD, _RUNTIME]
-    house.run(command, *arguments)
-    assert _installed(house.calls()) == [_BUILD, _DEVELOPMENT]
+    checkout.run("status")
+    assert _installed(checkout.calls()) == [_BUILD, _RUNTIME]
+    checkout.run(command, *arguments)
+    assert _installed(checkout.calls()) == [_BUILD, _DEVELOPMENT]
     for again in ([command, *arguments], ["status"]):
-        house.run(*again)
-        assert _installed(house.calls()) == []
+        checkout.run(*again)
+        assert _installed(checkout.calls()) == []
 
 
 @pytest.mark.parametrize(
@@ -157,69 +157,69 @@ def test_only_commands_for_development_add_its_packages(house: House, command: s
     ],
 )
 def test_a_changed_lock_is_installed(
-    house: House, lock: str, by_status: list[str], by_docs: list[str]
+    checkout: Checkout, lock: str, by_status: list[str], by_docs: list[str]
 ) -> None:
     """A command installs the locks that it needs if they changed, in the same environment."""
-    house.add_python()
-    house.run("docs")
-    house.calls()
-    (house.root / lock).write_text("another\n")
+    checkout.add_python()
+    checkout.run("docs")
+    checkout.calls()
+    (checkout.root / lock).write_text("another\n")
     for command, expected in (("status", by_status), ("docs", by_docs)):
-        house.run(command)
-        calls = house.calls()
+        checkout.run(command)
+        calls = checkout.calls()
         assert _installed(calls) == expected
         assert _VENV not in calls
 
 
 @pytest.mark.parametrize("lock", [_BUILD, _RUNTIME, _DEVELOPMENT])
-def test_an_interrupted_install_starts_again(house: House, lock: str) -> None:
+def test_an_interrupted_install_starts_again(checkout: Checkout, lock: str) -> None:
     """After a failed install, the next command starts from an empty environment."""
-    house.add_python()
-    failed = house.run("docs", PIP_FAILS=lock)
+    checkout.add_python()
+    failed = checkout.run("docs", PIP_FAILS=lock)
     assert failed.returncode == 1
     assert "ERROR: no space left on device" in failed.stderr
     assert "cannot be installed" in failed.stderr
-    assert "-P -m tools.site" not in house.calls()
-    assert house.run("docs").returncode == 0
-    calls = house.calls()
+    assert "-P -m tools.site" not in checkout.calls()
+    assert checkout.run("docs").returncode == 0
+    calls = checkout.calls()
     assert calls[0] == _VENV
     assert _installed(calls) == [_BUILD, _RUNTIME, _BUILD, _DEVELOPMENT]
 
 
-def test_files_that_no_command_opens_are_deleted(house: House) -> None:
+def test_files_that_no_command_opens_are_deleted(checkout: Checkout) -> None:
     """After the packages are installed, the Spark libraries that Oriel never loads are deleted."""
-    house.add_python()
-    packages = house.root / ".venv" / "lib" / "python3.11" / "site-packages"
+    checkout.add_python()
+    packages = checkout.root / ".venv" / "lib" / "python3.11" / "site-packages"
     unused, used = (
         packages / "pyspark" / "jars" / name for name in ("rocksdbjni-9.8.4.jar", "spark-core.jar")
     )
     unused.parent.mkdir(parents=True)
     for jar in (unused, used):
         jar.touch()
-    house.run("serve")
+    checkout.run("serve")
     assert [jar.exists() for jar in (unused, used)] == [False, True]
 
 
-def test_an_install_without_a_terminal_writes_two_lines(house: House) -> None:
+def test_an_install_without_a_terminal_writes_two_lines(checkout: Checkout) -> None:
     """The output is start and end with seconds and size, and pip's output is in the log."""
-    house.add_python()
-    lines = house.run("serve").stderr.splitlines()
+    checkout.add_python()
+    lines = checkout.run("serve").stderr.splitlines()
     assert lines[1] == f"oriel: installing the packages of {_RUNTIME}"
     assert re.fullmatch(
         rf"oriel: installed the packages of {_RUNTIME} in \d+ s: \.venv has \d+ MB", lines[2]
     )
     assert len(lines) == 3
-    assert "Collecting pyspark" in (house.root / ".oriel" / "install.log").read_text()
+    assert "Collecting pyspark" in (checkout.root / ".oriel" / "install.log").read_text()
 
 
-def test_an_install_in_a_terminal_rewrites_one_line(house: House) -> None:
+def test_an_install_in_a_terminal_rewrites_one_line(checkout: Checkout) -> None:
     """The line has the current package of pip, and the result replaces it."""
-    house.add_python()
+    checkout.add_python()
     for lock in (_BUILD, _RUNTIME):
-        (house.root / lock).write_text("pyspark==4.2.0\n")
-    go_on = house.root / "go-on"
+        (checkout.root / lock).write_text("pyspark==4.2.0\n")
+    go_on = checkout.root / "go-on"
     terminal, end = pty.openpty()
-    with house.start("serve", stderr=end, PIP_WAITS=str(go_on)) as process, os.fdopen(
+    with checkout.start("serve", stderr=end, PIP_WAITS=str(go_on)) as process, os.fdopen(
         terminal, "rb", buffering=0
     ) as screen:  # fmt: skip
         os.close(end)
@@ -234,49 +234,51 @@ def test_an_install_in_a_terminal_rewrites_one_line(house: House) -> None:
     assert b"\r\x1b[Koriel: installed the packages" in shown
 
 
-def test_a_second_command_waits_for_the_install_of_the_first(house: House) -> None:
+def test_a_second_command_waits_for_the_install_of_the_first(checkout: Checkout) -> None:
     """Two commands that start together install once, and both run."""
-    house.add_python()
-    go_on = house.root / "go-on"
-    with house.start("serve", PIP_WAITS=str(go_on)) as first:
-        wait_until(lambda: _BUILD in house.notes.read_text(), "pip of the first command",
+    checkout.add_python()
+    go_on = checkout.root / "go-on"
+    with checkout.start("serve", PIP_WAITS=str(go_on)) as first:
+        wait_until(lambda: _BUILD in checkout.notes.read_text(), "pip of the first command",
                    passing=(FileNotFoundError,))  # fmt: skip
-        with house.start("status", stderr=subprocess.PIPE) as second:
+        with checkout.start("status", stderr=subprocess.PIPE) as second:
             assert second.stderr is not None
             line = second.stderr.readline()
             assert b"waiting for another command that installs packages" in line
             go_on.touch()
             assert (first.wait(), second.wait()) == (0, 0)
-    assert _installed(house.calls()) == [_BUILD, _RUNTIME]
+    assert _installed(checkout.calls()) == [_BUILD, _RUNTIME]
 
 
-def test_a_moved_folder_gets_its_own_environment_anew(house: House) -> None:
+def test_a_moved_directory_has_a_new_environment(checkout: Checkout) -> None:
     """An environment has the path of its directory, so its packages are checked after a move."""
-    house.add_python()
-    house.run("serve")
-    house.calls()
-    house.root = house.root.rename(house.root.with_name("moved"))
-    house.run("serve")
-    calls = house.calls()
+    checkout.add_python()
+    checkout.run("serve")
+    checkout.calls()
+    checkout.root = checkout.root.rename(checkout.root.with_name("moved"))
+    checkout.run("serve")
+    calls = checkout.calls()
     assert [call for call in calls if " install " in call], calls
 
 
 @pytest.mark.parametrize(
     ("version", "is_used"), [("17.0.9", True), ("21", True), ("25.0.1", False)]
 )
-def test_only_a_java_that_spark_knows_is_used(house: House, version: str, is_used: bool) -> None:
+def test_only_a_java_that_spark_knows_is_used(
+    checkout: Checkout, version: str, is_used: bool
+) -> None:
     """JAVA_HOME is used if its version is 17 or 21. Otherwise, the search continues."""
-    house.add_python()
-    java = house.root / "jdk" / "bin" / "java"
+    checkout.add_python()
+    java = checkout.root / "jdk" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(f"#!/usr/bin/env bash\necho 'openjdk version \"{version}\"' >&2\n")
     java.chmod(0o755)
-    house.run("run", "topology.py", JAVA_HOME=str(house.root / "jdk"))
-    assert ("JAVA_HOME=ROOT/jdk" in house.calls()) == is_used
+    checkout.run("run", "topology.py", JAVA_HOME=str(checkout.root / "jdk"))
+    assert ("JAVA_HOME=ROOT/jdk" in checkout.calls()) == is_used
 
 
-def test_serving_needs_no_java(house: House) -> None:
+def test_serving_needs_no_java(checkout: Checkout) -> None:
     """The service starts without a search for Java."""
-    house.add_python()
-    house.run("serve", JAVA_HOME="none")
-    assert "JAVA_HOME=none" in house.calls()
+    checkout.add_python()
+    checkout.run("serve", JAVA_HOME="none")
+    assert "JAVA_HOME=none" in checkout.calls()

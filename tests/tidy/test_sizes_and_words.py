@@ -36,13 +36,13 @@ REMINDERS = tuple(
 
 def test_rooms_are_small() -> None:
     """No directory of the product has more than fourteen modules, without its entry modules."""
-    beside = Counter(
+    per_package = Counter(
         m.path.parent.relative_to(ROOT).as_posix()
         for m in modules_of(*PRODUCT, "demo", "benchmarks", "tools")
         # The module for imports, and the module for `python -m`.
         if m.path.name not in {"__init__.py", "__main__.py"}
     )
-    found = [f"{room}: {count} modules" for room, count in beside.items()
+    found = [f"{package}: {count} modules" for package, count in per_package.items()
              if count > MODULES_SIDE_BY_SIDE]  # fmt: skip
     assert not found, f"divide these by subject:{offenders(found)}"
 

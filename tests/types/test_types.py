@@ -49,7 +49,7 @@ INTERNAL = {
 def test_pyright_accepts_the_programs() -> None:
     """It infers the types that the programs assert, and rejects each wrong call.
 
-    `tests/tidy/test_checks.py` runs mypy over the programs too, which are a part of `tests`.
+    `tests/tidy/test_checks.py` also runs mypy over the programs, because they are in `tests`.
     """
     done = subprocess.run(
         # Without its path pyright looks for another Python.

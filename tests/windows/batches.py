@@ -1,4 +1,4 @@
-"""Drive the engine over logs cut into batches, and check what every run must keep."""
+"""Run the sliding-window engine over logs cut into batches, and check the rules of all runs."""
 
 import io
 import math
@@ -29,14 +29,14 @@ AGGREGATES = {
 }
 VALUES = pa.schema([("v", pa.float64())])
 
-#: One batch: how many records of each partition it takes.
+#: One batch: the number of records of each partition.
 Cut = dict[int, int]
 Row = dict[str, Any]
 
 
 @dataclass
 class Run:
-    """One run's outcome: newest row of each window, and what it counted."""
+    """The result of a run: the newest row of each window, and the counters."""
 
     rows: dict[tuple[str, int], Row] = field(default_factory=dict)
     applied: int = 0
@@ -47,7 +47,7 @@ class Run:
 def run_engine(
     logs: Logs, difference: int, grace: int, cuts: Sequence[Cut], *, restart: bool = False
 ) -> Run:
-    """Feed ``logs`` to the engine by batches; ``restart`` saves and loads all state between."""
+    """Process ``logs`` in batches. With ``restart``, save and load the state after each batch."""
     windows = SlidingWindows.of_time_difference_and_grace(difference, grace)
     engine = engine_for(windows, AGGREGATES, VALUES)
     clock = StreamTimes(dict.fromkeys(logs, -1))
@@ -55,7 +55,7 @@ def run_engine(
     position = dict.fromkeys(logs, 0)
     run = Run()
     for cut in cuts:
-        batch = _stamped(logs, position, cut, clock, grace)
+        batch = _records_of_batch(logs, position, cut, clock, grace)
         late = engine.is_late(np.asarray(batch["timestamp_ms"]), np.asarray(batch["close_ms"]))
         run.late += int(late.sum())
         run.applied += int((~late).sum())
@@ -65,16 +65,18 @@ def run_engine(
         state = result.state
         times = np.asarray(state["timestamp_ms"])
         needless = times[times < close - difference - 1].tolist()
-        assert needless == [], "the state keeps records that can't matter"
+        assert needless == [], "the state has records that no window needs"
         if restart:
             state = _saved_and_loaded(state)
             clock = StreamTimes(dict(clock.stream_time_ms))
-    assert position == {p: len(log) for p, log in logs.items()}, "the cuts must cover the logs"
+    assert position == {p: len(log) for p, log in logs.items()}, (
+        "the batches must contain all records of the logs"
+    )
     return run
 
 
 def random_cuts(logs: Logs, random: Random) -> list[Cut]:
-    """Cut logs at random: any interleaving of partitions, empty parts included."""
+    """Return random batches: any interleaving of partitions, also batches without records."""
     left = {p: len(log) for p, log in logs.items()}
     cuts: list[Cut] = []
     while any(left.values()):
@@ -87,12 +89,12 @@ def random_cuts(logs: Logs, random: Random) -> list[Cut]:
 
 
 def whole(logs: Logs) -> list[Cut]:
-    """Everything in one batch."""
+    """Return one batch with all records."""
     return [{p: len(log) for p, log in logs.items()}]
 
 
 def check_against_model(run: Run, outcome: Outcome) -> None:
-    """The run's windows are exactly the model's, value by value."""
+    """Check that the run has exactly the windows of the model, value by value."""
     assert (run.applied, run.late) == (outcome.applied, outcome.late)
     assert sorted(run.rows) == sorted(outcome.windows)
     for key_and_start, row in run.rows.items():
@@ -127,20 +129,20 @@ def _check_spread(actual: float | None, values: Sequence[float]) -> None:
 
 
 def _fold(run: Run, changes: Sequence[Row], close: int) -> None:
-    """Apply one batch's changes, checking what no batch may do."""
+    """Apply the changes of a batch, and check the rules of every batch."""
     run.batches += 1
     keys_and_starts = [(row["key"], row["window_start_ms"]) for row in changes]
-    assert len(set(keys_and_starts)) == len(keys_and_starts), "a window came twice in one batch"
+    assert len(set(keys_and_starts)) == len(keys_and_starts), "a batch emitted a window twice"
     for key_and_start, row in zip(keys_and_starts, changes, strict=True):
         before = run.rows.get(key_and_start)
         if before is not None:
-            assert not before["final"], "a final window was told again"
-            assert before != row, "a window that did not change was told again"
+            assert not before["final"], "a final window was emitted again"
+            assert before != row, "an unchanged window was emitted again"
         assert row["final"] == (row["window_end_ms"] < close)
         run.rows[key_and_start] = row
 
 
-def _stamped(
+def _records_of_batch(
     logs: Logs, position: dict[int, int], cut: Cut, clock: StreamTimes, grace: int
 ) -> pa.Table:
     rows: list[tuple[int, int, Record]] = []

@@ -12,7 +12,7 @@ from tests.windows import test_table_properties as tables
 from tests.windows import test_time_window_properties as time_windows
 from tests.windows.random_logs import random_case
 
-#: By kind: check the case of a seed and name the rare branches that it reaches; all of them.
+#: Kind -> function that checks the case of a seed and returns its rare branches, all branches.
 KINDS: dict[str, tuple[Callable[[int], set[str]], set[str]]] = {
     "sliding": (lambda seed: sliding.check_case(random_case(seed)), sliding.ALL_MARKS),
     "time": (
@@ -38,7 +38,7 @@ KINDS: dict[str, tuple[Callable[[int], set[str]], set[str]]] = {
 
 
 def main() -> int:
-    """Check cases by seed; stop at the first that fails and print its seed."""
+    """Check cases by seed. Stop at the first failure and print its seed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kind", choices=KINDS, default="sliding")
     parser.add_argument("--cases", type=int, default=20_000)
@@ -56,7 +56,7 @@ def main() -> int:
     missing = sorted(all_marks - reached)
     seconds = time.monotonic() - started
     last = options.seed + options.cases - 1
-    sys.stdout.write(f"{options.kind}: seeds {options.seed} to {last} passed in {seconds:.0f} s; ")
+    sys.stdout.write(f"{options.kind}: seeds {options.seed} to {last} passed in {seconds:.0f} s, ")
     sys.stdout.write(f"rare branches not reached: {missing or 'none'}\n")
     return 1 if missing else 0
 

@@ -1,7 +1,7 @@
-"""Drive any engine over logs cut into batches, and check what every run must keep.
+"""Run any engine over logs cut into batches, and check the rules of all runs.
 
-What the windows should come to is worked out by the slow models; this harness only cuts,
-adds close times, feeds, saves and loads, and follows the changes as a store's table would.
+The slow models compute the expected windows. This module only cuts the logs, adds close times, runs
+the engine, saves and loads the state, and applies the changes as the table of a store does.
 """
 
 import io
@@ -29,12 +29,12 @@ from oriel.pipeline.windows import (
     engine_for,
 )
 from tests.models.aggregates import check_window
-from tests.models.tables import FoldOutcome, Logs, Outcome, Place, Record, Value, Window
+from tests.models.tables import FunctionOutcome, Logs, Outcome, Place, Record, Value, Window
 from tests.windows.lineages import lineage
 from tests.windows.random_logs import Case, random_case
 
-#: ``v`` moderate doubles, ``x`` awkward ones, ``i`` integers that wrap, ``j`` small ones,
-#: ``s`` strings.
+#: ``v`` are moderate doubles, ``x`` doubles with inexact sums, ``i`` integers whose sum overflows,
+#: ``j`` small integers, ``s`` strings.
 VALUES = pa.schema([
     ("v", pa.float64()),
     ("x", pa.float64()),
@@ -71,16 +71,16 @@ AGGREGATES: Mapping[str, w.Aggregate] = {
     "different": w.approx_count_distinct("s"),
 }
 
-#: What the state keeps of a key for its caller; here it tells the key itself.
+#: A carried column: the state keeps it per key for the caller. Here it contains the key.
 CARRIED = pa.schema([("group", pa.string())])
 
-#: One batch: how many records of each partition it takes.
+#: One batch: the number of records of each partition.
 Cut = dict[int, int]
 Row = dict[str, Any]
 
 
 def emit_strategy(*, final_only: bool) -> EmitStrategy:
-    """The strategy that writes final rows only, or every update."""
+    """Return the strategy that emits final rows only, or every update."""
     if final_only:
         return EmitStrategy.on_window_close()
     return EmitStrategy.on_window_update()
@@ -88,7 +88,7 @@ def emit_strategy(*, final_only: bool) -> EmitStrategy:
 
 @dataclass(frozen=True)
 class Setup:
-    """What is run."""
+    """The windows, aggregates and options of a run."""
 
     windows: Windows
     aggregates: Mapping[str, w.Aggregate] | UserFunctions = field(
@@ -100,7 +100,7 @@ class Setup:
     shared_offsets: bool = False
 
     def engine(self) -> WindowEngine:
-        """A new engine."""
+        """Return a new engine."""
         engine = engine_for(
             self.windows,
             self.aggregates,
@@ -114,13 +114,13 @@ class Setup:
 
     @property
     def inputs(self) -> int:
-        """How many streams a cogroup has."""
+        """The number of streams of a cogroup, otherwise 1."""
         return len(self.aggregates.aggregators) if isinstance(self.aggregates, UserFunctions) else 1
 
 
 @dataclass
 class Run:
-    """One run's outcome: the rows that are not deleted, and what it counted."""
+    """The result of a run: the rows that are not deleted, and the counters."""
 
     rows: dict[Place, Row] = field(default_factory=dict)
     applied: int = 0
@@ -131,7 +131,7 @@ class Run:
     batches: list[list[Row]] = field(default_factory=list)
 
     def result(self) -> tuple[Any, ...]:
-        """What may not depend on cuts and restarts, to the last bit."""
+        """Return the results that must not depend on cuts and restarts, to the last bit."""
         rows = {bounds: repr(row) for bounds, row in self.rows.items()}
         return rows, self.applied, self.late, self.rejected
 
@@ -139,9 +139,14 @@ class Run:
 def run_engine(
     setup: Setup, logs: Logs, cuts: Sequence[Cut], *, restart: bool = False, seed: int | None = None
 ) -> Run:
-    """Feed ``logs`` by batches; ``restart`` makes all anew from saved state between them.
+    """Process ``logs`` in batches.
 
-    With a ``seed`` the rows of each batch are shuffled: their places tell the order.
+    Args:
+        setup: The engine.
+        logs: The records of each partition.
+        cuts: The batches.
+        restart: After each batch, create a new engine from the saved state.
+        seed: Shuffle the rows of each batch, because results must not depend on their order.
     """
     engine = setup.engine()
     delay = setup.windows.close_delay_ms
@@ -152,7 +157,7 @@ def run_engine(
     run = Run()
     for cut in cuts:
         rows = _taken(logs, position, cut)
-        batch = _stamped(rows, setup, clock)
+        batch = _records_of_batch(rows, setup, clock)
         if random is not None:
             batch = batch.take(pa.array(random.sample(range(len(batch)), len(batch)), pa.int64()))
         late = engine.is_late(np.asarray(batch["timestamp_ms"]), np.asarray(batch["close_ms"]))
@@ -168,37 +173,39 @@ def run_engine(
             state = _saved_and_loaded(state)
             clock = StreamTimes(dict(clock.stream_time_ms))
             engine = setup.engine()
-    assert position == {p: len(log) for p, log in logs.items()}, "the cuts must cover the logs"
+    assert position == {p: len(log) for p, log in logs.items()}, (
+        "the batches must contain all records of the logs"
+    )
     run.state_rows = len(state)
     return run
 
 
 def follow(run: Run, setup: Setup, changes: Sequence[Row], close: int) -> None:
-    """Apply one batch's changes, checking what no batch may do."""
+    """Apply the changes of a batch, and check the rules of every batch."""
     run.batches.append(list(changes))
     all_bounds = [_bounds(row) for row in changes]
-    assert len(set(all_bounds)) == len(all_bounds), "a window came twice in one batch"
+    assert len(set(all_bounds)) == len(all_bounds), "a batch emitted a window twice"
     for bounds, row in zip(all_bounds, changes, strict=True):
         before = run.rows.get(bounds)
-        assert before is None or not before["final"], f"a final window was told again: {row}"
+        assert before is None or not before["final"], f"a final window was emitted again: {row}"
         if row["deleted"]:
-            assert not setup.emit_final_only, "a deleted row though only final ones are wanted"
+            assert not setup.emit_final_only, "a deleted row, although only final rows are emitted"
             assert not row["final"], f"a deleted row that is final: {row}"
-            # The state of sliding windows is records: what was told of a window isn't known.
+            # The state of sliding windows has records, but not which windows were emitted.
             known = before is not None or setup.windows.kind == "sliding"
-            assert known, f"a row was deleted that was never told: {row}"
+            assert known, f"a row was deleted that was never emitted: {row}"
             run.deleted += before is not None
             run.rows.pop(bounds, None)
             continue
         if isinstance(setup.aggregates, Mapping):
-            assert repr(before) != repr(row), f"an unchanged window was told again: {row}"
+            assert repr(before) != repr(row), f"an unchanged window was emitted again: {row}"
         assert row["final"] == _is_final(setup.windows, bounds[2], close), f"{row} at {close}"
         assert row["final"] or not setup.emit_final_only, f"a row that is not final: {row}"
         run.rows[bounds] = row
 
 
 def random_cuts(logs: Logs, random: Random) -> list[Cut]:
-    """Cut logs at random: any interleaving of partitions, empty parts included."""
+    """Return random batches: any interleaving of partitions, also batches without records."""
     left = {p: len(log) for p, log in logs.items()}
     cuts: list[Cut] = []
     while any(left.values()):
@@ -211,28 +218,28 @@ def random_cuts(logs: Logs, random: Random) -> list[Cut]:
 
 
 def whole(logs: Logs) -> list[Cut]:
-    """Everything in one batch."""
+    """Return one batch with all records."""
     return [{p: len(log) for p, log in logs.items()}]
 
 
 def one_by_one(logs: Logs) -> list[Cut]:
-    """A batch a record, one partition after the other."""
+    """Return one batch per record, one partition after the other."""
     return [{p: 1} for p, log in logs.items() for _ in log]
 
 
-#: Doubles whose sums go wrong in every way that is not exact.
+#: Doubles for which each inexact way to add numbers has a wrong sum.
 _AWKWARD = (1e16, -1e16, 0.1, 1e308, -1e308, 5e-324, 3.0, 2.0**53, math.nan, math.inf, -math.inf)
 _WHOLE = (0, 1, -7, 2**62, -(2**63), 2**53 + 1)
 
 
 def valued_logs(seed: int) -> dict[int, list[Record]]:
-    """The random logs of ``seed`` with all of ``VALUES``; many have three partitions.
+    """Return the random logs of ``seed`` with all columns of ``VALUES``.
 
-    Some records have no value at all.
+    Many logs have three partitions. Some records have a null value.
     """
     logs = _valued(random_case(seed))
     if seed % 3:
-        # Of another drift and disorder than the others.
+        # These partitions have another drift and disorder than the first ones.
         more = _valued(random_case(seed + 1_000_000_000))
         logs |= {p + len(logs): log for p, log in more.items() if p + len(logs) < 3}
     return logs
@@ -247,7 +254,7 @@ def _with_value(record: tuple[str, int, float | None], random: Random) -> Record
     key, time, v = record
     if random.random() < 0.1:
         return key, time, None
-    # Not a number and infinities are rare, or most sums were nothing else.
+    # NaN and infinities are rare. Otherwise, most sums would be NaN or infinite.
     awkward = _AWKWARD if random.random() < 0.2 else _AWKWARD[:8]
     value = {
         "v": v,
@@ -260,13 +267,13 @@ def _with_value(record: tuple[str, int, float | None], random: Random) -> Record
 
 
 def ties_against_offsets(window: Window) -> bool:
-    """Whether two members of one time stand by partition against their offsets (a rare branch)."""
+    """Return True if members of equal time in partition order have decreasing offsets."""
     pairs = pairwise(window.members)
     return any(a.time == b.time and a.offset > b.offset for a, b in pairs)
 
 
 def check_against_model(run: Run, outcome: Outcome, setup: Setup) -> None:
-    """The run's windows are exactly the model's, value by value."""
+    """Check that the run has exactly the windows of the model, value by value."""
     _check_counts(run, outcome)
     assert not run.rejected
     expected = {
@@ -276,16 +283,16 @@ def check_against_model(run: Run, outcome: Outcome, setup: Setup) -> None:
     }
     actual = set(run.rows)
     assert actual == set(expected), (
-        f"missing {set(expected) - actual}, too many {actual - set(expected)}"
+        f"missing {set(expected) - actual}, unexpected {actual - set(expected)}"
     )
     for bounds, row in run.rows.items():
         check_window(row, expected[bounds])
 
 
-def check_fold_against_model(
-    run: Run, outcome: FoldOutcome, setup: Setup, names: list[str]
+def check_functions_against_model(
+    run: Run, outcome: FunctionOutcome, setup: Setup, names: list[str]
 ) -> None:
-    """The run's rows are exactly those of the model's calls of the user's functions."""
+    """Check that the rows equal the results of the user's functions, as the model calls them."""
     _check_counts(run, outcome)
     assert set(run.rejected) == outcome.rejected
     expected = {
@@ -305,13 +312,13 @@ def check_fold_against_model(
     assert not wrong, f"{len(wrong)} rows differ; the first, actual and expected: {wrong[0]}"
 
 
-def _check_counts(run: Run, outcome: Outcome | FoldOutcome) -> None:
+def _check_counts(run: Run, outcome: Outcome | FunctionOutcome) -> None:
     counted, expected = (run.applied, run.late), (outcome.applied, outcome.late)
     assert counted == expected, f"applied and late are {counted}, not {expected}"
 
 
 def _columns(row: Row, names: list[str]) -> Any:
-    """A fold's value: bare for one column, a dict for several."""
+    """Return the value of an aggregator: the column itself, or a dict of several columns."""
     return row[names[0]] if len(names) == 1 else {name: row[name] for name in names}
 
 
@@ -354,7 +361,7 @@ def _changes(setup: Setup, engine: WindowEngine, result: EngineResult) -> list[R
 
 
 def _taken(logs: Logs, position: dict[int, int], cut: Cut) -> list[tuple[int, int, Record]]:
-    """The batch's records as (partition, offset, record), each partition in offset order."""
+    """Return the records of a batch as (partition, offset, record), by partition and offset."""
     rows = []
     for p, size in cut.items():
         rows += [(p, i, logs[p][i]) for i in range(position[p], position[p] + size)]
@@ -362,7 +369,9 @@ def _taken(logs: Logs, position: dict[int, int], cut: Cut) -> list[tuple[int, in
     return rows
 
 
-def _stamped(rows: Sequence[tuple[int, int, Record]], setup: Setup, clock: StreamTimes) -> pa.Table:
+def _records_of_batch(
+    rows: Sequence[tuple[int, int, Record]], setup: Setup, clock: StreamTimes
+) -> pa.Table:
     partition = np.array([p for p, _, _ in rows], dtype=np.int32)
     times = np.array([time for _, _, (_, time, _) in rows], dtype=np.int64)
     columns = {
@@ -387,7 +396,7 @@ def _cell(value: Value, name: str) -> Any:
 
 
 def _check_state(state: pa.Table, engine: WindowEngine) -> None:
-    """The state has the promised columns, and each row's carried column is that of its key."""
+    """Check that the state has its columns, and that carried columns belong to the key."""
     assert state.schema.equals(engine.state_schema)
     carried = [f"of {key}" for key in state["key"].to_pylist()]
     assert state["group"].to_pylist() == carried

@@ -1,17 +1,18 @@
-"""What every run of a fold must keep about the rows that its batches tell."""
+"""Checks of the rows that each batch with user-defined aggregators emits."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.models.tables import FoldOutcome, Place, Removal
+from tests.models.tables import FunctionOutcome, Place, Removal
 from tests.windows.engine_runs import Cut, Run
 
 
-def check_deleted(run: Run, outcome: FoldOutcome, cuts: Sequence[Cut], kind: str) -> None:
-    """Each deleted row has the time that it would have had (semantics.md#9).
+def check_deleted(run: Run, outcome: FunctionOutcome, cuts: Sequence[Cut], kind: str) -> None:
+    """Check that a deleted row has the timestamp of the record that removed it (semantics.md#9).
 
-    Of several partitions it is the greatest of those that removed their part in the batch;
-    over sliding windows, which are made of all their members anew, that of all partitions.
+    With several partitions, this is the greatest time of the partitions that removed their partial
+    aggregate in this batch. A sliding window is computed again from all of its members, so its time
+    is the greatest of all partitions.
     """
     position: dict[int, int] = {}
     for cut, batch in zip(cuts, run.batches, strict=True):
@@ -33,7 +34,7 @@ def removed_at(
     first: Mapping[int, int],
     end: Mapping[int, int],
 ) -> int:
-    """The greatest time of the partitions' last removals among offsets ``[first, end)``."""
+    """Return the greatest time of each partition's last removal in the offsets ``[first, end)``."""
     last: dict[int, int] = {}
     for removal in removals:
         record, p = removal.record, removal.record.partition
@@ -42,11 +43,11 @@ def removed_at(
     return max(last.values())
 
 
-def check_told_for_a_reason(run: Run) -> None:
-    """No row is told again as it was: each record has a text of its own, which changes it."""
+def check_only_changed_rows(run: Run) -> None:
+    """Check that no unchanged row is emitted: each record has a unique text, so it changes rows."""
     rows: dict[Place, dict[str, Any]] = {}
     for batch in run.batches:
         for row in batch:
             place = row["key"], row["window_start_ms"], row["window_end_ms"]
-            assert rows.get(place) != row, f"told again as it was: {row}"
+            assert rows.get(place) != row, f"an unchanged row was emitted: {row}"
             rows[place] = row

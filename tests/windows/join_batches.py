@@ -1,4 +1,4 @@
-"""Two inputs cut into batches: what the tests of the joins share."""
+"""Cut the logs of two inputs into batches, for tests of joins."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -12,20 +12,20 @@ from tests.models.joins import Arrived, Logs, Record, arrivals
 
 #: The logs of the left and of the right input.
 Sides = tuple[Logs, Logs]
-#: One batch: how many records of each (side, partition) it takes.
+#: One batch: the number of records of each (side, partition).
 Cut = dict[tuple[int, int], int]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """One batch: the logs of each input up to its end, and what is new in it."""
+    """One batch: the logs of each input up to its end, and its new records."""
 
     so_far: Any
     new: tuple[list[Arrived], ...]
 
 
 def random_logs(random: Random, name: str, deletions: float) -> Logs:
-    """Logs that reach the rare branches: few keys, small times, disorder, some partitions."""
+    """Return logs for rare branches: few keys, small times, disorder, some partitions."""
     return {p: _log(random, f"{name}{p}", deletions) for p in range(random.choice((1, 1, 2, 3)))}
 
 
@@ -45,7 +45,7 @@ def _log(random: Random, name: str, deletions: float) -> list[Record]:
 
 
 def random_cuts(sides: Sequence[Logs], random: Random) -> list[Cut]:
-    """Cut logs at random: any interleaving of sides and partitions, empty batches included."""
+    """Return random batches: any interleaving of sides and partitions, also empty batches."""
     left = _lengths(sides)
     cuts: list[Cut] = []
     while any(left.values()):
@@ -58,7 +58,7 @@ def random_cuts(sides: Sequence[Logs], random: Random) -> list[Cut]:
 
 
 def whole(sides: Sequence[Logs]) -> list[Cut]:
-    """Everything in one batch."""
+    """Return one batch with all records."""
     return [_lengths(sides)]
 
 
@@ -67,7 +67,7 @@ def _lengths(sides: Sequence[Logs]) -> Cut:
 
 
 def batches(sides: Sequence[Logs], cuts: Sequence[Cut]) -> Iterator[Batch]:
-    """Take the logs batch by batch."""
+    """Yield the batches of the logs."""
     position = dict.fromkeys(_lengths(sides), 0)
     for cut in cuts:
         before = dict(position)
@@ -77,7 +77,7 @@ def batches(sides: Sequence[Logs], cuts: Sequence[Cut]) -> Iterator[Batch]:
         so_far = tuple(_prefix(sides, position, side) for side in numbers)
         yield Batch(so_far, tuple(_new(so_far, before, side) for side in numbers))
     whole = {(side, partition): len(sides[side][partition]) for side, partition in position}
-    assert position == whole, "the cuts must cover the logs"
+    assert position == whole, "the batches must contain all records of the logs"
 
 
 def _prefix(sides: Sequence[Logs], position: Cut, side: int) -> Logs:
@@ -89,7 +89,7 @@ def _new(so_far: Sequence[Logs], before: Cut, side: int) -> list[Arrived]:
 
 
 def to_table(schema: pa.Schema, records: Sequence[Arrived], column: str, **more: Any) -> pa.Table:
-    """Records as a batch; ``column`` takes their values, what is not in the schema is left out."""
+    """Return records as a batch with their values in ``column``, and only columns of ``schema``."""
     rows = [
         {
             "key": record.key,
@@ -108,7 +108,7 @@ def to_table(schema: pa.Schema, records: Sequence[Arrived], column: str, **more:
 
 
 def saved_and_loaded(state: pa.Table) -> pa.Table:
-    """Write the state as a file would have it and read it back."""
+    """Write the state as an Arrow file and read it."""
     sink = io.BytesIO()
     with pa.ipc.new_file(sink, state.schema) as writer:
         writer.write_table(state)

@@ -1,7 +1,7 @@
-"""Ask the real Kafka Streams 4.3.1 what a log of one partition comes to.
+"""Run logs of one partition through Kafka Streams 4.3.1.
 
-The peer program (kafka_streams/) runs case after case in one JVM. A record's value is its place
-in the log, counted from 1, so the members of a window can be told apart.
+The peer program (kafka_streams/) runs one case after the other in one JVM. The value of a record is
+its position in the log, starting with 1, so each member of a window has another value.
 """
 
 import os
@@ -28,18 +28,18 @@ from tests.locks import only_one
 from tests.windows.engine_runs import Run, Setup, random_cuts, run_engine
 
 _SOURCE = Path(__file__).with_name("kafka_streams")
-#: How many random logs are compared with Kafka: in every run, and in the long one.
+#: The number of random logs that are compared with Kafka, in every run and in long runs.
 some_logs = cases(33, 300)
-#: Retention far beyond need: Kafka's default hides windows that are still open.
+#: A long retention, because Kafka's default hides windows that are still open.
 _AMPLE_MS = 1_000_000_000
 
-#: Key, time, value: None, or the record's place.
+#: Key, time, and value: the position of the record, or None.
 Record = tuple[str, int, float | None]
 Emit = Literal["update", "close", "suppress"]
 
 
 class Place(NamedTuple):
-    """Where a row stands in a store; without windows both ends are 0."""
+    """The key and window of a row. Without windows, both bounds are 0."""
 
     key: str
     start: int
@@ -47,7 +47,7 @@ class Place(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A window's aggregates; its members stand sorted, without those that have no value."""
+    """The aggregates of a window. Its members are sorted, without null values."""
 
     timestamp: int
     number: int
@@ -61,8 +61,8 @@ Rows = dict[Place, Row]
 class Emitted(NamedTuple):
     """A record that Kafka forwarded.
 
-    ``calls`` tells how it came about: "0" is an initial aggregate, "+" a call of aggregator
-    or merger. None is a tombstone.
+    ``calls`` lists the calls of functions: "0" is an initial aggregate, "+" a call of aggregator or
+    merger. A tombstone has no calls.
     """
 
     place: Place
@@ -84,13 +84,13 @@ AGGREGATES: Mapping[str, w.Aggregate] = {
     "total": w.sum("v"),
     "all": w.collect_list("v"),
 }
-#: The peer's own aggregation, as our users write one.
+#: The aggregation of the peer program as a user of Oriel writes it.
 CALLS = UserFunctions(lambda: "0", (_with_place,), _with_calls, {"calls": pa.string()}, "the peer")
 
 
 @dataclass(frozen=True)
 class Case:
-    """One partition's log and what is to be made of it."""
+    """The log of a partition, and its windows."""
 
     windows: Windows
     log: Sequence[Record]
@@ -99,7 +99,7 @@ class Case:
 
     @property
     def line(self) -> str:
-        """The case as the peer program reads it."""
+        """The case as a line for the peer program."""
         windows = self.windows
         advance = windows.advance_ms if isinstance(windows, TimeWindows) else 0
         numbers = (windows.length_ms, advance, windows.grace_ms, self._retention_ms)
@@ -113,18 +113,21 @@ class Case:
         if self.retention_ms is not None:
             return self.retention_ms
         least = self.windows.least_retention_ms
-        # One ms over the default hides a session exactly when it is closed: less hides open
-        # ones, more lets closed ones be reopened.
+        # One ms more than the default hides a session exactly when it closes. A shorter retention
+        # hides open sessions. With a longer retention, closed sessions can be reopened.
         return least + (1 if isinstance(self.windows, SessionWindows) else _AMPLE_MS)
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What Kafka made of a case.
+class KafkaResult:
+    """Kafka's result of a case.
 
-    ``rows``: the store as it can be read in the end; ``left``: the newest value of each row
-    that was forwarded and not taken back, so also rows that retention hides by now;
-    ``dropped``: Kafka's count of drops, which may count a record more than once.
+    Args:
+        rows: The rows of the store at the end.
+        left: The newest forwarded value of each row without a tombstone. This includes rows that
+            the retention hides at the end.
+        emitted: All forwarded records.
+        dropped: Kafka's counter of dropped records, which can count a record twice.
     """
 
     rows: Rows
@@ -134,41 +137,41 @@ class Answer:
 
     @property
     def calls(self) -> dict[Place, str]:
-        """How each row of ``left`` came about."""
+        """The calls of functions for each row of ``left``."""
         newest = {e.place: e.calls for e in self.emitted}
         return {place: calls for place, calls in newest.items() if calls is not None}
 
 
 class KafkaPeer:
-    """The peer program, running."""
+    """The running peer program."""
 
     def __init__(self, process: "subprocess.Popen[str]", complaints: Path) -> None:
-        """``complaints`` is where the process writes its errors to."""
+        """Use a process that writes its errors to the file ``complaints``."""
         self._process = process
         self._complaints = complaints
 
-    def answers(self, cases: Iterable[Case]) -> list[Answer]:
-        """What Kafka makes of each case."""
-        return [self.answer(case) for case in cases]
+    def results(self, cases: Iterable[Case]) -> list[KafkaResult]:
+        """Return Kafka's result of each case."""
+        return [self.result(case) for case in cases]
 
-    def answer(self, case: Case) -> Answer:
-        """What Kafka makes of one case."""
-        return _answer(self.answered(case.line))
+    def result(self, case: Case) -> KafkaResult:
+        """Return Kafka's result of a case."""
+        return _parsed(self.response(case.line))
 
-    def answered(self, asked: str) -> str:
-        """The line that the program says to the line ``asked``."""
+    def response(self, request: str) -> str:
+        """Send a line to the program, and return the line that it prints."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(f"{asked}\n")
+        self._process.stdin.write(f"{request}\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
-        assert line, f"{asked}: {_causes(self._complaints.read_text())}"
+        assert line, f"{request}: {_causes(self._complaints.read_text())}"
         return line
 
 
 @contextmanager
 def running_peer(target: Path) -> Iterator[KafkaPeer]:
-    """Yield the peer, compiled into ``target``, in a JVM with a state folder of its own."""
+    """Compile the peer into ``target``, and yield it in a JVM with its own state directory."""
     command = ["java", *QUICK.split(), "-Xmx512m", "-cp", class_path(target), "oriel.Peer"]
     with tempfile.TemporaryDirectory(prefix="kafka-peer-") as directory:
         complaints = Path(directory) / "errors.txt"
@@ -182,25 +185,25 @@ def running_peer(target: Path) -> Iterator[KafkaPeer]:
                 text=True,
             ) as process,
         ):
-            # Leaving the block ends its input, and with it the program.
+            # When the block ends, stdin is closed, so the program ends.
             yield KafkaPeer(process, complaints)
 
 
 @cache
 def class_path(target: Path) -> str:
-    """Have Maven compile the peer program into ``target``, once a test run; its class path."""
+    """Compile the peer program with Maven, once per test run, and return its class path."""
     if shutil.which("mvn") is None or shutil.which("javac") is None:
         reason = "mvn or javac not found (Debian: apt-get install maven default-jdk-headless)"
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
     if "PYTEST_XDIST_WORKER" in os.environ:
-        # Each process has a folder below that of the run: what one compiles serves all.
+        # All worker processes use the same classes, in the parent directory of their directories.
         target = target.parents[1] / target.name
     listed = target / "class-path.txt"
     goals = ["compile", "dependency:build-classpath", f"-Dmdep.outputFile={listed}"]
     maven = ["mvn", "-q", "-B", f"-Dtarget={target}", *goals]
-    # What Maven has in its cache needs no network; the first time it fetches.
+    # Maven needs the network only for packages that its cache does not have.
     with only_one("maven"):
         if not listed.exists():
             offline = [*maven, "--offline"]
@@ -213,7 +216,7 @@ def class_path(target: Path) -> str:
 def our_run(
     case: Case, seed: int, aggregates: Mapping[str, w.Aggregate] | UserFunctions = AGGREGATES
 ) -> Run:
-    """Run our engine on a random cut of the log, leaving out what Kafka too takes for no record."""
+    """Run our engine on a random cut of the log, without the records that Kafka also ignores."""
     takes_nulls = case.windows.rule.takes_null_values
     taken = [record for record in case.log if takes_nulls or record[2] is not None]
     logs = {0: [(key, time, None if v is None else {"v": v}) for key, time, v in taken]}
@@ -222,7 +225,7 @@ def our_run(
 
 
 def our_rows(case: Case, run: Run) -> Rows:
-    """The rows of ``run`` as Kafka tells them: a sum of nothing is 0, no windows end at 0."""
+    """Return the rows of ``run`` as Kafka has them: an empty sum is 0, and so is a missing end."""
     return {
         _our_place(case, place): Row(
             row["timestamp_ms"], row["n"], int(row["total"] or 0), sorted(map(int, row["all"]))
@@ -232,13 +235,13 @@ def our_rows(case: Case, run: Run) -> Rows:
 
 
 def our_calls(case: Case, seed: int) -> dict[Place, str]:
-    """Run our engine with the peer's aggregator and merger; return how each row came about."""
+    """Run our engine with the functions of the peer, and return the calls for each row."""
     run = our_run(case, seed, CALLS)
     return {_our_place(case, place): row["calls"] for place, row in run.rows.items()}
 
 
 def log_of(text: str) -> list[Record]:
-    """Read words in arrival order: KEY:TIME, or TIME of key k; with "!" one without a value."""
+    """Parse a log of words: KEY:TIME, or TIME for the key k. A final "!" is a null value."""
     log: list[Record] = []
     for place, word in enumerate(text.split(), start=1):
         key, _, time = word.removesuffix("!").rpartition(":")
@@ -247,7 +250,7 @@ def log_of(text: str) -> list[Record]:
 
 
 def random_log(random: Random) -> list[Record]:
-    """Few keys, small times, disorder, some jumps and some records without a value."""
+    """Return a log with few keys, small times, disorder, some jumps and some null values."""
     keys = "abc"[: random.randint(1, 3)]
     drift = random.choice((0.0, 0.5, 2.0, 6.0, -2.0))
     spread = random.choice((2, 8, 25))
@@ -264,7 +267,7 @@ def random_log(random: Random) -> list[Record]:
 
 
 def _causes(complaints: str) -> str:
-    """The lines of a stack trace that say what happened, not where."""
+    """Return the messages of a stack trace, without the lines of code."""
     return "\n".join(line for line in complaints.splitlines() if not line.startswith("\tat "))
 
 
@@ -273,7 +276,7 @@ def _our_place(case: Case, place: tuple[str, int, int]) -> Place:
     return Place(key, start, 0 if case.windows.kind == "none" else end)
 
 
-def _answer(line: str) -> Answer:
+def _parsed(line: str) -> KafkaResult:
     rows, emitted, dropped = line.split("|")
     forwarded = [token.split(":") for token in emitted.split()]
     left: Rows = {}
@@ -281,7 +284,7 @@ def _answer(line: str) -> Answer:
         left.pop(_place(words), None)
         if _has_value(words):
             left[_place(words)] = _row(words)
-    return Answer(
+    return KafkaResult(
         rows={_place(words): _row(words) for words in (token.split(":") for token in rows.split())},
         left=left,
         emitted=[

@@ -117,7 +117,7 @@ def _ends(draw: st.DrawFn) -> list[str]:
 
 @st.composite
 def _blocks(draw: st.DrawFn, depth: int = 2) -> list[str]:
-    """Some statements. The last is not always a return statement."""
+    """Draw some statements. The last one is not always a return statement."""
     lines: list[str] = []
     for _ in range(draw(st.integers(0, 3))):
         kinds = ["y", "z", "y+", "n+", "x", "t", "pair", "if", "if", "assert", "unused", "unread"]

@@ -22,7 +22,7 @@ class Case:
 
 
 def random_case(seed: int) -> Case:
-    """Make the case of ``seed``."""
+    """Return the case of ``seed``."""
     random = Random(seed)
     partitions = random.choice((1, 1, 2, 3))
     logs = {p: _log(random) for p in range(partitions)}
@@ -44,7 +44,7 @@ def _log(random: Random) -> list[Record]:
 
 
 def marks_reached(seeds: Iterable[int], check: Callable[[int], set[str]]) -> set[str]:
-    """The rare branches that the cases of ``seeds`` reach; who fails is told by its seed."""
+    """Return the rare branches that the cases of ``seeds`` reach. A failure names its seed."""
     reached: set[str] = set()
     for seed in seeds:
         try:

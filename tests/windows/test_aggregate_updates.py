@@ -1,4 +1,4 @@
-"""The updates of an aggregation: a slow model, any cut into batches, and what the state keeps."""
+"""Updates of an aggregation equal a slow model under any cut, and the state has no closed rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from random import Random
@@ -25,25 +25,25 @@ from tests.windows.lineages import indexes_of
 
 VALUES = pa.schema([("v", pa.int64())])
 CARRIED = pa.schema([("key_group", pa.int32())])
-#: Counted, summed, compared, collected.
+#: One aggregate of each kind of accumulator.
 AGGREGATES = {"n": count(), "total": sum_of("v"), "least": min_of("v"), "all": collect_list("v")}
 SPANS = [Span(), Span(5, 5, 0), Span(5, 5, 4), Span(8, 3, 2), Span(9, 1, 0)]
 
 
 def windows_of(span: Span) -> TimeWindows | NoWindows:
-    """The windows of the model."""
+    """Return the windows of a span of the model."""
     if span.size_ms is None:
         return NoWindows()
     return TimeWindows.of_size_and_grace(span.size_ms, span.grace_ms).advance_by(span.advance_ms)
 
 
 def columns_engine(span: Span) -> AggregateUpdatesEngine:
-    """Aggregates of each kind."""
+    """Return an engine with declarative aggregates."""
     return updates_engine_for(windows_of(span), AGGREGATES, VALUES, CARRIED)
 
 
-def told(_key: str, value: dict[str, Any] | None, text: str) -> str | None:
-    """The values one behind the other; one that 7 divides removes all, 13 is refused."""
+def concatenated(_key: str, value: dict[str, Any] | None, text: str) -> str | None:
+    """Concatenate the values. A multiple of 7 removes the row, and 13 raises an error."""
     number = None if value is None else value["v"]
     if number == 13:
         message = "unlucky"
@@ -52,28 +52,28 @@ def told(_key: str, value: dict[str, Any] | None, text: str) -> str | None:
 
 
 def joined(_key: str, left: str, right: str) -> str:
-    """The texts of two partitions."""
+    """Concatenate the strings of two partitions."""
     return left + right
 
 
-FOLD = UserFunctions(lambda: "", (told,), joined, {"text": pa.string()}, "aggregate")
+FUNCTIONS = UserFunctions(lambda: "", (concatenated,), joined, {"text": pa.string()}, "aggregate")
 
 
-def fold_engine(span: Span) -> AggregateUpdatesEngine:
-    """The values as text."""
-    return updates_engine_for(windows_of(span), FOLD, VALUES, CARRIED)
+def functions_engine(span: Span) -> AggregateUpdatesEngine:
+    """Return an engine with user-defined aggregators."""
+    return updates_engine_for(windows_of(span), FUNCTIONS, VALUES, CARRIED)
 
 
 def folded(records: Sequence[tuple[int | None, int]]) -> dict[str, Any] | None:
-    """What ``told`` makes of records."""
+    """Return the result of ``concatenated`` for some records."""
     text: str | None = ""
     for value, _ in records:
-        text = told("", {"v": value}, text or "")
+        text = concatenated("", {"v": value}, text or "")
     return None if text is None else {"text": text}
 
 
 def random_log(seed: int) -> tuple[Random, list[Entry]]:
-    """Few keys, disorder, now and then a long silence."""
+    """Return a log with few keys, disorder and sometimes a long gap."""
     random = Random(seed)
     spread, time = random.choice((0, 3, 12)), 10.0
     log = []
@@ -86,7 +86,7 @@ def random_log(seed: int) -> tuple[Random, list[Entry]]:
 
 
 def batch_of(engine: AggregateUpdatesEngine, log: Sequence[Entry], low: int, high: int) -> pa.Table:
-    """The records from ``low`` to ``high`` as a stream task sends them."""
+    """Return the records from ``low`` to ``high`` as a stream task sends them."""
     times = np.maximum.accumulate([entry.timestamp_ms for entry in log])
     columns = {
         "key": [entry.key for entry in log[low:high]],
@@ -106,7 +106,7 @@ def batch_of(engine: AggregateUpdatesEngine, log: Sequence[Entry], low: int, hig
 def engine_updates(
     engine: AggregateUpdatesEngine, log: Sequence[Entry], cuts: Sequence[int]
 ) -> Iterator[Update]:
-    """All updates in the order in which they come, from the batches that end at ``cuts``."""
+    """Yield all updates in the order of the engine, from the batches that end at ``cuts``."""
     state, low, stream_time_ms = engine.empty_state(), 0, -1
     for high in cuts:
         batch = batch_of(engine, log, low, high)
@@ -120,8 +120,8 @@ def engine_updates(
             values = {name: row[name] for name in engine.result_schema.names[8:]}
             start = values.pop("window_start_ms", 0)
             values.pop("window_end_ms", None)
-            told = None if row["null_value"] else values
-            yield Update(row["offset"], row["key"], start, row["timestamp_ms"], told)
+            new_row = None if row["null_value"] else values
+            yield Update(row["offset"], row["key"], start, row["timestamp_ms"], new_row)
         if windowed:
             assert not len(result.state) or min(engine.due_ms(result.state).tolist()) >= (
                 engine.close_ms((stream_time_ms, -1))
@@ -130,7 +130,7 @@ def engine_updates(
 
 
 def sorted_lists(found: Iterator[Update]) -> list[Update]:
-    """Lists are in order of time in ours, in the model in that of values."""
+    """Sort all lists, because the engine has them in order of time and the model by value."""
 
     def in_order(row: Mapping[str, Any]) -> dict[str, Any]:
         return {n: sorted(v) if isinstance(v, list) else v for n, v in row.items()}
@@ -141,12 +141,12 @@ def sorted_lists(found: Iterator[Update]) -> list[Update]:
 @seeds(1, 12)
 @pytest.mark.parametrize("span", SPANS, ids=str)
 @pytest.mark.parametrize(
-    ("make", "row_of"), [(columns_engine, every_aggregate), (fold_engine, folded)]
+    ("make", "row_of"), [(columns_engine, every_aggregate), (functions_engine, folded)]
 )
 def test_updates_are_those_of_the_model_in_any_cut(
     make: Any, row_of: Row, span: Span, seed: int
 ) -> None:
-    """With the row's time; in one batch, record by record, and cut at random."""
+    """Updates and their times are equal in one batch, record by record, and with random cuts."""
     random, log = random_log(seed)
     expected = sorted_lists(updates(log, span, row_of))
     some = sorted(random.sample(range(len(log) + 1), 3))
@@ -155,9 +155,9 @@ def test_updates_are_those_of_the_model_in_any_cut(
 
 
 def test_a_record_on_which_a_function_raises_has_no_part_in_any_row() -> None:
-    """It goes on with the reason, and the windows are as if it had not come."""
+    """The engine forwards the record with the reason, and no window contains it."""
     log = [Entry("a", 1, 1), Entry("a", 13, 2), Entry("a", 2, 3)]
-    engine = fold_engine(Span(8, 4, 0))
+    engine = functions_engine(Span(8, 4, 0))
     result = engine.apply(engine.empty_state(), batch_of(engine, log, 0, 3), Times.at((3, -1)))
     rows = sorted(result.results.to_pylist(), key=lambda row: row["offset"])
     assert [(row["offset"], row["text"], row["reason"]) for row in rows] == [
@@ -167,7 +167,7 @@ def test_a_record_on_which_a_function_raises_has_no_part_in_any_row() -> None:
 
 
 def test_rows_of_hopping_windows_are_elements_of_their_record() -> None:
-    """By their windows' order, also where the first ones are closed."""
+    """Rows of a record are in the order of their windows, also if the first ones are closed."""
     engine = columns_engine(Span(6, 2, 0))
     log = [Entry("a", 1, 9), Entry("a", 2, 12), Entry("a", 3, 9), Entry("a", 4, 1)]
     result = engine.apply(engine.empty_state(), batch_of(engine, log, 0, 4), Times.at((12, -1)))
@@ -186,9 +186,9 @@ def test_rows_of_hopping_windows_are_elements_of_their_record() -> None:
     assert (result.late, result.flattened, result.elements) == ((1,), 3, 7)
 
 
-@pytest.mark.parametrize("make", [columns_engine, fold_engine])
+@pytest.mark.parametrize("make", [columns_engine, functions_engine])
 def test_rows_of_several_partitions_are_put_together(make: Any) -> None:
-    """In the order of stream times; the last update has all records of the key."""
+    """Updates are in the order of stream times. The last update has all records of the key."""
     engine = make(Span())
     log = [Entry("a", value, time) for value, time in ((1, 5), (2, 1), (3, 4))]
     rows = batch_of(engine, log, 0, 3)

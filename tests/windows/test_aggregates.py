@@ -1,4 +1,4 @@
-"""Each aggregate on the types and values it has to get right."""
+"""Each aggregate with its types and with difficult values."""
 
 import math
 import re
@@ -17,7 +17,7 @@ from oriel.pipeline.windows.aggregates import Members
 
 
 def evaluate(aggregate: w.Aggregate, column: pa.Array, *ranges: tuple[int, int]) -> list[Any]:
-    """Evaluate ``aggregate`` of column ``v`` over index ranges; check the promised type."""
+    """Evaluate ``aggregate`` of column ``v`` over index ranges, and check the type."""
     table = pa.table({"v": column})
     low, high = (np.array([r[i] for r in ranges], dtype=np.int64) for i in range(2))
     result = aggregate.of(Members(table, Ranges(low, high)))
@@ -86,7 +86,7 @@ def test_not_a_number_is_above_every_number() -> None:
 
 
 def test_sums_of_infinities_follow_ieee_754() -> None:
-    """Opposite infinities and NaN make NaN, one infinity wins over numbers."""
+    """The sum of opposite infinities is NaN. The sum of one infinity and numbers is infinite."""
     column = pa.array([math.inf, 1.0, -math.inf, math.nan])
     sums = evaluate(w.sum("v"), column, (0, 2), (1, 3), (0, 3), (1, 2), (3, 4))
     assert sums[:2] == [math.inf, -math.inf]
@@ -96,7 +96,7 @@ def test_sums_of_infinities_follow_ieee_754() -> None:
 
 
 def test_minus_zero_reads_as_zero() -> None:
-    """0.0 and -0.0 are equal, so no result tells which of them came first."""
+    """0.0 and -0.0 are equal, so results do not depend on their order."""
     column = pa.array([-0.0, 0.0])
     for aggregate in (w.min("v"), w.max("v"), w.sum("v")):
         assert math.copysign(1, evaluate(aggregate, column, (0, 1))[0]) == 1
@@ -110,7 +110,7 @@ def test_minus_zero_reads_as_zero() -> None:
 def test_a_quantile_is_a_value_of_its_window(
     values: list[float | None], probability: float, data: st.DataObject
 ) -> None:
-    """Windows with and without their records read off the same value; NaN is none."""
+    """The quantile is the same with records and with sketches. NaN does not count."""
     aggregate, column = w.approx_quantile("v", probability), pa.array(values, pa.float64())
     ends = st.tuples(st.integers(0, len(values)), st.integers(0, len(values)))
     pairs = [(min(e), max(e)) for e in data.draw(st.lists(ends, min_size=1, max_size=8))]
@@ -137,7 +137,7 @@ def test_a_quantile_is_a_value_of_its_window(
     ],
 )
 def test_equal_values_count_once(column: pa.Array, different: int) -> None:
-    """By the records and by their sketches: zeros are one value, and so are all NaN."""
+    """With records and with sketches, all zeros are one value, and all NaN are one value."""
     aggregate = w.approx_count_distinct("v")
     assert evaluate(aggregate, column, (0, len(column))) == [different]
     members = Members(pa.table({"v": column}), Ranges(np.array([0]), np.array([len(column)])))
@@ -147,7 +147,7 @@ def test_equal_values_count_once(column: pa.Array, different: int) -> None:
 
 
 def test_distinct_values_of_records_are_counted_exactly() -> None:
-    """Where a sketch of 16 registers errs by a fifth, windows that keep their records do not."""
+    """A sketch of 16 registers has an error of a fifth, but a window with records is exact."""
     column = pa.array(np.arange(1000) % 700)
     counted = evaluate(w.approx_count_distinct("v", 4), column, (0, 1000), (650, 1000), (1, 2))
     assert counted == [700, 350, 1]
@@ -158,7 +158,7 @@ def test_distinct_values_of_records_are_counted_exactly() -> None:
     [(0, 0.0), (0.25, 31.25), (Fraction(1, 4), 31.25), (0.5, 62.5), (0.999, 124.875), (1, 124.875)],
 )
 def test_a_quantile_of_many_values_is_exact(probability: float, expected: float) -> None:
-    """One of a thousand values, whatever a digest of them would give."""
+    """The quantile is one of a thousand values, and not the estimate of a digest."""
     column = pa.array(np.random.default_rng(1).permutation(1000) / 8)
     assert evaluate(w.approx_quantile("v", probability), column, (0, 1000)) == [expected]
 
@@ -179,7 +179,7 @@ def test_extremes_of_any_range(values: list[int | None], data: st.DataObject) ->
 def test_results_directly_from_values_are_those_of_the_parts(
     aggregate: Any, values: list[float | None], data: st.DataObject
 ) -> None:
-    """Windows that keep their records leave out the parts, and have the same bits."""
+    """Windows with records need no partial aggregates, and their results have the same bits."""
     column = pa.array(values, pa.float32())
     ends = st.tuples(st.integers(0, len(values)), st.integers(0, len(values)))
     pairs = [(min(e), max(e)) for e in data.draw(st.lists(ends, min_size=1, max_size=8))]
@@ -203,7 +203,7 @@ def test_results_directly_from_values_are_those_of_the_parts(
     ],
 )
 def test_a_column_that_does_not_fit_is_refused(aggregate: w.Aggregate, message: str) -> None:
-    """The message names the call, the column and what there is."""
+    """The message names the call, the column and the existing columns."""
     schema = pa.schema([("v", pa.int64()), ("t", pa.string())])
     with pytest.raises(w.IllegalArgument, match=re.escape(message)):
         aggregate.output_type(schema)
@@ -213,6 +213,6 @@ def test_a_column_that_does_not_fit_is_refused(aggregate: w.Aggregate, message: 
     "make", [lambda: w.approx_quantile("v", 1.5), lambda: w.approx_count_distinct("v", 3)]
 )
 def test_sketch_parameters_are_checked(make: Any) -> None:
-    """A probability above 1 or a sketch too small is an illegal argument."""
+    """A probability above 1 and a sketch that is smaller than allowed are illegal arguments."""
     with pytest.raises(w.IllegalArgument, match="must be"):
         make()

@@ -45,7 +45,7 @@ _steps = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=8)
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the modules of the functions are."""
+    """Return the directory for the modules of the functions."""
     return tmp_path_factory.mktemp("functions")
 
 

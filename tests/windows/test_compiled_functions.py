@@ -43,7 +43,7 @@ def bits(value: Any) -> Any:
 
 
 def called(fold: UserFunctions, run: Run) -> Any:
-    """What the functions return for a run, or None if one raises or removes the row."""
+    """Return the result of the functions for a run, or None if one raises or removes the row."""
     aggregate, values = run
     try:
         for value in values:
@@ -81,7 +81,7 @@ def check(fold: UserFunctions, runs: list[Run], values: pa.Schema = VALUES) -> N
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the modules of the functions are."""
+    """Return the directory for the modules of the functions."""
     return tmp_path_factory.mktemp("functions")
 
 

@@ -1,4 +1,4 @@
-"""A converter of one type gives what the rule for all types gives, whatever a function returned."""
+"""The converter of a type has the results of the general rule, for any returned value."""
 
 import copy
 import math
@@ -58,7 +58,7 @@ class _Dict(dict[Any, Any]):
     pass
 
 
-#: What functions return by right, by habit and by mistake.
+#: Values that functions return: valid ones, other types with equal values, and invalid ones.
 _VALUES = st.recursive(
     st.none()
     | st.booleans()
@@ -83,19 +83,19 @@ _VALUES = st.recursive(
 
 
 def _outcome(convert: Callable[[], Any]) -> tuple[type, str]:
-    """The value or the error, told with its type."""
+    """Return the type and the text of the value or of the error."""
     try:
         value = convert()
     except (TypeError, ValueError) as error:
         return type(error), str(error)
-    # numpy's scalars name their type themselves, in lists, too.
+    # The text of a numpy scalar contains its type, also in a list.
     return type(value), repr(value)
 
 
 @pytest.mark.parametrize("column_type", _TYPES, ids=str)
 @given(value=_VALUES)
 def test_a_converter_follows_the_rule(column_type: pa.DataType, value: Any) -> None:
-    """The same value of the same types, or the same error; what is exact stays as it is."""
+    """The value and its types are equal, or the error is. An exact value is not changed."""
     exact, convert = converter(column_type)
     expected = _outcome(lambda: typed(value, column_type))
     assert _outcome(lambda: convert(value)) == expected
@@ -146,7 +146,7 @@ def test_a_converted_value_equals_the_value_that_a_state_returns(
 def test_values_and_errors_of_the_rule(
     rule: str, column_type: pa.DataType, value: Any, expected: Any
 ) -> None:
-    """The bounds of integers, and no conversion between numbers, texts and truth values."""
+    """Integers have bounds. Numbers, strings and booleans are not converted to each other."""
     convert = (
         converter(column_type)[1]
         if rule == "converter"
@@ -160,8 +160,8 @@ def test_values_and_errors_of_the_rule(
         assert (repr(found), type(found)) == (repr(expected), type(expected))
 
 
-def test_what_is_converted_is_another_object() -> None:
-    """A function that keeps what it returned can't change the aggregate later."""
+def test_a_converted_value_is_another_object() -> None:
+    """A function that keeps a reference to its result cannot change the aggregate later."""
     _, convert = converter(pa.list_(pa.list_(pa.float64())))
     returned = [[1.0, math.inf], [2.0]]
     before = copy.deepcopy(returned)
@@ -247,19 +247,19 @@ _PATHS: list[tuple[pa.DataType, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("column_type", "value", "told"), _PATHS)
-def test_an_error_tells_the_way_to_what_is_wrong(
-    column_type: pa.DataType, value: Any, told: str
+@pytest.mark.parametrize(("column_type", "value", "message"), _PATHS)
+def test_an_error_has_the_path_of_the_invalid_value(
+    column_type: pa.DataType, value: Any, message: str
 ) -> None:
-    """From the column's name on, through structs, maps and lists."""
+    """The path starts with the column, and contains struct fields, map keys and list indexes."""
     _, convert = converter(column_type, "m")
     with pytest.raises((TypeError, ValueError)) as caught:
         convert(value)
-    assert f"{type(caught.value).__name__}: {caught.value}" == told
+    assert f"{type(caught.value).__name__}: {caught.value}" == message
 
 
-def test_what_was_converted_is_what_arrow_holds() -> None:
-    """Dicts are structs and maps; nulls stay at every depth."""
+def test_a_converted_value_equals_the_value_in_arrow() -> None:
+    """Dicts become structs and maps, and nulls stay null at every depth."""
     column_type = pa.list_(pa.map_(pa.string(), _STRUCT))
     returned = [{"k": {"b": ("x", None), "a": np.int64(1)}, "n": None}, None, {}]
     aggregate = converter(column_type).convert(returned)

@@ -1,4 +1,4 @@
-"""Window definitions: what is accepted and what is refused (semantics.md#6)."""
+"""Window definitions accept the valid values of semantics.md#6 and reject all others."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -23,14 +23,14 @@ from oriel.pipeline.windows import MAX_WINDOWS_PER_RECORD, NoWindows, Windows
         (True, 0, "must be an integer number of ms"),
     ],
 )
-def test_bad_durations_are_illegal_arguments(difference: Any, grace: Any, message: str) -> None:
+def test_invalid_durations_are_illegal_arguments(difference: Any, grace: Any, message: str) -> None:
     """Negative, overflowing and non-integer durations fail at definition time."""
     with pytest.raises(IllegalArgument, match=message):
         SlidingWindows.of_time_difference_and_grace(difference, grace)
 
 
 def test_durations_are_cut_to_whole_ms() -> None:
-    """A timedelta of 1,999 microseconds is one ms."""
+    """A timedelta of 1,999 microseconds is 1 ms."""
     windows = SlidingWindows.of_time_difference_and_grace(timedelta(microseconds=1999), 0)
     assert windows.time_difference_ms == 1
 
@@ -60,10 +60,10 @@ def test_no_grace_is_grace_zero() -> None:
         (lambda: JoinWindows(0, 0, -1), "Window grace period must not be negative"),
     ],
 )
-def test_a_constructor_refuses_what_the_named_forms_refuse(
+def test_a_constructor_rejects_what_the_named_forms_reject(
     construct: Callable[[], object], message: str
 ) -> None:
-    """There is no way around the rules of a definition."""
+    """The constructor checks the same rules as the ``of_`` methods."""
     with pytest.raises(IllegalArgument, match=message):
         construct()
 
@@ -84,16 +84,16 @@ def test_a_constructor_refuses_what_the_named_forms_refuse(
         (lambda value: JoinWindows(0, 0, value), "Window grace period"),
     ],
 )
-def test_a_constructor_takes_whole_ms_only(
+def test_a_constructor_accepts_only_whole_ms(
     construct: Callable[[Any], object], name: str, value: Any
 ) -> None:
-    """Fields are integers of ms; the forms with ``of_`` also take a timedelta."""
+    """Fields are integers in ms. Only the ``of_`` methods also accept a timedelta."""
     with pytest.raises(IllegalArgument, match=f"{name} must be an integer number of ms"):
         construct(value)
 
 
 def test_the_windows_of_a_record_are_bounded() -> None:
-    """A record in hops of 1 ms over a day would be 86 million windows: refused with a way out."""
+    """An advance of 1 ms over a day is rejected: 86 million windows per record. The error helps."""
     day = TimeWindows.of_size_with_no_grace(timedelta(days=1))
     with pytest.raises(IllegalArgument) as refused:
         day.advance_by(1)
@@ -105,7 +105,7 @@ def test_the_windows_of_a_record_are_bounded() -> None:
 
 
 def test_the_last_window_of_a_record_counts_when_it_is_partial() -> None:
-    """Sizes that are no multiple of the advance: the windows that start in (t - size, t]."""
+    """If the advance does not divide the size, all windows that start in (t - size, t] count."""
     size = MAX_WINDOWS_PER_RECORD * 3
     assert TimeWindows(size, 0, 3).advance_ms == 3
     with pytest.raises(IllegalArgument, match=f"{MAX_WINDOWS_PER_RECORD + 1} windows"):
@@ -131,7 +131,7 @@ def test_the_numbers_of_a_kind_of_windows(
     close_delay_ms: int,
     last_end_ms: list[int],
 ) -> None:
-    """Length, least retention, close delay, and the last end for records at 9 and 12 ms."""
+    """Length, minimum retention, close delay, and the last window end of records at 9 and 12 ms."""
     assert windows.kind == kind
     assert windows.length_ms == length_ms
     assert windows.least_retention_ms == least_retention_ms

@@ -29,7 +29,7 @@ _BIGINT_EDGES = st.sampled_from([-(2**63), 2**63 - 1, 2**31, -(2**31), 2**32 - 1
 
 @st.composite
 def _close_doubles(draw: st.DrawFn) -> list[float]:
-    """Values a few steps of the last place away from one value of any size."""
+    """Draw values that differ from one value of any size by a few units in the last place."""
     middle = draw(_ANY_DOUBLE | _EDGES)
     # A step up from the greatest double is infinite.
     steps = draw(st.lists(st.integers(-1000, 1000), min_size=2, max_size=12))
@@ -39,7 +39,7 @@ def _close_doubles(draw: st.DrawFn) -> list[float]:
 
 @st.composite
 def _close_integers(draw: st.DrawFn) -> list[int]:
-    """Values near each other, and anywhere in 64 bits."""
+    """Draw integers of 64 bits that are close to each other."""
     middle = draw(_BIGINT | _BIGINT_EDGES)
     steps = draw(st.lists(st.integers(-1000, 1000), min_size=2, max_size=12))
     return [min(max(middle + step, -(2**63)), 2**63 - 1) for step in steps]
@@ -59,7 +59,7 @@ def _members(table: pa.Table, *ranges: tuple[int, int]) -> Members:
 
 
 def _stddev(values: Sequence[float | None], column_type: pa.DataType) -> float | None:
-    """The result for all values as one window."""
+    """Return the result for one window with all values."""
     deviation: list[float | None] = STDDEV.of(
         _members(_table(values, column_type), (0, len(values)))
     ).to_pylist()
@@ -67,7 +67,7 @@ def _stddev(values: Sequence[float | None], column_type: pa.DataType) -> float |
 
 
 def _check(deviation: float | None, values: Sequence[float]) -> None:
-    """Within two units in the last place of the real number; no root is taken here."""
+    """Check for an error of at most two units in the last place, by comparing exact squares."""
     exact = [Fraction(value) for value in values]
     mean = sum(exact, Fraction(0)) / len(exact)
     variance = sum(((x - mean) ** 2 for x in exact), Fraction(0)) / (len(exact) - 1)
@@ -96,7 +96,7 @@ def _check(deviation: float | None, values: Sequence[float]) -> None:
     ],
 )
 def test_large_small_and_close_doubles(values: list[float], expected: float) -> None:
-    """Squares beyond the range of doubles, and differences in the last place, do no harm."""
+    """The result is right for squares beyond the range of doubles and for tiny differences."""
     deviation = _stddev(values, pa.float64())
     assert deviation == expected
     _check(deviation, values)
@@ -117,7 +117,7 @@ def test_large_small_and_close_doubles(values: list[float], expected: float) -> 
 def test_whole_numbers_never_become_doubles(
     values: list[int | None], column_type: pa.DataType, expected: float
 ) -> None:
-    """Whole numbers beyond 2**53 count to their last digit; nulls are skipped."""
+    """All digits of whole numbers above 2**53 count, and nulls are skipped."""
     assert _stddev(values, column_type) == expected
 
 
@@ -134,8 +134,8 @@ def test_any_whole_numbers(values: list[int]) -> None:
 
 
 @given(_DOUBLES, _DOUBLES)
-def test_neighbours_do_not_leak_into_a_window(values: list[float], others: list[float]) -> None:
-    """A window beside others has the bits that it has alone."""
+def test_other_windows_do_not_change_a_window(values: list[float], others: list[float]) -> None:
+    """A window of several has the same bits as the only window."""
     column = [*values, *others]
     table = _table(column, pa.float64())
     ends = (0, len(values)), (len(values), len(column)), (1, len(column))
@@ -148,7 +148,7 @@ def test_neighbours_do_not_leak_into_a_window(values: list[float], others: list[
 def test_no_cut_and_no_order_of_merging_changes_a_bit(
     column_type: pa.DataType, data: st.DataObject
 ) -> None:
-    """Parts of batches, merged in any order and grouping, are the parts of all values."""
+    """Partial aggregates, merged in any order and grouping, equal the aggregate of all values."""
     non_finite = st.sampled_from([math.nan, math.inf, -math.inf])
     doubles = st.lists(_ANY_DOUBLE | _EDGES | non_finite, min_size=2, max_size=12) | _DOUBLES
     strategy: st.SearchStrategy[Any] = doubles if pa.types.is_floating(column_type) else _INTEGERS
@@ -167,12 +167,12 @@ def test_no_cut_and_no_order_of_merging_changes_a_bit(
 def _merged_somehow(
     values: Sequence[float], column_type: pa.DataType, random: Random
 ) -> list[pa.Array]:
-    """Cut shuffled values into batches and merge neighbours until one row is left."""
+    """Cut shuffled values into batches, and merge adjacent ones until there is one row."""
     shuffled = random.sample(values, len(values))
     cuts = sorted({0, len(values), *random.choices(range(len(values)), k=4)})
     ranges = pairwise(cuts)
     parts = STDDEV.parts(column_type)
-    # Each batch alone: no batch knows how large the others' values are.
+    # A batch does not know how large the values of the other batches are.
     tables = [_table(shuffled[low:high], column_type) for low, high in ranges]
     rows = [
         pa.concat_arrays([part.of(_members(table, (0, len(table)))) for table in tables])
@@ -183,13 +183,13 @@ def _merged_somehow(
         while sum(sizes) < len(rows[0]):
             sizes.append(min(random.randint(1, 3), len(rows[0]) - sum(sizes)))
         sizes[-1] += len(rows[0]) - sum(sizes)
-        beside = Ranges.side_by_side(np.array(sizes, dtype=np.int64))
-        rows = [part.merged(row, beside) for part, row in zip(parts, rows, strict=True)]
+        adjacent = Ranges.side_by_side(np.array(sizes, dtype=np.int64))
+        rows = [part.merged(row, adjacent) for part, row in zip(parts, rows, strict=True)]
     return rows
 
 
 def test_a_count_beyond_32_bits() -> None:
-    """A table without windows may count more values than 32 bits hold."""
+    """A table without windows can count more values than fit into 32 bits."""
     parts = STDDEV.parts(pa.float64())
     members = _members(_table([1e9, 1e9 + 1, 1e9 + 5], pa.float64()), (0, 3))
     rows = [part.of(members) for part in parts]
@@ -204,7 +204,7 @@ def test_a_count_beyond_32_bits() -> None:
 
 @pytest.mark.parametrize("non_finite", [math.nan, math.inf, -math.inf])
 def test_a_value_that_is_not_finite_gives_nan(non_finite: float) -> None:
-    """NaN and infinities make the deviation NaN, and null stays where one value is alone."""
+    """With NaN or infinities, the deviation is NaN. With one value, it is null."""
     table = _table([1.0, 2.0, non_finite, 4.0, None], pa.float64())
     of_two, alone, of_numbers = STDDEV.of(_members(table, (1, 3), (2, 3), (0, 2))).to_pylist()
     assert math.isnan(of_two)

@@ -49,11 +49,11 @@ def test_the_timestamps_are_those_of_kip_259() -> None:
     assert "| tumbling, size 5 | 1 | 2 | 5 | 6 | 4 | 4 | 7 | 9 |" in drawings.page()
 
 
-def test_a_removed_session_is_drawn_before_the_one_that_took_it() -> None:
+def test_a_removed_session_is_drawn_before_the_merged_one() -> None:
     """The steps of a session show which rows a merge removes."""
     drawn = steps(SessionWindows.of_inactivity_gap_and_grace(2, 9), "a@0 b@4 c@2", 5)
-    behind_the_bars = 12 + 2 * 5 + 1
-    assert [line[behind_the_bars:] for line in drawn.splitlines()[-4:-1]] == [
+    after_the_bars = 12 + 2 * 5 + 1
+    assert [line[after_the_bars:] for line in drawn.splitlines()[-4:-1]] == [
         "[0,0] removed", "[4,4] removed", "[0,4] a c b open",
     ]  # fmt: skip
 
@@ -70,7 +70,7 @@ def test_a_removed_session_is_drawn_before_the_one_that_took_it() -> None:
     ],
 )
 def test_the_pictures_do_not_depend_on_the_cut(windows: Windows, text: str) -> None:
-    """One batch a record or one batch for all: the page draws the same windows."""
+    """The page draws the same windows for one batch per record and for one batch of all records."""
     records = arrivals(text)
     assert computed(windows, [records]).store == computed(windows, one_by_one(records)).store
 

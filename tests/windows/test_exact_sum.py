@@ -35,8 +35,8 @@ def test_each_range_is_the_real_sum_rounded_once(values: list[float], data: st.D
     assert sums[0] == _rounded(total)
 
 
-def test_neighbours_do_not_leak_into_a_range() -> None:
-    """Huge neighbours cost a small range no bit, as a subtraction of plain prefix sums would."""
+def test_other_values_do_not_change_the_sum_of_a_range() -> None:
+    """Huge values before a range do not change its sum, as differences of prefix sums would."""
     values = np.array([1e300, 0.1, 0.2, -1e300, 1e-300])
     sums = rounded_sums(values, Ranges(np.array([1, 4, 2]), np.array([3, 5, 2])))
     assert sums.tolist() == [0.1 + 0.2, 1e-300, 0.0]

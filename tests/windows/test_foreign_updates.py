@@ -1,4 +1,4 @@
-"""Updates of tables joined by a foreign key: three engines in a row, against a slow model."""
+"""Updates of a foreign-key join of tables: three engines in a chain equal a slow model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from oriel.pipeline.windows import (
 )
 from oriel.pipeline.windows.joins.foreign_keys.response_updates import SUBSCRIBED
 from tests.campaigns import cases
-from tests.models.foreign_keys import Told, Updates, foreign_key_of
+from tests.models.foreign_keys import RowUpdate, Updates, foreign_key_of
 from tests.models.joins import Arrived, Logs
 from tests.windows.join_batches import (
     batches,
@@ -39,21 +39,21 @@ from tests.windows.lineages import values_of
 from tests.windows.random_logs import marks_reached
 from tests.windows.test_table_join_properties import CARRIED
 
-CLOCKS = (0, 0)
+STREAM_TIMES = (0, 0)
 LEFT_KEYS, RIGHT_KEYS = ("a", "b", "c", "ä/ \0"), ("x", "y", "a")
 VALUES = pa.schema([("l", pa.string())]), pa.schema([("r", pa.string())])
 MESSAGES = InputRows(Lineage(1), have_apply_order=True)
 RESPONSES = InputRows(Lineage(2, logs=2), have_apply_order=True)
 
-#: One batch of the model: side and record of each.
+#: One batch of the model: side and record.
 Arrivals = Sequence[tuple[int, Arrived]]
 
 
 class Chain:
-    """The three engines, each with its state, as stages have them behind each other."""
+    """The three engines with their states, in the order of the stages."""
 
     def __init__(self, how: Any, *, filters_right: bool = False, restarts: bool = False) -> None:
-        """Begin without rows; ``restarts``: states are written and read after each batch."""
+        """Start without rows. With ``restarts``, states are written and read after each batch."""
         self.restarts = restarts
         records = InputRows()
         self.subscriptions = SubscriptionUpdatesEngine(CARRIED)
@@ -67,7 +67,7 @@ class Chain:
         self.states: dict[JoinEngine, pa.Table] = {each: each.empty_state() for each in engines}
 
     def take(self, given: Arrivals) -> pa.Table:
-        """What a batch tells."""
+        """Return the updates that a batch emits."""
         left = [
             to_table(
                 self.joined.record_schema, [one], "l", side=LEFT,
@@ -94,17 +94,17 @@ class Chain:
         if isinstance(engine, ResponseUpdatesEngine):
             state = _needed(engine, state, batch)
             others = _others(self.states[engine], state)
-            result = engine.apply(state, batch, Times.at(CLOCKS))
+            result = engine.apply(state, batch, Times.at(STREAM_TIMES))
             next_state = pa.concat_tables([others, result.state])
         else:
-            result = engine.apply(state, batch, Times.at(CLOCKS))
+            result = engine.apply(state, batch, Times.at(STREAM_TIMES))
             next_state = result.state
         self.states[engine] = saved_and_loaded(next_state) if self.restarts else next_state
         return result.results
 
 
 def _as_batch(results: pa.Table, schema: pa.Schema, side: int) -> pa.Table:
-    """The results of an engine as records of a side of the next one."""
+    """Return the results of an engine as records of a side of the next engine."""
     more: dict[str, Any] = {
         "side": pa.repeat(side, len(results)),
         "null_value": pa.repeat(value=False, size=len(results)),
@@ -120,7 +120,7 @@ def _as_batch(results: pa.Table, schema: pa.Schema, side: int) -> pa.Table:
 
 
 def _needed(engine: ResponseUpdatesEngine, state: pa.Table, batch: pa.Table) -> pa.Table:
-    """The part of a state with members that a batch needs."""
+    """Return the rows of a state with sub-keys that a batch needs."""
     is_whole = pc.is_in(state["key"], value_set=pc.unique(engine.whole(batch)))
     named = set(zip(*(batch[n].to_pylist() for n in ("key", SUBSCRIBER.name)), strict=True))
     keys = set(batch["key"].to_pylist())
@@ -147,7 +147,7 @@ class Case:
 
 
 def random_case(seed: int) -> Case:
-    """Few keys, disorder, deletions, rows that name nothing, up to three partitions."""
+    """Return logs with few keys, disorder, deletions, and rows without a reference."""
     random = Random(seed)
     spread = random.choice((0, 3, 20))
 
@@ -170,22 +170,31 @@ def random_case(seed: int) -> Case:
     return Case(seed, random.choice(("inner", "left")), random.random() < 0.3, sides)
 
 
-def expected(told: Sequence[Told]) -> list[tuple[Any, ...]]:
-    """What the engines give, with the rank of those that hear of one right record."""
+def expected(updates: Sequence[RowUpdate]) -> list[tuple[Any, ...]]:
+    """Return the rows of the engines. A row has its rank in the subscribers of a right record."""
     rows, rank = [], 0
-    for number, one in enumerate(told):
-        rank = rank + 1 if number and told[number - 1].cause is one.cause else 0
-        gone = one.left is None and one.right is None
+    for number, one in enumerate(updates):
+        rank = rank + 1 if number and updates[number - 1].cause is one.cause else 0
+        deleted = one.left is None and one.right is None
         place = (one.cause.partition, one.cause.offset)
         lineage = (1, rank) if one.side else (0,)
         rows.append(
-            (one.key, one.time, *place, lineage, one.cause.stream_time, gone, one.left, one.right)
+            (
+                one.key,
+                one.time,
+                *place,
+                lineage,
+                one.cause.stream_time,
+                deleted,
+                one.left,
+                one.right,
+            )
         )
     return rows
 
 
 def check_case(case: Case, *, cut: bool, restart: bool, wrong: str = "") -> set[str]:
-    """Compare one case with the model, batch by batch; return the rare branches it reached."""
+    """Compare a case with the model after each batch. Return its rare branches."""
     chain = Chain(case.how, filters_right=case.filters_right, restarts=restart)
     model = Updates(case.how, filters_right=case.filters_right, wrong=wrong)
     random = Random(case.seed + 1)
@@ -198,7 +207,7 @@ def check_case(case: Case, *, cut: bool, restart: bool, wrong: str = "") -> set[
         held = chain.states[chain.joined].to_pylist()
         rows = {(row["key"], row["l"]) for row in held if row["side"] == LEFT}
         assert rows == {(key, row.value) for key, row in model.rows[LEFT].items()}
-        # Of right rows only those are kept that left rows name.
+        # The state only has right rows that left rows reference.
         named = {(row["key"], row["r"]) for row in held if row["side"] == RIGHT}
         assert named == {
             (key, right.value)
@@ -217,14 +226,14 @@ def check_case(case: Case, *, cut: bool, restart: bool, wrong: str = "") -> set[
 
 
 def check_cuts(seed: int) -> set[str]:
-    """Compare a case whole and cut, with restarts and without; the rare branches it reached."""
+    """Compare a case in one batch and cut, with and without restarts. Return its rare branches."""
     case, cuts = random_case(seed), ((False, False), (True, False), (True, True))
     return set().union(*(check_case(case, cut=cut, restart=restart) for cut, restart in cuts))
 
 
 ALL_MARKS = {
-    "names nothing any more", "nothing there, as before", "names what is not there",
-    "names another key", "a deletion of what was not there", "several hear",
+    "no reference any more", "no right row, as before", "reference to a missing row",
+    "reference to another key", "deletion of a missing row", "several subscribers",
     "an earlier right record",
 }  # fmt: skip
 
@@ -232,7 +241,7 @@ ALL_MARKS = {
 @pytest.mark.slow
 @cases(8, 3000)
 def test_the_engines_equal_the_model_on_random_logs(number: int) -> None:
-    """Results, their order and all states are the model's after each batch, across restarts."""
+    """After each batch and restart, results, their order and all states equal the model."""
     assert marks_reached(range(number), check_cuts) == ALL_MARKS, (
         "the random logs no longer reach every rare branch"
     )
@@ -241,7 +250,7 @@ def test_the_engines_equal_the_model_on_random_logs(number: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("wrong", ["sides", "same", "time"])
 def test_a_wrong_model_is_noticed(wrong: str) -> None:
-    """The canary: a model with another rule disagrees with the engines, so the alarm works."""
+    """The comparison fails for a model with another rule."""
     for seed in range(200):
         try:
             check_case(random_case(seed), cut=True, restart=False, wrong=wrong)
@@ -251,17 +260,17 @@ def test_a_wrong_model_is_noticed(wrong: str) -> None:
 
 
 def test_names_are_checked() -> None:
-    """A name that is taken is refused."""
+    """A column name that an engine uses is rejected."""
     with pytest.raises(IllegalArgument, match=r"column .offset. exists twice"):
         ResponseUpdatesEngine(
             pa.schema([("offset", pa.string())]), None, (MESSAGES, InputRows()), is_filtered=False
         )
 
 
-def test_many_hear_of_one_record_by_the_bytes_of_their_keys() -> None:
-    """In the order of Kafka's scan, whatever order they have subscribed in."""
+def test_subscribers_of_a_record_are_in_the_order_of_their_key_bytes() -> None:
+    """This is the order of Kafka's prefix scan. The order of subscriptions does not matter."""
     keys = [f"k{number}" for number in np.random.default_rng(1).permutation(300)]
     chain = Chain("inner")
     chain.take([(LEFT, Arrived(key, 1, 0, n, "l>x", 1)) for n, key in enumerate(keys)])
-    told = chain.take([(RIGHT, Arrived("x", 1, 0, n, f"r{n}", 1)) for n in range(2)])
-    assert told["key"].to_pylist() == sorted(keys) * 2
+    updates = chain.take([(RIGHT, Arrived("x", 1, 0, n, f"r{n}", 1)) for n in range(2)])
+    assert updates["key"].to_pylist() == sorted(keys) * 2

@@ -1,4 +1,4 @@
-"""The examples of semantics.md#4, semantics.md#5 and semantics.md#9 with users' functions."""
+"""Examples of user-defined aggregators of semantics.md#4, semantics.md#5 and semantics.md#9."""
 
 from dataclasses import replace
 from typing import Any
@@ -27,7 +27,7 @@ sessions = SessionWindows.of_inactivity_gap_and_grace
 
 
 def text(key: str, value: dict[str, Any] | None, old: str) -> str | None:
-    """Concatenate; "-" gives null."""
+    """Concatenate strings. The result of "-" is null."""
     assert value is not None
     return None if value["s"] == "-" else f"{old}+{value['s']}"
 
@@ -47,7 +47,7 @@ CONCAT = UserFunctions(
 
 
 def folded(setup: Setup, entries: str) -> list[list[tuple[str | None, int, bool]]]:
-    """Each batch's (text, timestamp, deleted) for records ``TEXT@TIME``, a batch each."""
+    """Return (text, timestamp, deleted) for each batch. Each record ``TEXT@TIME`` is one batch."""
     log: list[Record] = []
     for entry in entries.split():
         value, _, time = entry.partition("@")
@@ -58,13 +58,13 @@ def folded(setup: Setup, entries: str) -> list[list[tuple[str | None, int, bool]
 
 
 def test_the_session_merger_gets_the_initial_value_first() -> None:
-    """semantics.md#4-1: also for one session that is found: "0" then "0+1" gives "0+0+1+2"."""
+    """semantics.md#4-1: also if one session is found: "0" and "0+1" become "0+0+1+2"."""
     setup = Setup(sessions(10, 100), CONCAT, WORDS)
     assert folded(setup, "1@5 2@5") == [[("0+1", 5, False)], [("0+0+1+2", 5, False)]]
 
 
 def test_sessions_merge_in_order_of_their_ends() -> None:
-    """semantics.md#4-1: the earlier session comes first, the new record last."""
+    """semantics.md#4-1: the earlier session is first, and the new record is last."""
     setup = Setup(sessions(10, 100), CONCAT, WORDS)
     *_, last = folded(setup, "b@20 a@0 c@10")
     assert [t for t, _, deleted in last if not deleted] == ["0+0+a+0+b+c"]
@@ -83,11 +83,11 @@ def test_a_null_aggregate_deletes_the_row_and_its_timestamp(windows: Windows) ->
     assert batches[-1][0][1] == 3
 
 
-def test_a_removed_sliding_window_has_the_time_it_would_have_had() -> None:
-    """semantics.md#9: what came before an earlier removal doesn't count for the time."""
+def test_a_removed_sliding_window_has_the_time_of_its_newest_record() -> None:
+    """semantics.md#9: records before an earlier removal do not count for the time."""
     setup = Setup(SlidingWindows.of_time_difference_and_grace(10, 100), CONCAT, WORDS)
-    told = [batch[0] for batch in folded(setup, "a@9 -@8 b@3 -@4")]
-    assert told == [("0+a", 9, False), (None, 9, True), ("0+b", 3, False), (None, 4, True)]
+    emitted = [batch[0] for batch in folded(setup, "a@9 -@8 b@3 -@4")]
+    assert emitted == [("0+a", 9, False), (None, 9, True), ("0+b", 3, False), (None, 4, True)]
 
 
 def test_functions_are_called_in_order_of_arrival() -> None:
@@ -96,8 +96,8 @@ def test_functions_are_called_in_order_of_arrival() -> None:
     assert folded(setup, "a@9 b@1 c@5")[-1] == [("0+a+b+c", 9, False)]
 
 
-def test_a_reduce_takes_the_first_value_as_it_is() -> None:
-    """semantics.md#9: the first value is stored, the reducer is called for the next ones only."""
+def test_a_reduce_stores_the_first_value_unchanged() -> None:
+    """semantics.md#9: the first value is stored, and the reducer is called for later values."""
     calls: list[tuple[str, str]] = []
 
     def reducer(_: str, value: dict[str, Any] | None, old: str) -> str:
@@ -113,15 +113,15 @@ def test_a_reduce_takes_the_first_value_as_it_is() -> None:
     assert calls == [("a+b", "c")]
 
 
-def test_emission_on_close_of_a_fold() -> None:
-    """A fold's windows are told once, when they close."""
+def test_emission_on_close_of_user_functions() -> None:
+    """Windows of user-defined aggregators are emitted once, when they close."""
     setup = replace(Setup(tumbling(10, 0), CONCAT, WORDS), emit_final_only=True)
     assert folded(setup, "a@1 b@9 c@5 d@10") == [[], [], [], [("0+a+b+c", 9, False)]]
 
 
-def test_a_null_aggregate_of_one_partition_leaves_what_the_others_made() -> None:
-    """A session joined over two partitions falls back to the part that is still there."""
-    #   partition 0:  a@15 ...... -@16 (null: its session goes)
+def test_a_null_aggregate_of_one_partition_keeps_the_other_partitions() -> None:
+    """A session of two partitions becomes the session of the remaining partition."""
+    #   partition 0:  a@15 ...... -@16 (null: its session is removed)
     #   partition 1:       b@18
     logs: dict[int, list[Record]] = {
         0: [("k", 15, {"s": "a"}), ("k", 16, {"s": "-"})],
@@ -140,7 +140,7 @@ def test_a_null_aggregate_of_one_partition_leaves_what_the_others_made() -> None
 
 
 def test_a_null_aggregate_of_one_partition_changes_a_window_of_several() -> None:
-    """A tumbling window goes on with the other partition's part, and is not deleted."""
+    """A tumbling window keeps the partial aggregate of the other partition. It is not deleted."""
     logs: dict[int, list[Record]] = {
         0: [("k", 9, {"s": "a"}), ("k", 7, {"s": "-"})],
         1: [("k", 3, {"s": "b"})],
@@ -151,7 +151,7 @@ def test_a_null_aggregate_of_one_partition_changes_a_window_of_several() -> None
 
 
 def test_sessions_of_several_partitions_merge_by_end_then_start_then_partition() -> None:
-    """Decision 0009's order of the merger, with all three at work."""
+    """The merger is called in the order of decision 0009, with all three criteria."""
     #   partition 0:        c@5 d@12
     #   partition 1:   a@3      b@12
     #   partition 2:        e@5 f@12
@@ -170,23 +170,23 @@ def test_sessions_of_several_partitions_merge_by_end_then_start_then_partition()
 
 
 @pytest.mark.parametrize("windows", [tumbling(10, 0), sessions(5, 0)], ids=["tumbling", "session"])
-def test_emission_on_close_does_not_tell_of_a_null(windows: Windows) -> None:
-    """A window that becomes null in the batch that closes it is not told at all."""
+def test_emission_on_close_does_not_emit_a_null(windows: Windows) -> None:
+    """A window that becomes null in the batch that closes it is not emitted."""
     log: list[Record] = [("k", 1, {"s": "a"}), ("k", 2, {"s": "-"}), ("k", 90, {"s": "b"})]
     setup = replace(Setup(windows, CONCAT, WORDS), emit_final_only=True)
     assert run_engine(setup, {0: log}, [{0: 1}, {0: 2}]).batches == [[], []]
 
 
 def longest_two(key: str, value: dict[str, Any] | None, old: str) -> str:
-    """Concatenate up to two values, and refuse a third."""
+    """Concatenate up to two values. Raise an error for a third value."""
     result = text(key, value, old)
     if result is None or result.count("+") > 2:
-        message = f"no more behind {old}"
+        message = f"no value after {old}"
         raise ValueError(message)
     return result
 
 
-#: With streams folded as they come: partition 0 is one's, partition 1 the other's.
+#: A cogroup of two streams in order of arrival: partition 0 and partition 1.
 TWO_STREAMS = replace(CONCAT, aggregators=(longest_two, longest_two), merger=None)
 
 
@@ -195,10 +195,10 @@ def left_out(
     fold: UserFunctions,
     emit: EmitStrategy = ON_UPDATE,
 ) -> list[list[tuple[int, str]]]:
-    """What each batch of (partition, offset, time, text) tells: (offset, detail)."""
+    """Return the dead letters (offset, detail) of each batch of (partition, offset, time, text)."""
     windows = SlidingWindows.of_time_difference_and_grace(10, 100)
     engine = engine_for(windows, fold, WORDS, emit=emit)
-    state, told = engine.empty_state(), []
+    state, dead_letters = engine.empty_state(), []
     for number, batch in enumerate(batches):
         rows = [
             {
@@ -214,24 +214,24 @@ def left_out(
         result = engine.apply(state, records, Times.closing(0, close))
         assert not len(result.rejected)
         state = result.state
-        told.append([(row["offset"], row["detail"]) for row in result.left_out.to_pylist()])
-    return told
+        dead_letters.append([(row["offset"], row["detail"]) for row in result.left_out.to_pylist()])
+    return dead_letters
 
 
 def detail(start: int, old: str) -> str:
-    """What is told of a record that came as the third of a window."""
+    """Return the detail of the dead letter for the third record of a window."""
     window = f"left out of the window [{start}, {start + 10}]"
-    return f"{window}: store 's', aggregate: ValueError: no more behind {old}"
+    return f"{window}: store 's', aggregate: ValueError: no value after {old}"
 
 
 def test_a_record_is_left_out_of_each_window_that_raises_on_it() -> None:
-    """It is told once of each, when window and record first meet, and stays in the others."""
+    """Each such window has one dead letter for the record. The record is in all other windows."""
     fold = replace(CONCAT, aggregators=(longest_two,))
     batches = [
         [(0, 0, 20, "a"), (0, 1, 22, "b"), (0, 2, 24, "c")],
-        # The right window of 20 is there, too: [21, 31] has b and c.
+        # The right window of 20 exists: [21, 31] has b and c.
         [(0, 3, 22, "d")],
-        # The left window of 30 is [20, 30]; c and d are old in it, but it is a new window.
+        # The left window of 30 is [20, 30]. It is a new window, although c and d are old records.
         [(0, 4, 30, "e")],
         [],
     ]
@@ -245,8 +245,8 @@ def test_a_record_is_left_out_of_each_window_that_raises_on_it() -> None:
     ]
 
 
-def test_emission_on_close_tells_of_left_out_records_when_the_window_is_final() -> None:
-    """Nothing is told before, and all of it then."""
+def test_emission_on_close_writes_dead_letters_when_the_window_is_final() -> None:
+    """Dead letters of a window are written when it becomes final, and not before."""
     fold = replace(CONCAT, aggregators=(longest_two,))
     batches = [[(0, 0, 20, "a"), (0, 1, 20, "b")], [(0, 2, 20, "c")], []]
     assert left_out(batches, fold) == [[], [(2, detail(10, "0+a+b"))], []]
@@ -257,8 +257,8 @@ def test_emission_on_close_tells_of_left_out_records_when_the_window_is_final() 
     ]
 
 
-def test_old_records_that_raise_behind_newer_ones_are_told() -> None:
-    """Streams that are folded into one: the first stream's record comes before the second's."""
+def test_old_records_that_raise_after_a_newer_one_are_dead_letters() -> None:
+    """In a cogroup, records of the first stream are before records of the second stream."""
     batches = [
         [(1, 10, 20, "x"), (1, 11, 20, "y"), (1, 12, 20, "z")],
         [(0, 0, 20, "a")],
@@ -267,7 +267,7 @@ def test_old_records_that_raise_behind_newer_ones_are_told() -> None:
     ]
     assert left_out(batches, TWO_STREAMS) == [
         [(12, detail(10, "0+x+y"))],
-        # z was told of before.
+        # z already has a dead letter.
         [(11, detail(10, "0+a+x"))],
         [(10, detail(10, "0+a+b"))],
         [],
@@ -281,7 +281,7 @@ def test_old_records_that_raise_behind_newer_ones_are_told() -> None:
 
 
 def test_a_reducer_is_not_called_for_a_first_value() -> None:
-    """A value that the reducer would refuse beside itself is kept where it comes first."""
+    """The reducer raises an error for two equal values, but the first value is stored."""
     calls: list[tuple[str, str]] = []
 
     def reducer(_: str, value: dict[str, Any] | None, old: str) -> str:
@@ -295,13 +295,15 @@ def test_a_reducer_is_not_called_for_a_first_value() -> None:
     fold = UserFunctions(None, (reducer,), None, types={"s": pa.string()}, step="store 's', reduce")
     assert left_out([[(0, 0, 20, "a")], []], fold) == [[], []]
     assert calls == []
-    (told,) = left_out([[(0, 0, 20, "a"), (0, 1, 20, "a")]], fold)
-    assert told == [(1, "left out of the window [10, 20]: store 's', reduce: ValueError: twice")]
+    (dead_letters,) = left_out([[(0, 0, 20, "a"), (0, 1, 20, "a")]], fold)
+    assert dead_letters == [
+        (1, "left out of the window [10, 20]: store 's', reduce: ValueError: twice")
+    ]
 
 
 @pytest.mark.parametrize("bare", [True, False])
 def test_a_function_that_changes_its_aggregate_and_raises_changes_no_row(bare: bool) -> None:
-    """The aggregate that a function gets is its own, with all its lists and dicts."""
+    """A function receives a copy of the aggregate, with copies of all lists and dicts."""
 
     def append(_: str, value: dict[str, Any] | None, all_values: Any) -> Any:
         assert value is not None

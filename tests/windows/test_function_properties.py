@@ -1,4 +1,4 @@
-"""Property tests of the user's own functions: called as the slow models call them."""
+"""Property tests of user-defined aggregators: they are called as the slow models call them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,23 +21,23 @@ from oriel.pipeline.windows import (
 )
 from oriel.pipeline.windows.definitions.errors import said
 from tests.campaigns import cases
-from tests.models.sessions import folded_sessions
-from tests.models.sliding_functions import LeftOut, SlidingOutcome, folded_sliding
-from tests.models.tables import FoldOutcome, Functions, Logs, Record, folded_table
-from tests.models.time_windows import Hopping, folded_windows
+from tests.models.sessions import aggregated_sessions
+from tests.models.sliding_functions import LeftOut, SlidingOutcome, aggregated_sliding
+from tests.models.tables import FunctionOutcome, Functions, Logs, Record, aggregated_table
+from tests.models.time_windows import Hopping, aggregated_windows
 from tests.windows.engine_runs import (
     Cut,
     Setup,
-    check_fold_against_model,
+    check_functions_against_model,
     random_cuts,
     run_engine,
     valued_logs,
     whole,
 )
-from tests.windows.function_checks import check_deleted, check_told_for_a_reason
+from tests.windows.function_checks import check_deleted, check_only_changed_rows
 from tests.windows.random_logs import marks_reached, random_case
 
-#: Functions are called one by one: for CI, not for the inner loop.
+#: Each record is a call of a Python function, which is slow.
 pytestmark = pytest.mark.slow
 
 CASES = 30
@@ -47,13 +47,14 @@ STEP = "store 's', aggregate"
 
 
 class Refused(ArithmeticError):
-    """What the user's functions raise."""
+    """The error that the functions raise."""
 
 
 def joined(key: str, value: Any, old: str) -> str | None:
-    """Put texts together in the order of the calls.
+    """Concatenate strings in the order of the calls.
 
-    "-" gives null, "!" raises, "?" and "^" only in some windows: those may not keep the record.
+    The result of "-" is null. "!" raises an error. "?" and "^" raise it only in some windows, which
+    then must not contain the record.
     """
     text = "" if value is None else value["s"]
     if text == "!" or (text == "?" and len(old) % 2) or (text == "^" and not len(old) % 3):
@@ -62,12 +63,12 @@ def joined(key: str, value: Any, old: str) -> str | None:
 
 
 def merged(key: str, left: str, right: str) -> str:
-    """Tell which came left: no order of calls but the right one gives the same text."""
+    """Return a string that shows both arguments, so each order of calls has another result."""
     return f"({key}:{left}|{right})"
 
 
 def counted(key: str, value: Any, old: dict[str, Any]) -> dict[str, Any] | None:
-    """Two columns: the text, and how many records it is of."""
+    """Return two columns: the string, and the number of its records."""
     text = joined(key, value, old["text"])
     return None if text is None else {"text": text, "n": old["n"] + 1}
 
@@ -78,20 +79,20 @@ def added(key: str, left: dict[str, Any], right: dict[str, Any]) -> dict[str, An
 
 
 def starred(key: str, value: Any, old: str) -> str | None:
-    """What a second input does."""
+    """Append a star: the aggregator of the second stream of a cogroup."""
     text = joined(key, value, old)
     return None if text is None else f"{text}*"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One way to fold: the functions and the columns that they make."""
+    """Functions of one kind, and the columns of their aggregate."""
 
     functions: Functions
     types: dict[str, pa.DataType]
 
     def fold(self) -> UserFunctions:
-        """The engine's side of it."""
+        """Return the functions for the engine."""
         f = self.functions
         return UserFunctions(f.initializer, f.aggregators, f.merger, types=self.types, step=STEP)
 
@@ -108,65 +109,69 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class FoldCase:
+class FunctionCase:
     """One random case, named by its seed."""
 
     seed: int
     windows: Windows
     kind: str
     logs: Logs
-    model: Callable[[Logs, Functions], FoldOutcome]
+    model: Callable[[Logs, Functions], FunctionOutcome]
 
-    def expected(self) -> FoldOutcome:
-        """What the model comes to."""
+    def expected(self) -> FunctionOutcome:
+        """Return the result of the model."""
         return self.model(self.logs, KINDS[self.kind].functions)
 
     @property
     def setup(self) -> Setup:
-        """The engine's side of it."""
+        """Return the functions for the engine."""
         return Setup(self.windows, KINDS[self.kind].fold(), VALUES)
 
 
-def time_case(seed: int, kind: str) -> FoldCase:
-    """Fold into tumbling or hopping windows."""
+def time_case(seed: int, kind: str) -> FunctionCase:
+    """Return a case of tumbling or hopping windows."""
     case, random = random_case(seed), Random(seed + 5)
     size = random.choice((1, 3, 5, 12))
     hopping = Hopping(size, random.randint(1, size), case.grace)
     windows = TimeWindows.of_size_and_grace(size, case.grace).advance_by(hopping.advance)
     logs = with_texts(valued_logs(seed), seed)
-    return FoldCase(seed, windows, kind, logs, lambda logs, f: folded_windows(logs, hopping, f))
+    return FunctionCase(
+        seed, windows, kind, logs, lambda logs, f: aggregated_windows(logs, hopping, f)
+    )
 
 
-def session_case(seed: int, kind: str) -> FoldCase:
-    """Fold into sessions."""
+def session_case(seed: int, kind: str) -> FunctionCase:
+    """Return a case of sessions."""
     case = random_case(seed)
     gap, grace = case.difference, case.grace
     windows = SessionWindows.of_inactivity_gap_and_grace(gap, grace)
     logs = with_texts(valued_logs(seed), seed)
-    return FoldCase(seed, windows, kind, logs, lambda logs, f: folded_sessions(logs, gap, grace, f))
+    return FunctionCase(
+        seed, windows, kind, logs, lambda logs, f: aggregated_sessions(logs, gap, grace, f)
+    )
 
 
-def sliding_case(seed: int, kind: str) -> FoldCase:
-    """Fold into sliding windows, where records without a value are refused before."""
+def sliding_case(seed: int, kind: str) -> FunctionCase:
+    """Return a case of sliding windows. An earlier step rejects null values."""
     case = random_case(seed)
     difference, grace = case.difference, case.grace
     windows = SlidingWindows.of_time_difference_and_grace(difference, grace)
     logs = with_values(with_texts(valued_logs(seed), seed))
-    return FoldCase(
-        seed, windows, kind, logs, lambda logs, f: folded_sliding(logs, difference, grace, f)
+    return FunctionCase(
+        seed, windows, kind, logs, lambda logs, f: aggregated_sliding(logs, difference, grace, f)
     )
 
 
-def table_case(seed: int, kind: str) -> FoldCase:
-    """Fold without windows, where records without a value are refused before."""
+def table_case(seed: int, kind: str) -> FunctionCase:
+    """Return a case without windows. An earlier step rejects null values."""
     logs = with_values(with_texts(valued_logs(seed), seed))
-    return FoldCase(seed, NoWindows(), kind, logs, folded_table)
+    return FunctionCase(seed, NoWindows(), kind, logs, aggregated_table)
 
 
 def with_texts(
     logs: Mapping[int, Sequence[tuple[str, int, object]]], seed: int
 ) -> dict[int, list[Record]]:
-    """The logs with a text for each record that no other has; some are special."""
+    """Return the logs with a unique string per record. Some strings are special."""
     random = Random(seed + 9)
     records: dict[int, list[Record]] = {}
     for p, log in logs.items():
@@ -182,7 +187,7 @@ def with_texts(
 
 
 def with_values(logs: Logs) -> Logs:
-    """The logs without the records that have no value."""
+    """Return the logs without records with a null value."""
     return {p: [record for record in log if record[2] is not None] for p, log in logs.items()}
 
 
@@ -196,12 +201,12 @@ MAKERS = {
 
 @dataclass(frozen=True)
 class Noting(Setup):
-    """A setup whose engines note which records are left out of which windows."""
+    """A setup whose engines collect the records that windows leave out."""
 
     left_out: list[dict[str, Any]] = field(default_factory=list)
 
     def engine(self) -> WindowEngine:
-        """A new engine, whose results are looked at."""
+        """Return a new engine that collects the dead letters of its results."""
         engine = super().engine()
         apply = engine.apply
 
@@ -215,17 +220,17 @@ class Noting(Setup):
 
 
 def error_text(key: str) -> str:
-    """What a dead letter says of the error of a function."""
+    """Return the text of an error of a function in a dead letter."""
     return said(Refused(key))
 
 
-def left_out_of(outcome: FoldOutcome) -> list[LeftOut]:
-    """What the model leaves out: only sliding windows do."""
+def left_out_of(outcome: FunctionOutcome) -> list[LeftOut]:
+    """Return the records that the model leaves out of windows. Only sliding windows do this."""
     return outcome.left_out if isinstance(outcome, SlidingOutcome) else []
 
 
-def check_left_out(setup: Noting, outcome: FoldOutcome) -> None:
-    """Each record was told once of each window that it is left out of, with what is carried."""
+def check_left_out(setup: Noting, outcome: FunctionOutcome) -> None:
+    """Check that a record has one dead letter per window without it, with the carried columns."""
     wanted = sorted(
         (
             one.record.partition,
@@ -242,25 +247,25 @@ def check_left_out(setup: Noting, outcome: FoldOutcome) -> None:
     assert found == wanted, "other records are left out of windows"
 
 
-def check_case(case: FoldCase) -> set[str]:
-    """Compare one case with the model, whole, cut and final only; return its marks."""
+def check_case(case: FunctionCase) -> set[str]:
+    """Compare a case with the model: one batch, cut, and only final rows. Return its branches."""
     outcome = case.expected()
     names = list(KINDS[case.kind].types)
     noting = Noting(**vars(case.setup))
     once = run_engine(noting, case.logs, whole(case.logs))
-    check_fold_against_model(once, outcome, case.setup, names)
+    check_functions_against_model(once, outcome, case.setup, names)
     check_left_out(noting, outcome)
     noting.left_out.clear()
     cuts = random_cuts(case.logs, Random(case.seed + 1))
     cut = run_engine(noting, case.logs, cuts, restart=True, seed=case.seed)
     check_deleted(cut, outcome, cuts, case.windows.kind)
     if case.windows.kind == "session":
-        check_told_for_a_reason(cut)
-    assert cut.result() == once.result(), "another cut gave another result"
+        check_only_changed_rows(cut)
+    assert cut.result() == once.result(), "another cut has another result"
     check_left_out(noting, outcome)
     closed = replace(noting, emit_final_only=True, left_out=[])
     last = run_engine(closed, case.logs, cuts, restart=True)
-    check_fold_against_model(last, outcome, closed, names)
+    check_functions_against_model(last, outcome, closed, names)
     check_left_out(closed, outcome)
     marks = {"rejected"} if outcome.rejected else set()
     marks |= {"left out"} if left_out_of(outcome) else set()
@@ -272,12 +277,12 @@ def check_case(case: FoldCase) -> set[str]:
     return marks | ({"merged"} if any("|" in text for text in texts) else set())
 
 
-def check_any_kind(maker: Callable[[int, str], FoldCase], seed: int) -> set[str]:
-    """Check the case of ``seed`` with each kind of fold in turn."""
+def check_any_kind(maker: Callable[[int, str], FunctionCase], seed: int) -> set[str]:
+    """Check the case of ``seed`` with one kind of functions."""
     return check_case(maker(seed, list(KINDS)[seed % len(KINDS)]))
 
 
-#: Without windows nothing is late or final.
+#: Without windows, no record is late, and no row is final.
 ALL_MARKS = {"rejected", "deleted", "merged"}
 WINDOW_MARKS = ALL_MARKS | {"late", "final"}
 
@@ -286,26 +291,26 @@ WINDOW_MARKS = ALL_MARKS | {"late", "final"}
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("windows", MAKERS)
 def test_functions_are_called_as_the_model_calls_them(windows: str, kind: str, number: int) -> None:
-    """Random logs give the model's rows under any cut and restart, order of calls included."""
+    """For random logs, rows and the order of calls equal the model, for any cut and restart."""
     reached = marks_reached(
         range(FIRST_SEED, FIRST_SEED + number), lambda seed: check_case(MAKERS[windows](seed, kind))
     )
     marks = ALL_MARKS if windows == "table" else WINDOW_MARKS
     if windows == "sliding":
         marks = marks | {"left out"}
-        # Nothing is called for a reduce's first value, and so nothing raises.
+        # A reducer is not called for the first value, so it does not raise an error.
         marks -= {"rejected"} if kind == "reduce" else set()
     assert reached == marks, "the random logs no longer reach every rare branch"
 
 
-#: What a record of a sliding window is made of: partition, key, time and text.
+#: A record: partition, key, time and string.
 RECORD = st.tuples(
     st.integers(0, 2),
     st.sampled_from("kkkl"),
     st.integers(0, 25),
     st.sampled_from(["a", "bb", "ccc", "?", "^", "?", "^", "-", "!"]),
 )
-#: A step of a cut: how many records of each partition a batch takes.
+#: A batch: the number of records of each partition.
 STEP_OF_CUT = st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3))
 
 
@@ -318,7 +323,7 @@ STEP_OF_CUT = st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3))
     st.booleans(),
 )
 @settings(max_examples=settings().max_examples * 4)
-def test_each_record_left_out_of_a_window_is_told_once(
+def test_each_record_left_out_of_a_window_has_one_dead_letter(
     records: list[tuple[int, str, int, str]],
     partitions: int,
     length: tuple[int, int],
@@ -326,20 +331,20 @@ def test_each_record_left_out_of_a_window_is_told_once(
     kind: str,
     closed: bool,
 ) -> None:
-    """Any cut, restart and emission tells of the same records and windows, those of the model."""
+    """For any cut, restart and emission, the dead letters equal the model."""
     logs: dict[int, list[Record]] = {p: [] for p in range(partitions)}
     for partition, key, time, text in records:
         logs[partition % partitions].append((key, time, {"s": text}))
     windows = SlidingWindows.of_time_difference_and_grace(*length)
-    outcome = folded_sliding(logs, *length, KINDS[kind].functions)
+    outcome = aggregated_sliding(logs, *length, KINDS[kind].functions)
     setup = Noting(windows, KINDS[kind].fold(), VALUES, emit_final_only=closed)
     run = run_engine(setup, logs, cuts_of(logs, steps), restart=True)
-    check_fold_against_model(run, outcome, setup, list(KINDS[kind].types))
+    check_functions_against_model(run, outcome, setup, list(KINDS[kind].types))
     check_left_out(setup, outcome)
 
 
 def cuts_of(logs: Logs, steps: Sequence[tuple[int, int, int]]) -> list[Cut]:
-    """The batches of these steps, and one with what is left."""
+    """Return one batch per step, and a batch with the remaining records."""
     left = {p: len(log) for p, log in logs.items()}
     cuts = []
     for step in steps:
@@ -350,16 +355,16 @@ def cuts_of(logs: Logs, steps: Sequence[tuple[int, int, int]]) -> list[Cut]:
 
 
 def test_a_wrong_order_of_calls_is_noticed() -> None:
-    """The canary: a model that calls the merger with its sides changed disagrees."""
+    """The comparison fails for a model that swaps the arguments of the merger."""
     wrong = Functions(lambda: "0", (joined,), lambda key, left, right: merged(key, right, left))
     for seed in range(FIRST_SEED, FIRST_SEED + CASES):
         case = table_case(seed, "aggregate")
         run = run_engine(case.setup, case.logs, whole(case.logs))
         try:
-            check_fold_against_model(run, case.model(case.logs, wrong), case.setup, ["text"])
+            check_functions_against_model(run, case.model(case.logs, wrong), case.setup, ["text"])
         except AssertionError:
             return
-    pytest.fail("no case noticed a merger with its sides changed")
+    pytest.fail("no case fails with a merger that swaps its arguments")
 
 
 def test_a_rejected_record_says_which_step_failed_and_why() -> None:
@@ -377,10 +382,10 @@ def test_a_rejected_record_says_which_step_failed_and_why() -> None:
 
 @pytest.mark.parametrize("windows", MAKERS)
 def test_records_that_share_an_offset_are_called_in_their_order(windows: str) -> None:
-    """Results of a join have the place of one record, and an order among themselves."""
+    """The results of a join share the offset of a record, and have an order."""
     for seed in range(FIRST_SEED, FIRST_SEED + 10):
         case = MAKERS[windows](seed, "aggregate")
-        # Without records that are rejected: places tell those apart.
+        # No record is rejected, because the offset identifies a rejected record.
         logs = {
             p: [r for r in log if r[2] is None or r[2]["s"] not in {"!", "?", "^"}]
             for p, log in case.logs.items()

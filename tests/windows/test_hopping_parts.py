@@ -1,4 +1,4 @@
-"""Partly late records of hopping windows that overlap a lot."""
+"""Partly late records of hopping windows with a large overlap."""
 
 import tracemalloc
 
@@ -17,7 +17,7 @@ from tests.windows.test_time_window_properties import FIRST_SEED, check_case, ti
 @pytest.mark.slow
 @cases(10, 25)
 def test_rows_are_spread_as_they_are_copied(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """Windows get the same rows step by step as by copies, which the other tests check."""
+    """Windows have the same rows in steps and by copying. The other tests check the copies."""
     monkeypatch.setattr(declarative, "_MAX_COPIES", 0)
     marks: set[str] = set()
     for seed in range(FIRST_SEED + 1_003, FIRST_SEED + 1_003 + number):
@@ -25,8 +25,8 @@ def test_rows_are_spread_as_they_are_copied(monkeypatch: pytest.MonkeyPatch, num
     assert "partly late" in marks
 
 
-def test_partly_late_records_take_memory_for_windows_and_records_only() -> None:
-    """A copy of each record for each of its windows takes 100 MB."""
+def test_partly_late_records_need_memory_only_for_windows_and_records() -> None:
+    """The limit fails a copy of each record per window, which needs 100 MB."""
     length, size_ms = 1_000, 2_000
     random = np.random.default_rng(1)
     time_ms = 10_000 + np.arange(length) - random.integers(0, size_ms, length)

@@ -1,4 +1,4 @@
-"""Joins by example: definitions, and the numbers of semantics.md#5 and semantics.md#6."""
+"""Examples of joins: definitions, and the numbers of semantics.md#5 and semantics.md#6."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,12 +30,12 @@ from tests.windows.lineages import indexes_of, lineage
 LEFT_VALUES = pa.schema([("l", pa.string())])
 RIGHT_VALUES = pa.schema([("r", pa.string())])
 
-#: Side, value, time; the key is always "A" and the partition 0.
+#: Side, value, time. The key is always "A", and the partition is 0.
 Step = tuple[int, str, int]
 
 
 def test_a_time_difference_reaches_to_both_sides() -> None:
-    """The difference is before and after; each can be set alone, the grace stays."""
+    """The difference is before and after. Each bound can be set, and the grace stays."""
     windows = JoinWindows.of_time_difference_and_grace(10, 3)
     assert (windows.before_ms, windows.after_ms, windows.grace_ms) == (10, 10, 3)
     assert windows.before(4) == JoinWindows(4, 10, 3)
@@ -49,8 +49,8 @@ def test_durations_are_cut_to_whole_ms() -> None:
     assert windows == JoinWindows(1, 1, 0)
 
 
-def test_one_side_may_be_negative() -> None:
-    """A range may lie wholly before or after the record, as long as it is not empty."""
+def test_one_bound_can_be_negative() -> None:
+    """A range can be completely before or after the record, if it is not empty."""
     windows = JoinWindows.of_time_difference_with_no_grace(10)
     assert windows.before(-10) == JoinWindows(-10, 10, 0)
     assert windows.after(-4) == JoinWindows(10, -4, 0)
@@ -68,14 +68,14 @@ def test_one_side_may_be_negative() -> None:
         (True, 0, "must be an integer number of ms"),
     ],
 )
-def test_bad_durations_are_illegal_arguments(difference: Any, grace: Any, said: str) -> None:
+def test_invalid_durations_are_illegal_arguments(difference: Any, grace: Any, said: str) -> None:
     """Negative, overflowing and non-integer durations fail at definition time."""
     with pytest.raises(IllegalArgument, match=said):
         JoinWindows.of_time_difference_and_grace(difference, grace)
 
 
 def test_an_empty_range_is_an_illegal_argument() -> None:
-    """Before + after below zero fails, and says what to do about the order of the calls."""
+    """A negative before + after is rejected. The message explains the order of the calls."""
     windows = JoinWindows.of_time_difference_with_no_grace(10)
     said = r"must not be negative, but it is -11 \+ 10 ms. .* set the other side first"
     with pytest.raises(IllegalArgument, match=said):
@@ -87,13 +87,13 @@ def test_an_empty_range_is_an_illegal_argument() -> None:
 
 
 def test_a_range_far_away_that_is_not_long_is_still_too_far() -> None:
-    """Each bound alone must be a span of this system, not just their sum."""
+    """Each bound has a maximum, and also the sum of both."""
     with pytest.raises(IllegalArgument, match="after must not exceed"):
         JoinWindows(-(2**62), 2**62, 0)
 
 
 def stream_join(how: How, windows: JoinWindows, batches: Sequence[Sequence[Step]]) -> list[Any]:
-    """Results of one key and one partition a side: (l, r, timestamp) of each batch."""
+    """Return the results (l, r, timestamp) of each batch. Each side has one key and partition."""
     engine = StreamJoinEngine(windows, how, LEFT_VALUES, RIGHT_VALUES)
     state = engine.empty_state()
     stream_times, offsets = [-1, -1], [0, 0]
@@ -114,8 +114,8 @@ def stream_join(how: How, windows: JoinWindows, batches: Sequence[Sequence[Step]
     return results
 
 
-def test_records_pair_at_both_bounds_and_the_later_time_is_the_results() -> None:
-    """Left at 100 with 10 before and 20 after: 90 and 120 pair, 89 and 121 do not."""
+def test_records_match_at_both_bounds_and_the_result_has_the_later_time() -> None:
+    """For left at 100 with 10 before and 20 after, 90 and 120 match, but not 89 and 121."""
     windows = JoinWindows(10, 20, 100)
     right = [(RIGHT, str(time), time) for time in (89, 90, 100, 120, 121)]
     results = stream_join("inner", windows, [[(LEFT, "a", 100)], right])
@@ -123,22 +123,22 @@ def test_records_pair_at_both_bounds_and_the_later_time_is_the_results() -> None
 
 
 def test_a_range_that_lies_before_the_record_joins_records_in_time_order() -> None:
-    """With after = -5 and no grace, the right record at 93 pairs with the left one at 100."""
+    """With after = -5 and no grace, the right record at 93 matches the left record at 100."""
     windows = JoinWindows(10, -5, 0)
     results = stream_join("outer", windows, [[(RIGHT, "b", 93)], [(LEFT, "a", 100)]])
     assert results == [[], [("a", "b", 100)]]
 
 
 def test_an_unmatched_record_waits_until_nothing_can_match_it() -> None:
-    """Left at 100 with 10 and 10 and grace 5 waits while the right clock is at most 125."""
+    """With 10, 10 and grace 5, left at 100 waits until the right stream time is above 125."""
     windows = JoinWindows.of_time_difference_and_grace(10, 5)
     steps = [[(LEFT, "a", 100)], [(RIGHT, "b", 125)], [(RIGHT, "c", 126)], [(RIGHT, "d", 500)]]
     assert stream_join("left", windows, steps) == [[], [], [("a", None, 100)], []]
     assert stream_join("inner", windows, steps) == [[], [], [], []]
 
 
-def test_an_unmatched_right_record_comes_out_of_an_outer_join_only() -> None:
-    """Right at 100 comes out once the left clock is past 120."""
+def test_only_an_outer_join_emits_an_unmatched_right_record() -> None:
+    """Right at 100 is emitted once the left stream time is above 120."""
     windows = JoinWindows.of_time_difference_with_no_grace(10)
     steps = [[(RIGHT, "b", 100)], [(LEFT, "a", 120)], [(LEFT, "c", 121)]]
     assert stream_join("outer", windows, steps) == [[], [], [(None, "b", 100)]]
@@ -146,14 +146,14 @@ def test_an_unmatched_right_record_comes_out_of_an_outer_join_only() -> None:
 
 
 def test_the_last_moment_to_match_is_used() -> None:
-    """A right record as late as it may be still finds the left one that waited for it."""
+    """The latest right record that can match finds the left record that waits for it."""
     windows = JoinWindows.of_time_difference_and_grace(10, 5)
     steps = [[(LEFT, "a", 100)], [(RIGHT, "x", 125)], [(RIGHT, "b", 110)], [(RIGHT, "y", 200)]]
     assert stream_join("left", windows, steps) == [[], [], [("a", "b", 110)], []]
 
 
-def test_late_records_are_counted_and_pair_with_nothing() -> None:
-    """A right record further than before + grace behind its own clock is late."""
+def test_late_records_are_counted_and_do_not_match() -> None:
+    """A right record is late if its time + before + grace is below the right stream time."""
     engine = StreamJoinEngine(JoinWindows(10, 10, 5), "outer", LEFT_VALUES, RIGHT_VALUES)
     place = {"key": "A", "partition": 0}
     rows = [
@@ -204,15 +204,15 @@ def test_results_have_a_total_order() -> None:
         ("outer", JoinWindows(10, -4, 3), 13),
     ],
 )
-def test_the_delay_is_how_long_a_record_alone_waits(
+def test_the_delay_is_the_time_that_an_unmatched_record_waits(
     how: How, windows: JoinWindows, delay: int
 ) -> None:
-    """Before + after + grace where records come out alone, 0 where they don't."""
+    """The delay is before + after + grace if unmatched records are emitted, otherwise 0."""
     assert StreamJoinEngine(windows, how, LEFT_VALUES, RIGHT_VALUES).delay_ms == delay
 
 
 def test_the_longest_times_do_not_overflow() -> None:
-    """Times at both ends of what is accepted, with the longest range, pair."""
+    """The smallest and the largest time match with the longest range."""
     longest = 2**63 // 1000 - 2 * MAX_TIMESTAMP_MS
     results = stream_join(
         "outer",
@@ -223,7 +223,7 @@ def test_the_longest_times_do_not_overflow() -> None:
 
 
 def test_results_have_any_partition_and_offset() -> None:
-    """The lineage has the greatest ones that Kafka has."""
+    """A lineage can have Kafka's greatest partition and offset."""
     engine = StreamJoinEngine(JoinWindows(5, 5, 0), "inner", LEFT_VALUES, RIGHT_VALUES)
     row = {"key": "A", "timestamp_ms": 1, "partition": 0, "offset": 0, "stream_time_ms": 1}
     greatest = {"side": RIGHT, "partition": 2**31 - 1, "offset": 2**63 - 2}
@@ -234,8 +234,8 @@ def test_results_have_any_partition_and_offset() -> None:
     assert indexes_of(found) == (2**31 - 1, 2**63 - 1)
 
 
-def test_unknown_joins_and_common_names_are_refused() -> None:
-    """A kind of join that is not there, and columns of one name, fail at definition time."""
+def test_unknown_joins_and_common_names_are_rejected() -> None:
+    """An unknown kind of join and two columns with one name fail at definition time."""
     windows = JoinWindows(5, 5, 0)
     with pytest.raises(IllegalArgument, match="one of inner, left, outer, not 'right'"):
         StreamJoinEngine(windows, "right", LEFT_VALUES, RIGHT_VALUES)  # type: ignore[arg-type]
@@ -250,7 +250,7 @@ def test_unknown_joins_and_common_names_are_refused() -> None:
 
 
 def table_join(how: How, steps: Sequence[tuple[int, str | None, int]]) -> list[Any]:
-    """What each record of two tables changes: (l, r, timestamp), or the timestamp deleted."""
+    """Return the update of each record: (l, r, timestamp), or the timestamp of a deletion."""
     engine = TableRowsEngine(TableJoin(how, 0, 1), (LEFT_VALUES, RIGHT_VALUES))
     state = engine.empty_state()
     updates = []
@@ -272,7 +272,7 @@ def table_join(how: How, steps: Sequence[tuple[int, str | None, int]]) -> list[A
 
 
 def test_the_table_table_example_of_the_semantics() -> None:
-    """(a,b)@10, (c,b)@5, @20, and a deletion @20, as semantics.md#5-4 has them."""
+    """The updates of semantics.md#5-4 are (a,b)@10, (c,b)@5, @20, and a deletion @20."""
     steps = [(LEFT, "a", 10), (RIGHT, "b", 5), (LEFT, "c", 3), (RIGHT, "d", 20), (LEFT, None, 15)]
     assert table_join("inner", steps) == [
         [],
@@ -284,7 +284,7 @@ def test_the_table_table_example_of_the_semantics() -> None:
 
 
 def test_left_and_outer_joins_of_tables_have_rows_of_one_side() -> None:
-    """A row without the other side has its own time; a deletion takes part with its time."""
+    """A row without a match has its own time. The time of a deletion also counts."""
     steps = [(LEFT, "a", 10), (RIGHT, "b", 20), (RIGHT, None, 30), (LEFT, None, 40)]
     rows = [[("a", None, 10)], [("a", "b", 20)], [("a", None, 30)], [40]]
     assert table_join("left", steps) == rows
@@ -302,7 +302,7 @@ def test_left_and_outer_joins_of_tables_have_rows_of_one_side() -> None:
 def lookup(
     how: StreamTableHow, stream: Sequence[str], table: Sequence[tuple[str, int]]
 ) -> JoinResult:
-    """Join stream records at 10 with table records, all of one batch."""
+    """Join stream records at 10 with table records of the same batch."""
     engine = StreamTableJoinEngine(how, LEFT_VALUES, RIGHT_VALUES)
     records = [
         {"key": key, "timestamp_ms": 10, "partition": 1, "offset": i, "stream_time_ms": 12}
@@ -324,7 +324,7 @@ def lookup(
 
 
 def test_the_stream_table_example_of_the_semantics() -> None:
-    """Right b@50, then left a@10 gives (a,b)@10: the table is read as of now."""
+    """Right b@50 and then left a@10 result in (a,b)@10, because the current table is read."""
     result = lookup("inner", ["A", "Z"], [("A", 50)])
     assert result.results.to_pylist() == [
         {
@@ -344,11 +344,11 @@ def test_the_stream_table_example_of_the_semantics() -> None:
 @pytest.mark.parametrize(
     ("rows", "newest_last"),
     [
-        # As the stage in front may bring them: of one record's elements in any order,
+        # The upstream stage can send the flattened records of one record in any order.
         (InputRows(Lineage(1)), [{"__lineage": lineage(n)} for n in range(3)]),
-        # of triples by the third record,
+        # It sends results of two joins by the third record.
         (InputRows(Lineage(4)), [{"__lineage": lineage(0, 7, 0, n)} for n in range(3)]),
-        # of joined tables by table, whose partitions say nothing of each other.
+        # It sends updates of joined tables by table, because partitions have no common order.
         (
             InputRows(Lineage(1, logs=2), have_apply_order=True),
             [{"__effect": 24 + n, "__lineage": lineage(n), "partition": 1 - n} for n in range(2)],
@@ -356,10 +356,10 @@ def test_the_stream_table_example_of_the_semantics() -> None:
     ],
     ids=["elements", "triples", "tables"],
 )
-def test_the_last_update_of_an_aggregation_is_looked_up(
+def test_the_lookup_finds_the_last_update_of_an_aggregation(
     rows: InputRows, newest_last: list[dict[str, Any]]
 ) -> None:
-    """In the order in which the records in front take effect, however they arrive."""
+    """The last update is the last one in apply order, for any order of arrival."""
     both = (RECORDS, replace(rows, are_table_updates=True))
     engine = StreamTableJoinEngine("left", LEFT_VALUES, RIGHT_VALUES, rows=both)
     place = {"key": "A", "timestamp_ms": 9, "partition": 0, "offset": 4, "stream_time_ms": 12}
@@ -375,14 +375,14 @@ def test_the_last_update_of_an_aggregation_is_looked_up(
 
 
 def test_a_left_lookup_keeps_every_record() -> None:
-    """Records whose key is not in the table come out in their place, with nulls."""
+    """Records without a table row are emitted in order, with nulls."""
     result = lookup("left", ["Z", "A", "Z"], [("A", 50)])
     assert result.results.column("r").to_pylist() == [None, "b", None]
     assert sum(result.filtered) == 0
 
 
 def test_a_table_without_a_record_finds_nothing() -> None:
-    """The lookup works on an empty table, and on an empty stream."""
+    """The lookup works for an empty table and for an empty stream."""
     assert lookup("left", ["A"], []).results.column("r").to_pylist() == [None]
     assert lookup("inner", ["A"], []).filtered == (1,)
     assert len(lookup("left", [], [("A", 1)]).results) == 0

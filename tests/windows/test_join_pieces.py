@@ -1,4 +1,4 @@
-"""Pairs of a join of streams are made a bounded number at a time."""
+"""A join of streams computes its results in pieces of a limited size."""
 
 import tracemalloc
 
@@ -14,7 +14,7 @@ from tests.windows.test_stream_join_properties import engine_of, random_case, ru
 
 
 def _batch(length: int) -> pa.Table:
-    """As many records of one key on both sides, all within the range of each other."""
+    """Return ``length`` records of one key on each side. All match."""
     side = pa.array(np.repeat([LEFT, RIGHT], length), pa.int8())
     return pa.table({
         "key": pa.repeat("k", 2 * length),
@@ -29,8 +29,8 @@ def _batch(length: int) -> pa.Table:
     })  # fmt: skip
 
 
-def test_a_hot_key_takes_memory_for_a_piece_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A million pairs, 10,000 at a time: all of them at once take 100 MB."""
+def test_a_hot_key_needs_memory_only_for_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A million results are computed in pieces of 10,000. All at once would need 100 MB."""
     monkeypatch.setattr(streams, "PIECE", 10_000)
     engine = engine_of("outer", Span(5, 5, 0))
     batch = _batch(1_000)
@@ -49,8 +49,8 @@ def test_a_hot_key_takes_memory_for_a_piece_only(monkeypatch: pytest.MonkeyPatch
     assert peak + arrow_most < 10_000_000
 
 
-def test_results_are_the_models_however_they_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pieces of three rows give what the model says, with pairs and records alone in them."""
+def test_results_in_pieces_equal_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces of three rows have the results of the model, matched and unmatched."""
     monkeypatch.setattr(streams, "PIECE", 3)
     for seed in range(40):
         case = random_case(seed)
@@ -58,7 +58,7 @@ def test_results_are_the_models_however_they_are_cut(monkeypatch: pytest.MonkeyP
 
 
 def test_few_results_are_one_table() -> None:
-    """A small batch makes one table, also if it has none."""
+    """A small batch has one table, also without results."""
     engine = engine_of("inner", Span(5, 5, 0))
     result = engine.apply(engine.empty_state(), _batch(0), Times.at((0, 0)))
     assert [len(piece) for piece in result.pieces] == [0]

@@ -32,7 +32,7 @@ def rows_of(lineages: list[bytes | None]) -> pa.Table:
 
 
 def test_a_plain_stream_has_no_lineage() -> None:
-    """So neither its batches nor its state have the column."""
+    """Batches and state of a plain stream do not have the lineage column."""
     assert (RECORD.fields, ELEMENT.fields) == ([], [LINEAGE])
     assert merged_lineage([RECORD]) == RECORD
 
@@ -93,7 +93,7 @@ def test_lineages_are_extended_at_the_end_and_begin_with_the_log() -> None:
 
 
 def test_no_rows_have_no_indexes() -> None:
-    """As in a batch without records."""
+    """A batch without records has no indexes."""
     for form in (RECORD, PAIR, OUTER):
         rows = pa.schema(form.fields).empty_table()
         assert form.read(rows).shape == (0, form.length)

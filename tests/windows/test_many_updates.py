@@ -1,4 +1,4 @@
-"""The updates of windows of which a record changes many: sliding windows and sessions."""
+"""Updates of sliding windows and sessions, where a record can change several rows."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -29,7 +29,7 @@ from tests.windows.lineages import indexes_of
 from tests.windows.test_aggregate_updates import (
     AGGREGATES,
     CARRIED,
-    FOLD,
+    FUNCTIONS,
     VALUES,
     batch_of,
     engine_updates,
@@ -42,7 +42,7 @@ SPANS = [(0, 0), (3, 0), (3, 5), (10, 2), (10, 100)]
 
 
 def cuts_of(random: Random, log: Sequence[Entry]) -> list[list[int]]:
-    """One batch, record by record, and cut at random."""
+    """Return three cuts: one batch, one batch per record, and random batches."""
     some = sorted(random.sample(range(len(log) + 1), 3))
     return [[len(log)], list(range(1, len(log) + 1)), [*some, len(log)]]
 
@@ -53,10 +53,10 @@ def cuts_of(random: Random, log: Sequence[Entry]) -> list[list[int]]:
 def test_updates_of_sliding_windows_are_those_of_the_model(
     how: str, difference_ms: int, grace_ms: int, seed: int
 ) -> None:
-    """Also of records that come late in part, and functions that remove rows; in any cut."""
+    """Logs have partly late records, and functions remove rows. The cut does not matter."""
     random, log = random_log(seed)
     log = [entry for entry in log if entry.value is not None] or [Entry("a", 1, 5)] * 3
-    aggregates, row_of = (AGGREGATES, every_aggregate) if how == "columns" else (FOLD, folded)
+    aggregates, row_of = (AGGREGATES, every_aggregate) if how == "columns" else (FUNCTIONS, folded)
     expected = sorted_lists(sliding_updates(log, difference_ms, grace_ms, row_of))
     windows = SlidingWindows.of_time_difference_and_grace(difference_ms, grace_ms)
     for cuts in cuts_of(random, log):
@@ -70,18 +70,18 @@ def test_updates_of_sliding_windows_are_those_of_the_model(
 def test_updates_of_sessions_are_those_of_the_model(
     how: str, gap_ms: int, grace_ms: int, seed: int
 ) -> None:
-    """Of functions, too, which may remove a session; in any cut."""
+    """Functions can remove a session. The cut does not matter."""
     random, log = random_log(seed)
     windows = SessionWindows.of_inactivity_gap_and_grace(gap_ms, grace_ms)
-    aggregates, row_of = (AGGREGATES, every_aggregate) if how == "columns" else (FOLD, folded)
+    aggregates, row_of = (AGGREGATES, every_aggregate) if how == "columns" else (FUNCTIONS, folded)
     expected = sorted_lists(session_updates(log, gap_ms, grace_ms, row_of))
     for cuts in cuts_of(random, log):
         engine = updates_engine_for(windows, aggregates, VALUES, CARRIED)
         assert sorted_lists(engine_updates(engine, log, cuts)) == expected
 
 
-def told(engine: AggregateUpdatesEngine, log: Sequence[Entry]) -> list[tuple[Any, ...]]:
-    """Of each row its record, number in it, bounds, time and list."""
+def emitted(engine: AggregateUpdatesEngine, log: Sequence[Entry]) -> list[tuple[Any, ...]]:
+    """Return offset, index in the record, bounds, time and list of each emitted row."""
     batch = batch_of(engine, log, 0, len(log))
     result = engine.apply(engine.empty_state(), batch, Times.at((0, -1)))
     rows = sorted(result.results.to_pylist(), key=lambda row: (row["offset"], row["__lineage"]))
@@ -92,12 +92,12 @@ def told(engine: AggregateUpdatesEngine, log: Sequence[Entry]) -> list[tuple[Any
     ]
 
 
-def test_each_record_tells_its_windows_in_kafkas_order() -> None:
-    """The examples of semantics.md#2-1, and of semantics.md#2-4, whose records are early."""
+def test_each_record_emits_its_windows_in_kafkas_order() -> None:
+    """The examples of semantics.md#2-1 and, for early records, of semantics.md#2-4."""
     windows = SlidingWindows.of_time_difference_and_grace(10, 100)
     engine = updates_engine_for(windows, AGGREGATES, VALUES, CARRIED)
     log = [Entry("a", value, time) for value, time in enumerate((10, 10, 14, 15, 20), 1)]
-    assert told(engine, log) == [
+    assert emitted(engine, log) == [
         (0, 0, 0, 10, 10, [1]),
         (1, 0, 0, 10, 10, [1, 2]),
         (2, 0, 11, 21, 14, [3]), (2, 1, 4, 14, 14, [1, 2, 3]),
@@ -106,19 +106,19 @@ def test_each_record_tells_its_windows_in_kafkas_order() -> None:
         (4, 3, 10, 20, 20, [1, 2, 3, 4, 5]),
     ]  # fmt: skip
     early = [Entry("a", value, time) for value, time in ((1, 10), (2, 3), (3, 6))]
-    assert told(engine, early) == [
+    assert emitted(engine, early) == [
         (0, 0, 0, 10, 10, [1]),
         (1, 0, 4, 14, 10, [1]), (1, 1, 0, 10, 10, [2, 1]),
         (2, 0, 4, 14, 10, [3, 1]), (2, 1, 7, 17, 10, [1]), (2, 2, 0, 10, 10, [2, 3, 1]),
     ]  # fmt: skip
 
 
-def test_a_session_that_grows_is_told_gone_first() -> None:
-    """The example of semantics.md#4-1; a record of the same ms removes nothing."""
+def test_a_session_that_grows_emits_a_tombstone_first() -> None:
+    """The example of semantics.md#4-1. A record at the same ms does not remove a session."""
     windows = SessionWindows.of_inactivity_gap_and_grace(10, 20)
     engine = updates_engine_for(windows, AGGREGATES, VALUES, CARRIED)
     log = [Entry("a", value, time) for value, time in enumerate((0, 0, 30, 15, 20, 10), 1)]
-    assert told(engine, log) == [
+    assert emitted(engine, log) == [
         (0, 0, 0, 0, 0, [1]),
         (1, 0, 0, 0, 0, [1, 2]),
         (2, 0, 30, 30, 30, [3]),
@@ -129,12 +129,12 @@ def test_a_session_that_grows_is_told_gone_first() -> None:
 
 
 @seeds(2, 30)
-@pytest.mark.parametrize("aggregates", [AGGREGATES, FOLD], ids=["columns", "functions"])
+@pytest.mark.parametrize("aggregates", [AGGREGATES, FUNCTIONS], ids=["columns", "functions"])
 @pytest.mark.parametrize("kind", ["sessions", "sliding"])
 def test_rows_of_several_partitions_become_those_of_the_store(
     kind: str, aggregates: Any, seed: int
 ) -> None:
-    """Rows that are told, and told gone, leave behind each batch what a store's engine has."""
+    """After each batch, the emitted rows and tombstones result in the rows of a store."""
     random, log = random_log(seed)
     grace_ms = random.choice((0, 3, 20))
     windows: SessionWindows | SlidingWindows
@@ -164,9 +164,9 @@ def test_rows_of_several_partitions_become_those_of_the_store(
             ),
             Times.at((min(stream_times.values()), -1)),
         )
-        told_rows = result.results.to_pylist()
+        emitted_rows = result.results.to_pylist()
         order = ("stream_time_ms", "partition", "offset", "__lineage")
-        for row in sorted(told_rows, key=itemgetter(*order)):
+        for row in sorted(emitted_rows, key=itemgetter(*order)):
             place = row["key"], row["window_start_ms"], row["window_end_ms"]
             rows.pop(place, None)
             if not row["null_value"]:
@@ -176,7 +176,7 @@ def test_rows_of_several_partitions_become_those_of_the_store(
         close_ms = max(closed_ms, min(stream_times.values()) - delay_ms)
         columns = {name: batch[name] for name in store.record_schema.names}
         records = pa.table(columns, store.record_schema)
-        # The late filter of a store decides, and sessions decide once more.
+        # The late filter of a store runs first. Sessions filter again.
         times = (np.array(batch[name]) for name in ("timestamp_ms", "close_ms"))
         is_late = np.asarray(store.is_late(*times))
         records = records.filter(pa.array(~is_late))
@@ -195,9 +195,9 @@ def test_rows_of_several_partitions_become_those_of_the_store(
 def linked_rows(
     log: Sequence[tuple[int, int, int]], gap_ms: int
 ) -> tuple[list[tuple[int, int, str | None]], AggregateUpdatesEngine, pa.Table]:
-    """Start, end and text of each row that records (partition, time, value) of a key tell."""
+    """Return the rows (start, end, text) that records (partition, time, value) of a key emit."""
     windows = SessionWindows.of_inactivity_gap_and_grace(gap_ms, 20)
-    engine = updates_engine_for(windows, FOLD, VALUES, CARRIED)
+    engine = updates_engine_for(windows, FUNCTIONS, VALUES, CARRIED)
     batch = batch_of(engine, [Entry("a", value, time) for _, time, value in log], 0, len(log))
     columns = batch.to_pydict() | {"partition": [partition for partition, _, _ in log]}
     stream_times: dict[int, int] = {}
@@ -208,12 +208,12 @@ def linked_rows(
     records = pa.table(columns, engine.record_schema)
     result = engine.apply(engine.empty_state(), records, Times.at((0, -1)))
     rows = result.results.to_pylist()
-    told_rows = [(row["window_start_ms"], row["window_end_ms"], row["text"]) for row in rows]
-    return told_rows, engine, result.state
+    emitted_rows = [(row["window_start_ms"], row["window_end_ms"], row["text"]) for row in rows]
+    return emitted_rows, engine, result.state
 
 
-def test_a_session_that_a_function_removes_leaves_those_of_other_partitions() -> None:
-    """Of equal bounds, which it had not joined, or of others, which it had."""
+def test_a_session_that_a_function_removes_keeps_other_partitions() -> None:
+    """Sessions of other partitions stay, with equal bounds or merged into this session."""
     rows, _, state = linked_rows([(0, 5, 1), (1, 5, 7)], 5)
     assert rows == [(5, 5, ",1")]
     assert len(state) == 1
@@ -226,7 +226,7 @@ def test_a_session_that_a_function_removes_leaves_those_of_other_partitions() ->
 
 
 def test_a_record_on_which_a_function_raises_is_in_no_sliding_window() -> None:
-    """Nor does it make one; also if what it raises on is how many others are in a window."""
+    """The record is in no window and creates none, also if the error depends on other records."""
 
     def short(_key: str, value: dict[str, Any] | None, text: str) -> str:
         assert value is not None
@@ -245,10 +245,10 @@ def test_a_record_on_which_a_function_raises_is_in_no_sliding_window() -> None:
             result = engine.apply(state, batch_of(engine, log, low, high), Times.at((high, -1)))
             rows += result.results.to_pylist()
             state, low = result.state, high
-        told_rows = [
+        emitted_rows = [
             (row["offset"], row["window_start_ms"], row["text"]) for row in rows if row["text"]
         ]
-        assert sorted(told_rows) == [
+        assert sorted(emitted_rows) == [
             (0, 10, "1"),
             (1, 15, "12"), (1, 21, "2"),
             (3, 22, "24"), (3, 26, "4"),

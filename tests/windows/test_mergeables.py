@@ -47,7 +47,7 @@ WINDOWS = {
 
 
 def topology() -> Topology:
-    """Return a store of each kind with both aggregates and the lists of what they saw."""
+    """Return a store of each kind with both aggregates, and lists of their inputs."""
     builder = StreamsBuilder()
     grouped = builder.stream("t", "v DOUBLE, i BIGINT").group_by_key()
     aggregates: dict[str, Any] = {
@@ -100,7 +100,7 @@ def test_the_result_is_that_of_the_values_whatever_the_cut(seed: int) -> None:
 
 
 def test_a_function_that_raises_is_named_when_the_topology_is_checked() -> None:
-    """The functions are tried on two values: a mistake is told before anything runs."""
+    """The functions are called with two values, so an error is raised before a run."""
     builder = StreamsBuilder()
     wrong = mergeable("wrong", "v", lift=lambda v: v, merge=lambda a, _: a[:0], result=lambda s: s)
     builder.stream("t", "v DOUBLE").group_by_key().aggregate(w=wrong).materialize("s")
@@ -109,7 +109,7 @@ def test_a_function_that_raises_is_named_when_the_topology_is_checked() -> None:
 
 
 def test_an_error_names_the_column_that_the_user_wrote() -> None:
-    """Also where several streams make one row and their columns are told apart inside."""
+    """This includes a cogroup, whose streams have other column names internally."""
     wrong = mergeable(
         "m", "v", lift=lambda v: v, merge=np.maximum, result=lambda s: s + 0.5, returns="BIGINT"
     )
@@ -140,7 +140,7 @@ def test_a_lifted_number_that_does_not_fit_is_an_error() -> None:
 
 
 def driver_giving(result: Any, returns: str, windows: Any = None) -> TopologyTestDriver:
-    """A driver whose aggregate of a value v is ``result`` of v."""
+    """Return a driver with the aggregate ``result`` of the values ``v``."""
     aggregate = mergeable(
         "m", "v", lift=lambda v: v, merge=np.maximum, result=result, returns=returns
     )
@@ -156,7 +156,7 @@ def driver_giving(result: Any, returns: str, windows: Any = None) -> TopologyTes
 @pytest.mark.parametrize("windows", [None, *WINDOWS.values()], ids=["none", *WINDOWS])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 2.0**63, -1e300, 2.5])
 def test_a_result_that_is_no_long_is_an_error(value: float, windows: Any) -> None:
-    """Nothing else is stored in its place: the error names the aggregate and the result."""
+    """The store is not changed. The error names the aggregate and the result."""
     driver = driver_giving(lambda states: np.full(len(states), value), "BIGINT", windows)
     message = re.escape(f"m(v): result returned {value}, which is not BIGINT")
     with pytest.raises(IllegalArgument, match=message):
@@ -178,10 +178,10 @@ def test_a_result_that_is_no_long_is_an_error(value: float, windows: Any) -> Non
         (lambda v: v.astype(np.int8), "DOUBLE", 3.0),
     ],
 )
-def test_a_result_may_be_of_any_numpy_type_that_fits(
+def test_a_result_can_have_any_numpy_type_that_fits(
     result: Any, returns: str, expected: float
 ) -> None:
-    """Only the number counts."""
+    """Only the value of the number matters."""
     driver = driver_giving(result, returns)
     driver.pipe_input("t", Record("k", {"v": 3.0}, 1))
     (row,) = driver.read_output("s")
@@ -197,7 +197,7 @@ def test_a_result_may_be_of_any_numpy_type_that_fits(
     ],
 )
 def test_a_result_of_another_type_is_an_error(result: Any, returns: str, message: str) -> None:
-    """Also of unsigned numbers, and of truths."""
+    """This includes unsigned integers and booleans."""
     with pytest.raises(IllegalArgument, match=message):
         driver_giving(result, returns).pipe_input("t", Record("k", {"v": 3.0}, 1))
 
@@ -218,8 +218,8 @@ def test_a_function_that_raises_is_named(role: str) -> None:
         TopologyTestDriver(builder.build())
 
 
-def test_a_result_is_one_number_a_row() -> None:
-    """Several are refused before anything runs."""
+def test_a_result_is_one_number_per_row() -> None:
+    """Several numbers per row are rejected before a run."""
     with pytest.raises(InvalidTopology, match=r"m\(v\): result must return one number per row"):
         driver_giving(lambda states: np.stack([states, states], axis=1), "DOUBLE")
 
@@ -231,8 +231,8 @@ def test_a_result_is_one_number_a_row() -> None:
         ({"merge": 3}, "merge must be a function of arrays"),
     ],
 )
-def test_wrong_arguments_are_refused(changed: dict[str, Any], message: str) -> None:
-    """A type that a store cannot hold, and what is no function, are refused at once."""
+def test_wrong_arguments_are_rejected(changed: dict[str, Any], message: str) -> None:
+    """A type that a store does not support and a value that is not a function are rejected."""
     arguments: dict[str, Any] = {"lift": abs, "merge": np.maximum, "result": abs, **changed}
     with pytest.raises(IllegalArgument, match=message):
         mergeable("m", "v", **arguments)

@@ -1,4 +1,4 @@
-"""State rows of one window are put together, and all others left as they are."""
+"""State rows of one window are merged, and all other rows are unchanged."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ _VALUES = pa.schema([("v", pa.float64())])
 
 
 def _merged(columns: PartialAggregates, values: list[float], sizes: list[int]) -> pa.Table:
-    """Merge one state row a value, so many to a range; ``carried`` is the row's number."""
+    """Merge one state row per value, in ranges of ``sizes`` rows. ``carried`` is the index."""
     length = len(values)
     rows = columns.of(
         pa.table({
@@ -47,7 +47,7 @@ def _merged(columns: PartialAggregates, values: list[float], sizes: list[int]) -
     ids=lambda aggregate: getattr(aggregate, "call", ""),
 )
 def test_rows_of_a_range_become_one(aggregate: w.Aggregate, expected: list[object]) -> None:
-    """Alone or with others, in their places; the time is the greatest, the rest the first's."""
+    """Rows keep their order. The time is the greatest, other columns are from the first row."""
     columns = PartialAggregates({"result": aggregate}, _VALUES, [pa.field("carried", pa.int64())])
     rows = _merged(columns, [5.0, 1.0, 4.0, 2.0, 4.0, 9.0, 0.0], [1, 2, 1, 3])
     assert columns.results(rows)["result"].to_pylist() == expected
@@ -55,8 +55,8 @@ def test_rows_of_a_range_become_one(aggregate: w.Aggregate, expected: list[objec
     assert rows["carried"].to_pylist() == [0, 1, 3, 4]
 
 
-def test_a_row_that_is_alone_is_not_merged() -> None:
-    """The merging is called for those that share a window, however many others there are."""
+def test_a_single_row_is_not_merged() -> None:
+    """The merge function receives only rows that share a window with another row."""
     merged_states: list[int] = []
 
     def merge(left: Floats, right: Floats) -> Floats:
@@ -80,7 +80,7 @@ def test_a_row_that_is_alone_is_not_merged() -> None:
     ids=["integers", "doubles"],
 )
 @pytest.mark.parametrize("make", [w.count, w.sum, w.avg, w.stddev])
-def test_changes_of_a_table_add_up_to_the_rows_that_stay(
+def test_changes_of_a_table_add_up_to_its_current_rows(
     make: Callable[[str], w.Aggregate], column: pa.Array, stayed: list[float]
 ) -> None:
     """Old rows are subtracted from the accumulators of counts and sums, in any steps."""
@@ -123,7 +123,7 @@ def test_changes_of_a_table_add_up_to_the_rows_that_stay(
 def test_an_aggregate_knows_whether_rows_can_be_subtracted(
     aggregate: w.Aggregate, *, is_subtractable: bool
 ) -> None:
-    """When the least value leaves, the next one is not known."""
+    """For example, ``min`` does not know the next value after a retraction of the minimum."""
     assert aggregate.is_subtractable is is_subtractable
 
 
@@ -150,7 +150,7 @@ def test_join_results_of_one_record_are_in_the_order_of_their_lineage(
     assert columns.results(merged)["result"].to_pylist() == [expected]
 
 
-def test_two_aggregates_with_one_name_and_other_functions_are_refused() -> None:
+def test_two_aggregates_with_one_name_and_other_functions_are_rejected() -> None:
     """Their accumulators would share a column of the state."""
     one, other = (
         w.mergeable("most", "v", lift=lambda v: v, merge=merge, result=lambda states: states)
@@ -173,7 +173,7 @@ def test_two_aggregates_with_one_name_and_other_functions_are_refused() -> None:
 def test_a_window_in_pieces_has_the_aggregates_of_its_members(
     aggregates: dict[str, w.Aggregate],
 ) -> None:
-    """Sums are merged from the pieces, lists are made from all members."""
+    """Sums are merged from the pieces, and lists are created from all members."""
     rows = pa.table({
         "v": [1.0, 2.0, 4.0],
         "timestamp_ms": [0, 1, 2],

@@ -1,4 +1,4 @@
-"""Index ranges: what the engines ask of them, against plain Python."""
+"""Operations on index ranges equal plain Python."""
 
 from itertools import pairwise
 
@@ -18,7 +18,7 @@ def _ranges(*pairs: tuple[int, int]) -> Ranges:
 
 @pytest.mark.parametrize("head", [[], [True], [True, False, True, True, False]])
 def test_runs_go_from_mark_to_mark(head: list[bool]) -> None:
-    """Each marked row begins a run, the last run ends with the rows; no row, no run."""
+    """Each marked row starts a run. The last run ends with the last row."""
     bounds = [*(i for i, begins in enumerate(head) if begins), len(head)]
     ranges = Ranges.of_runs(np.array(head, dtype=np.bool_))
     assert ranges.pairs() == list(pairwise(bounds))
@@ -27,13 +27,13 @@ def test_runs_go_from_mark_to_mark(head: list[bool]) -> None:
 @pytest.mark.parametrize(
     ("sizes", "pairs"), [([], []), ([2, 0, 3], [(0, 2), (2, 2), (2, 5)]), ([1], [(0, 1)])]
 )
-def test_sizes_lie_side_by_side(sizes: list[int], pairs: list[tuple[int, int]]) -> None:
-    """A range begins where the one before ends, empty ones too."""
+def test_ranges_of_sizes_follow_each_other(sizes: list[int], pairs: list[tuple[int, int]]) -> None:
+    """A range starts at the end of the previous one, also if it is empty."""
     assert Ranges.side_by_side(np.array(sizes, dtype=np.int64)).pairs() == pairs
 
 
 def test_rows_and_their_owners() -> None:
-    """Rows are listed range by range, each with the number of its range, overlaps twice."""
+    """Rows are listed by range, with the index of the range. A row in two ranges occurs twice."""
     ranges = _ranges((3, 5), (4, 4), (0, 4))
     assert ranges.rows()[1].tolist() == [3, 4, 0, 1, 2, 3]
     assert ranges.owners.tolist() == [0, 0, 2, 2, 2, 2]
@@ -41,7 +41,7 @@ def test_rows_and_their_owners() -> None:
 
 @given(_FLAGS, st.data())
 def test_flags_and_totals_of_ranges(flags: list[bool], data: st.DataObject) -> None:
-    """Totals, flags in a range and the range among flagged rows are those of plain lists."""
+    """Totals, flags in a range and the range of flagged rows equal those of plain lists."""
     low = data.draw(st.integers(0, len(flags)))
     high = data.draw(st.integers(low, len(flags)))
     ranges, mask = _ranges((low, high), (0, 0)), np.array(flags)
@@ -55,7 +55,7 @@ def test_flags_and_totals_of_ranges(flags: list[bool], data: st.DataObject) -> N
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9))), st.integers(1, 7))
 def test_pieces_are_the_rows_cut(pairs: list[tuple[int, int]], length: int) -> None:
-    """Pieces have so many rows, the last one fewer, and are together what ``rows`` lists."""
+    """All pieces have this length, except the last one, and together they are ``rows``."""
     ranges = _ranges(*((low, low + size) for low, size in pairs))
     rows: list[int] = []
     owners: list[int] = []
@@ -70,8 +70,8 @@ def test_pieces_are_the_rows_cut(pairs: list[tuple[int, int]], length: int) -> N
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3))))
-def test_covered_rows_are_in_a_range(pairs: list[tuple[int, int]]) -> None:
-    """A row is covered if some range holds it."""
+def test_a_row_in_a_range_is_marked(pairs: list[tuple[int, int]]) -> None:
+    """A row is marked if at least one range contains it."""
     ranges = _ranges(*((low, low + size) for low, size in pairs))
     held = set(ranges.rows()[1].tolist())
     assert ranges.contained(13).tolist() == [row in held for row in range(13)]

@@ -1,4 +1,4 @@
-"""The order of records inside a window: time, then arrival, whatever order they are read in."""
+"""Records of a window are ordered by time, then by arrival, for any order of rows."""
 
 from random import Random
 
@@ -13,7 +13,7 @@ Place = tuple[int, int, int, int, int | None]
 
 
 def records_of(places: list[Place]) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], pa.Table]:
-    """Groups, and a table of (time, partition, offset, lineage)."""
+    """Return groups, and a table of (time, partition, offset, lineage)."""
     group, time, partition, offset, index = zip(*places, strict=True) if places else [()] * 5
     return np.array(group, dtype=np.int64), pa.table({
         "timestamp_ms": pa.array(time, pa.int64()),
@@ -25,8 +25,8 @@ def records_of(places: list[Place]) -> tuple[np.ndarray[tuple[int], np.dtype[np.
 
 @pytest.mark.parametrize("most", [0, 1, 2, 40])
 @pytest.mark.parametrize("seed", range(5))
-def test_equal_times_go_by_partition_offset_and_lineage(seed: int, most: int) -> None:
-    """Sorting any shuffle gives what Python's own sort of the places gives; null counts as 0."""
+def test_equal_times_are_ordered_by_partition_offset_and_lineage(seed: int, most: int) -> None:
+    """A shuffled table is sorted as Python sorts tuples. A null lineage counts as 0."""
     random = Random(seed)
     places: list[Place] = [
         (g, t, p, o, s)

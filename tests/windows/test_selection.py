@@ -22,7 +22,7 @@ def _ranges(pairs: list[tuple[int, int]]) -> Ranges:
 
 @given(_VALUES, st.data())
 def test_the_kth_least_value_of_any_range(values: list[int], data: st.DataObject) -> None:
-    """Ranges may overlap, repeat, hold one another and leave rows out."""
+    """Ranges can overlap, repeat, contain each other and omit rows."""
     pairs = [(low, high) for low, high in _drawn(data, len(values)) if low < high]
     k = [data.draw(st.integers(0, high - low - 1)) for low, high in pairs]
     order = np.argsort(np.array(values, dtype=np.int64))
@@ -35,7 +35,7 @@ def test_the_kth_least_value_of_any_range(values: list[int], data: st.DataObject
 
 @given(_VALUES, st.data())
 def test_the_distinct_values_of_any_range(values: list[int], data: st.DataObject) -> None:
-    """Empty ranges have none, behind the last row, too."""
+    """Empty ranges have no values, also after the last row."""
     pairs = [*_drawn(data, len(values)), (len(values), len(values))]
     counts = distinct_counts(np.array(values, dtype=np.int64), _ranges(pairs))
     assert counts.tolist() == [len(set(values[low:high])) for low, high in pairs]
@@ -43,7 +43,7 @@ def test_the_distinct_values_of_any_range(values: list[int], data: st.DataObject
 
 @pytest.mark.parametrize("size", [1, 2, 3, 1000])
 def test_long_ranges_that_slide(size: int) -> None:
-    """All windows of one size over thousands of rows, where ranks have many bits."""
+    """All windows of one size over thousands of rows are right. Their ranks have many bits."""
     values = np.random.default_rng(size).integers(0, 700, 3000)
     low = np.arange(len(values) - size + 1)
     ranges = Ranges(low, low + size)

@@ -1,4 +1,4 @@
-"""Sessions in order of arrival: what is joined, and that it is looked up and not searched for."""
+"""Sessions are merged in order of arrival, with a lookup instead of a scan of all sessions."""
 
 from collections.abc import Iterator, Sequence
 from random import Random
@@ -21,7 +21,7 @@ _GAP_MS = 10
 
 
 def _arrivals(random: Random, length: int, *, of_a_log: bool) -> Iterator[Arrival]:
-    """Records whose close time never goes down, as in a log, or goes anywhere, as of a join."""
+    """Yield records. Their close time never decreases in a log, but it does after a join."""
     close_ms = 0
     for row in range(length):
         time_ms = 5 * row + random.randrange(30)
@@ -33,7 +33,7 @@ def _arrivals(random: Random, length: int, *, of_a_log: bool) -> Iterator[Arriva
 def _by_definition(
     arrivals: Iterator[Arrival],
 ) -> tuple[list[tuple[int, int, list[int]]], list[int]]:
-    """(start, end, rows) of each session and the late rows: every session is asked each time."""
+    """Return the sessions (start, end, rows) and the late rows, with a scan for each record."""
     sessions: list[tuple[int, int, list[int]]] = []
     late = []
     for record in arrivals:
@@ -53,8 +53,8 @@ def _by_definition(
 
 
 @pytest.mark.parametrize("of_a_log", [True, False])
-def test_a_record_joins_what_is_open_and_within_the_gap(*, of_a_log: bool) -> None:
-    """Sessions are those of the definition, also where one lies in another that is open."""
+def test_a_record_merges_open_sessions_within_the_gap(*, of_a_log: bool) -> None:
+    """Sessions equal the definition, also if one session is inside another open session."""
     nested = 0
     for seed in range(600):
         length = Random(seed).randrange(60)
@@ -71,8 +71,8 @@ def test_a_record_joins_what_is_open_and_within_the_gap(*, of_a_log: bool) -> No
     assert nested > 10
 
 
-def test_a_session_that_lies_in_another_is_passed_over() -> None:
-    """Of a join's results a later one may have an earlier close time: [20, 20] is open again."""
+def test_a_session_inside_another_is_not_merged() -> None:
+    """A later result of a join can have an earlier close time, so that [20, 20] is open again."""
     times_and_closes = ((20, 0), (26, 21), (17, 22), (9, 0))
     arrivals = (
         Arrival(row, 0, time_ms, max(close_ms, time_ms - _GAP_MS), time_ms >= close_ms)
@@ -82,33 +82,34 @@ def test_a_session_that_lies_in_another_is_passed_over() -> None:
     assert [(s.start_ms, s.end_ms) for s in result.sessions] == [(20, 20), (9, 26)]
 
 
-class _Asked(PartitionSession):
+class _CountedReads(PartitionSession):
     """A session that counts how often its bounds are read."""
 
     times = 0
 
     def __getattribute__(self, name: str) -> Any:
-        """Count, and give what was asked for."""
+        """Count the read, and return the attribute."""
         if name in {"start_ms", "end_ms"}:
-            _Asked.times += 1
+            _CountedReads.times += 1
         return super().__getattribute__(name)
 
 
-def test_a_record_asks_few_of_many_open_sessions() -> None:
-    """What a record costs grows with the logarithm of the open sessions, not with them."""
+def test_a_record_reads_few_of_many_open_sessions() -> None:
+    """The cost of a record grows with the logarithm of the number of open sessions."""
     many, records = 4_000, 500
     sessions: Sequence[PartitionSession] = [
-        _Asked(0, 100 * number, 100 * number + 5, 100 * number, [number]) for number in range(many)
+        _CountedReads(0, 100 * number, 100 * number + 5, 100 * number, [number])
+        for number in range(many)
     ]
     arrivals = (Arrival(row, 0, 700 * row + 8, 700 * row - 2, True) for row in range(records))
-    _Asked.times = 0
+    _CountedReads.times = 0
     result = merge_in_arrival_order(sessions, arrivals, _GAP_MS)
     assert len(result.sessions) == many
     assert sum(len(session.record_rows) for session in result.sessions) == records
-    assert _Asked.times < 6 * many + 100 * records
+    assert _CountedReads.times < 6 * many + 100 * records
 
 
-def test_only_sessions_near_a_record_behind_the_grace_are_taken_in_order(
+def test_a_record_older_than_the_grace_reads_only_sessions_near_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A record older than the grace does not read the other open sessions of its key."""

@@ -25,7 +25,7 @@ from tests.windows.engine_runs import (
 )
 from tests.windows.random_logs import marks_reached, random_case
 
-#: Thirty cases from here on reach every rare branch; few others do.
+#: Thirty cases with these seeds reach every rare branch, unlike most other seeds.
 FIRST_SEED = 7_002_552
 
 
@@ -40,31 +40,31 @@ class SessionCase:
 
     @property
     def setup(self) -> Setup:
-        """The engine's side of it."""
+        """Return the setup of the engine."""
         return Setup(SessionWindows.of_inactivity_gap_and_grace(self.gap, self.grace))
 
 
 def session_case(seed: int) -> SessionCase:
-    """Make the case of ``seed``."""
+    """Return the case of ``seed``."""
     case = random_case(seed)
     return SessionCase(seed, case.difference, case.grace, valued_logs(seed))
 
 
 def check_case(case: SessionCase) -> set[str]:
-    """Compare one case with the model, whole, cut and final only; return its marks."""
+    """Compare a case with the model: one batch, cut, and only final rows. Return its branches."""
     outcome = expected_sessions(case.logs, case.gap, case.grace)
     once = run_engine(case.setup, case.logs, whole(case.logs))
     check_against_model(once, outcome, case.setup)
     cuts = random_cuts(case.logs, Random(case.seed + 1))
     cut = run_engine(case.setup, case.logs, cuts, restart=True, seed=case.seed)
-    assert cut.result() == once.result(), "another cut gave another result"
+    assert cut.result() == once.result(), "another cut has another result"
     closed = replace(case.setup, emit_final_only=True, shared_offsets=True)
     check_against_model(run_engine(closed, case.logs, cuts, restart=True), outcome, closed)
     return _marks(case, outcome, cut)
 
 
 def _marks(case: SessionCase, outcome: Outcome, run: Run) -> set[str]:
-    """Name the rare branches that a case reaches."""
+    """Return the rare branches that a case reaches."""
     marks = {"late"} if outcome.late else set()
     marks |= {"a session vanished"} if run.deleted else set()
     for window in outcome.windows.values():
@@ -72,20 +72,20 @@ def _marks(case: SessionCase, outcome: Outcome, run: Run) -> set[str]:
         if ties_against_offsets(window):
             marks.add("equal times in an order that is not that of offsets")
         if any(m.value is None for m in window.members):
-            marks.add("record without a value")
+            marks.add("null value")
         if any(m.time < m.close for m in window.members):
-            marks.add("record behind the grace that touched an open session")
+            marks.add("record older than the grace that extends an open session")
     parts = part_sessions(case.logs, case.gap, case.grace)
     for component in components(parts, case.gap):
         if len({session.partition for session in component}) < len(component) > 2:
-            marks.add("two sessions of one partition joined by another partition's")
+            marks.add("two sessions of one partition merged by another partition")
         if len({session.partition for session in component}) > 2:
             marks.add("session of three partitions")
     return marks | _pair_marks(parts, case.gap)
 
 
 def _pair_marks(parts: Sequence[PartSession], gap: int) -> set[str]:
-    """What two partition sessions of one key can be to each other."""
+    """Return the rare relations of two partition sessions of one key."""
     marks = set()
     component_of = {id(s): i for i, c in enumerate(components(parts, gap)) for s in c}
     for left, right in combinations(parts, 2):
@@ -94,13 +94,13 @@ def _pair_marks(parts: Sequence[PartSession], gap: int) -> set[str]:
             continue
         same_partition = left.partition == right.partition
         if component_of[id(left)] == component_of[id(right)]:
-            marks |= set() if same_partition else {"sessions of two partitions joined"}
+            marks |= set() if same_partition else {"sessions of two partitions merged"}
         elif same_partition:
             marks.add("frozen session near an open one of its partition")
         elif left.start <= right.end and right.start <= left.end:
-            marks.add("overlap of two partitions' sessions that are not one")
+            marks.add("overlap of sessions of two partitions that are not merged")
         else:
-            marks.add("two partitions' sessions within the gap that are not one")
+            marks.add("sessions of two partitions within the gap that are not merged")
     return marks
 
 
@@ -110,21 +110,21 @@ ALL_MARKS = {
     "final",
     "not final",
     "equal times in an order that is not that of offsets",
-    "record without a value",
-    "record behind the grace that touched an open session",
-    "two sessions of one partition joined by another partition's",
+    "null value",
+    "record older than the grace that extends an open session",
+    "two sessions of one partition merged by another partition",
     "session of three partitions",
-    "sessions of two partitions joined",
+    "sessions of two partitions merged",
     "frozen session near an open one of its partition",
-    "overlap of two partitions' sessions that are not one",
-    "two partitions' sessions within the gap that are not one",
+    "overlap of sessions of two partitions that are not merged",
+    "sessions of two partitions within the gap that are not merged",
 }
 
 
 @pytest.mark.slow
 @cases(12, 30)
 def test_engine_equals_the_model_under_any_cut_restart_and_emission(number: int) -> None:
-    """Random logs give the model's sessions, bit for bit, however they are cut."""
+    """For random logs and any cut, the sessions equal the model, bit for bit."""
     reached = marks_reached(
         range(FIRST_SEED, FIRST_SEED + number), lambda seed: check_case(session_case(seed))
     )
@@ -132,7 +132,7 @@ def test_engine_equals_the_model_under_any_cut_restart_and_emission(number: int)
 
 
 def test_a_wrong_model_is_noticed() -> None:
-    """The canary: a model with another gap disagrees with the engine, so the alarm works."""
+    """The comparison fails for a model with another gap."""
     for seed in range(FIRST_SEED, FIRST_SEED + 50):
         case = session_case(seed)
         run = run_engine(case.setup, case.logs, whole(case.logs))
@@ -145,8 +145,8 @@ def test_a_wrong_model_is_noticed() -> None:
 
 
 @pytest.mark.slow
-def test_the_state_forgets_what_is_final() -> None:
-    """Once every partition has passed them, no row of the state is left of older sessions."""
+def test_the_state_drops_final_sessions() -> None:
+    """Once all partitions are past a session, the state has no rows of it."""
     for seed in range(FIRST_SEED, FIRST_SEED + 8):
         case = session_case(seed)
         logs = {p: [*log, ("later", 10_000, None)] for p, log in case.logs.items()}
@@ -155,7 +155,7 @@ def test_the_state_forgets_what_is_final() -> None:
 
 
 def test_a_final_session_never_changes_whatever_comes_later() -> None:
-    """What is final after any prefix of the logs is final and the same after all of them."""
+    """A row that is final after a prefix of the logs is the same after the whole logs."""
     for seed in range(FIRST_SEED, FIRST_SEED + 60):
         case, random = session_case(seed), Random(seed)
         prefix = {p: log[: random.randint(0, len(log))] for p, log in case.logs.items()}
@@ -169,7 +169,7 @@ def test_a_final_session_never_changes_whatever_comes_later() -> None:
 
 @pytest.mark.parametrize("scale", [1, 2**57], ids=["near", "spread over all of 64 bits"])
 def test_overlapping_intervals_are_grouped_through_others(scale: int) -> None:
-    """Chains and links are the connected components of intervals of one code that overlap."""
+    """The groups are the connected components of overlapping intervals of one key."""
     random = Random(scale)
     for case in range(200):
         lows = [random.randint(0, 30) for _ in range(random.randint(0, 12))]
@@ -181,7 +181,7 @@ def test_overlapping_intervals_are_grouped_through_others(scale: int) -> None:
 
 
 def _components(intervals: Sequence[tuple[int, int, int]]) -> list[list[int]]:
-    """Indices of intervals that overlap, by merging groups with each new interval."""
+    """Return the groups of overlapping intervals, by merging groups with each new interval."""
     groups: list[list[int]] = []
     for i, (code, low, high) in enumerate(intervals):
         apart, joined = [], [i]

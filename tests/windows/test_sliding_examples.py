@@ -1,7 +1,7 @@
 """The numeric examples of KIP-450 and of semantics.md#2, drawn as timelines.
 
-An example names its input as ``KEY:TIME`` in arrival order; a record's value is its place
-in the input, so the members of a window can be told apart.
+An example has its input as ``KEY:TIME`` in order of arrival. The value of a record is its position
+in the input, so each member of a window has another value.
 """
 
 import pytest
@@ -13,7 +13,7 @@ Windows = dict[tuple[str, int], list[int]]
 
 
 def windows_of(text: str, difference: int, grace: int, *, one_by_one: bool) -> Windows:
-    """Run ``text`` through engine and model; return (key, start) -> times of the members."""
+    """Run ``text`` with engine and model. Return (key, start) -> times of the members."""
     log: list[Record] = []
     for place, record in enumerate(text.split()):
         key, _, time = record.rpartition(":")
@@ -46,7 +46,7 @@ EXAMPLES = {
             ("k", 20): [26],
         },
     ),
-    # semantics.md#2-2, example of updates: equal times update, they make no window of their own
+    # semantics.md#2-2, example of updates: a record at an equal time updates, without a new window
     "updates with an equal time": (
         "10 10 14 15 20",
         (10, 100),
@@ -72,8 +72,8 @@ EXAMPLES = {
         (10, 0),
         {("k", 10): [20], ("k", 21): [31]},
     ),
-    # 20 |          | 32: nothing lies in [21,31]
-    "two more apart: the right window is never made": (
+    # 20 |          | 32: no record is in [21,31]
+    "two more apart: the right window is never created": (
         "20 32",
         (10, 0),
         {("k", 10): [20], ("k", 22): [32]},
@@ -84,7 +84,7 @@ EXAMPLES = {
         (10, 0),
         {("A", 90): [100], ("B", 91): [95, 101], ("B", 96): [101]},
     ),
-    # semantics.md#2-3, cause 2: [87,97] holds 88 too, whatever is frozen
+    # semantics.md#2-3, cause 2: [87,97] also contains 88, although it is late for other windows
     "a new right window holds every record inside": (
         "B:90 A:95 B:88 B:86",
         (10, 0),
@@ -95,8 +95,8 @@ EXAMPLES = {
             ("B", 87): [88, 90],
         },
     ),
-    # semantics.md#2-3, cause 3: [1,2] was closed (stream time 3) before the 2 that defines it came
-    "a window that was closed before its definer came is not made": (
+    # semantics.md#2-3, cause 3: [1,2] closed (stream time 3) before its defining 2 arrived
+    "a window that closed before its defining record arrived is not created": (
         "B:1 A:3 B:2",
         (1, 0),
         {("B", 0): [1], ("B", 2): [2], ("A", 2): [3]},
@@ -114,7 +114,7 @@ EXAMPLES = {
             ("k", 54): [54],
         },
     ),
-    # semantics.md#2-4: early records share [0,10]; their right windows are normal
+    # semantics.md#2-4: early records share [0,10], and their right windows are as usual
     "early records": (
         "10 3 6",
         (10, 100),
@@ -122,12 +122,12 @@ EXAMPLES = {
     ),
     "a record at time 0": ("0", (10, 0), {("k", 0): [0]}),
     "a record at exactly the time difference is not early": ("10", (10, 0), {("k", 0): [10]}),
-    "time difference 0: a window a time": (
+    "time difference 0: one window per time": (
         "5 5 6",
         (0, 0),
         {("k", 5): [5, 5], ("k", 6): [6]},
     ),
-    "the latest time there is": (
+    "the latest possible time": (
         "253402300799999",
         (10, 0),
         {("k", 253402300799989): [253402300799999]},
@@ -138,7 +138,7 @@ EXAMPLES = {
 @pytest.mark.parametrize("one_by_one", [False, True], ids=["one batch", "batch a record"])
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example(name: str, *, one_by_one: bool) -> None:
-    """Each example gives its windows, in one batch and record by record."""
+    """Each example has these windows, in one batch and record by record."""
     text, (difference, grace), windows = EXAMPLES[name]
     assert windows_of(text, difference, grace, one_by_one=one_by_one) == windows
 
@@ -146,12 +146,12 @@ def test_example(name: str, *, one_by_one: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "late"),
     [
-        ("A:40 B:24", 1),  # 24 + 10 < 40 - 5: refused
+        ("A:40 B:24", 1),  # 24 + 10 < 40 - 5: late
         ("A:40 B:25", 0),  # 25 + 10 = 40 - 5: accepted, its own right window is open
     ],
 )
 def test_lateness_begins_one_ms_after_the_last_window_closes(text: str, late: int) -> None:
-    """A record is refused iff its time plus the time difference is below the close time."""
+    """A record is late if its time plus the time difference is below the close time."""
     log: list[Record] = []
     for record in text.split():
         key, _, time = record.partition(":")
@@ -159,8 +159,8 @@ def test_lateness_begins_one_ms_after_the_last_window_closes(text: str, late: in
     assert run_engine({0: log}, 10, 5, [{0: len(log)}]).late == late
 
 
-def test_the_slowest_partition_decides_what_is_final() -> None:
-    """A window is final once every partition's clock has passed it, also without new records."""
+def test_the_slowest_partition_determines_final_windows() -> None:
+    """A window is final once the stream time of each partition is past it, without new records."""
     logs = {0: [("a", 10, 1.0), ("b", 500, 1.0)], 1: [("c", 5, 1.0), ("c", 40, 1.0)]}
     held_back = run_engine(logs, 10, 0, [{0: 2, 1: 1}, {0: 0, 1: 1}])
     assert [row["final"] for place, row in sorted(held_back.rows.items())] == [

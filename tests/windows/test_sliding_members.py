@@ -1,4 +1,4 @@
-"""Members of sliding windows in heavy disorder: who they are, and what they cost."""
+"""Members of sliding windows with much disorder, and the memory that they need."""
 
 import tracemalloc
 from random import Random
@@ -15,7 +15,7 @@ from oriel.pipeline.windows.engines.sliding import members as members_module
 from oriel.pipeline.windows.engines.sliding.members import SlidingEntries, WindowMembers
 from tests.windows.engine_runs import AGGREGATES, VALUES
 
-#: ``gcd`` merges whole numbers in any order and steps; two functions may share a name.
+#: ``gcd`` merges whole numbers in any order and grouping.
 _GCD, _UNION = (
     mergeable(
         "merged",
@@ -31,7 +31,7 @@ _ALL = {**AGGREGATES, "gcd": _GCD, "union": _UNION}
 
 
 def _disordered(length: int, disorder_ms: int, seed: int, keys: int = 1) -> tuple[Ints, Ints, Ints]:
-    """Key code, time and stream time of records, two a ms, each up to ``disorder_ms`` behind."""
+    """Return key code, time and stream time of two records per ms with this disorder."""
     random = np.random.default_rng(seed)
     time_ms = 4 * disorder_ms + np.arange(length) // 2 - random.integers(0, disorder_ms + 1, length)
     return random.integers(0, keys, length), time_ms, np.maximum.accumulate(time_ms)
@@ -40,7 +40,7 @@ def _disordered(length: int, disorder_ms: int, seed: int, keys: int = 1) -> tupl
 def _records(
     length: int, disorder_ms: int, difference_ms: int, seed: int, keys: int = 1
 ) -> pa.Table:
-    """Accepted records without grace, with values of all types, nulls among them."""
+    """Return accepted records without grace, with values of all types and nulls."""
     code, time_ms, close_ms = _disordered(length, disorder_ms, seed, keys)
     random = Random(seed)
 
@@ -63,10 +63,10 @@ def _records(
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_every_aggregate_is_that_of_the_listed_members(
+def test_every_aggregate_equals_the_aggregate_of_the_listed_members(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Windows taken apart into pieces have the bits of windows whose members are listed."""
+    """Windows in pieces have the same bits as windows with lists of their members."""
     monkeypatch.setattr(members_module, "LISTED_RECORDS", 1_000)
     windows = SlidingWindows.of_time_difference_with_no_grace(60)
     records = _records(400, disorder_ms=50, difference_ms=60, seed=seed, keys=3)
@@ -85,17 +85,17 @@ def test_every_aggregate_is_that_of_the_listed_members(
         listed.append(np.flatnonzero(inside & (close_ms <= end_ms)))
     sizes = np.array([len(rows) for rows in listed])
     assert sizes.min() > 0
-    assert in_bounds > 1.1 * sizes.sum(), "hardly a window has a hole"
+    assert in_bounds > 1.1 * sizes.sum(), "few windows have holes"
     members = Members(ordered.take(pa.array(np.concatenate(listed))), Ranges.side_by_side(sizes))
     for name, aggregate in _ALL.items():
-        # Text tells apart what compares equal, and NaN is equal to itself in it.
+        # The text differs for 0.0 and -0.0, which compare equal, and is equal for NaN.
         assert str(changes[name].to_pylist()) == str(aggregate.of(members).to_pylist()), name
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_pieces_hold_each_member_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A window's pieces are few ascending runs of rows, together its members, in each order."""
+    """The pieces of a window are few ascending runs of rows, and together its members."""
     difference_ms = 300
     code, time_ms, close_ms = _disordered(3_000, 250, seed, keys=2)
     order = np.lexsort((time_ms, code))
@@ -138,17 +138,17 @@ def test_pieces_hold_each_member_once(seed: int, monkeypatch: pytest.MonkeyPatch
 
 
 def _in_order_but_few(length: int) -> tuple[Ints, Ints]:
-    """Times and close times of records two a ms, ten of them 2 ms behind."""
+    """Return times and close times of two records per ms. Ten records are 2 ms late."""
     time_ms = 20_000 + np.arange(length) // 2
     time_ms[length // 2 :: length // 20] -= 2
     return time_ms, np.maximum.accumulate(time_ms)
 
 
 @pytest.mark.parametrize("kind", ["few", "all"])
-def test_windows_with_holes_cost_memory_for_the_records_only(kind: str) -> None:
-    """No copy of the members for each window: that is 100 MB here for 3,000 records.
+def test_windows_with_holes_need_memory_only_for_the_records(kind: str) -> None:
+    """A copy of the members per window would need 100 MB here, for 3,000 records.
 
-    Either ten records are 2 ms behind in windows of 10 s, or all are up to 5 s.
+    In windows of 10 s, ten records are 2 ms late, or all records are up to 5 s late.
     """
     length, difference_ms = 3_000, 10_000
     time_ms, close_ms = (

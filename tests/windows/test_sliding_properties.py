@@ -10,25 +10,25 @@ from tests.models.sliding import expected
 from tests.windows.batches import check_against_model, random_cuts, run_engine, whole
 from tests.windows.random_logs import Case, marks_reached, random_case
 
-#: Another run of cases than the offline campaign begins with, so that the two add up.
+#: Other seeds than the first ones of the offline campaign, so that both check other cases.
 FIRST_SEED = 5_000_000
 
 
 def check_case(case: Case) -> set[str]:
-    """Compare one case with the model, whole and cut; return the rare branches it reached."""
+    """Compare a case with the model, in one batch and cut. Return its rare branches."""
     outcome = expected(case.logs, case.difference, case.grace)
     random = Random(case.seed + 1)
     once = run_engine(case.logs, case.difference, case.grace, whole(case.logs))
     check_against_model(once, outcome)
     cuts = random_cuts(case.logs, random)
     cut = run_engine(case.logs, case.difference, case.grace, cuts, restart=True)
-    assert cut.rows == once.rows, "another cut gave another result"
+    assert cut.rows == once.rows, "another cut has another result"
     assert (cut.applied, cut.late) == (once.applied, once.late)
     return _marks(case)
 
 
 def _marks(case: Case) -> set[str]:
-    """Name the rare branches that a case reaches."""
+    """Return the rare branches that a case reaches."""
     outcome = expected(case.logs, case.difference, case.grace)
     marks = {"late"} if outcome.late else set()
     accepted = {m for w in outcome.windows.values() for m in w.members}
@@ -44,7 +44,7 @@ def _marks(case: Case) -> set[str]:
             marks.add("early record")
     for record in accepted:
         if (record.key, max(0, record.time - case.difference)) not in outcome.windows:
-            marks.add("left window not made because it was closed")
+            marks.add("left window not created because it was closed")
     return marks
 
 
@@ -54,14 +54,14 @@ ALL_MARKS = {
     "window with records of several partitions",
     "final",
     "early record",
-    "left window not made because it was closed",
+    "left window not created because it was closed",
 }
 
 
 @pytest.mark.slow
 @cases(80, 400)
 def test_engine_equals_the_model_on_random_logs_under_any_cut_and_restart(number: int) -> None:
-    """Hundreds of random logs give the model's windows, bit for bit, however they are cut."""
+    """For hundreds of random logs and any cut, the windows equal the model, bit for bit."""
     reached = marks_reached(
         range(FIRST_SEED, FIRST_SEED + number), lambda seed: check_case(random_case(seed))
     )
@@ -69,7 +69,7 @@ def test_engine_equals_the_model_on_random_logs_under_any_cut_and_restart(number
 
 
 def test_a_wrong_model_is_noticed() -> None:
-    """The canary: a model with another grace disagrees with the engine, so the alarm works."""
+    """The comparison fails for a model with another grace."""
     for seed in range(FIRST_SEED, FIRST_SEED + 50):
         case = random_case(seed)
         wrong = replace(case, grace=case.grace + 1)

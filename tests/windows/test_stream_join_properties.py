@@ -27,7 +27,7 @@ from tests.windows.join_batches import (
 from tests.windows.lineages import values_of
 from tests.windows.random_logs import marks_reached
 
-#: (before, after); the negative ones reach to one side only.
+#: (before, after). With a negative bound, the range is only before or only after the record.
 REACHES = ((0, 0), (2, 2), (5, 5), (10, 0), (0, 10), (3, 12), (10, -3), (-3, 10), (-4, 4), (4, -4))
 LEFT_VALUES = pa.schema([("l", pa.string())])
 RIGHT_VALUES = pa.schema([("r", pa.string())])
@@ -45,7 +45,7 @@ class Case:
 
 
 def random_case(seed: int) -> Case:
-    """Make the case of ``seed``."""
+    """Return the case of ``seed``."""
     random = Random(seed)
     before, after = random.choice(REACHES)
     span = Span(before, after, random.choice((0, 0, 1, 3, 10, 40)))
@@ -54,13 +54,13 @@ def random_case(seed: int) -> Case:
 
 
 def engine_of(how: How, span: Span) -> StreamJoinEngine:
-    """The engine under test."""
+    """Return the engine under test."""
     windows = JoinWindows(span.before, span.after, span.grace)
     return StreamJoinEngine(windows, how, LEFT_VALUES, RIGHT_VALUES, CARRIED)
 
 
 def run_engine(case: Case, cuts: Sequence[Cut], *, restart: bool = False) -> list[Result]:
-    """Feed the case by batches; after each, all that came out must be the model's."""
+    """Process the case in batches, and compare all results with the model after each batch."""
     engine = engine_of(case.how, case.span)
     state = engine.empty_state()
     results: list[Result] = []
@@ -75,7 +75,9 @@ def run_engine(case: Case, cuts: Sequence[Cut], *, restart: bool = False) -> lis
         model = joined(left, right, case.span)
         assert sorted(results, key=_place) == model.results(case.how)
         assert late == len(model.left_late) + len(model.right_late)
-        assert _state_rows(state) == _open(model), "the state is not what can still pair"
+        assert _state_rows(state) == _open(model), (
+            "the state does not have exactly the records that can still match"
+        )
     return sorted(results, key=_place)
 
 
@@ -95,7 +97,7 @@ def _result(row: dict[str, Any]) -> Result:
 
 
 def _place(result: Result) -> tuple[Any, ...]:
-    """Time, partition, offset and lineage, which distinguish results."""
+    """Return time, partition, offset and lineage, which identify a result."""
     return result[1:5]
 
 
@@ -118,18 +120,18 @@ def _open(model: Joined) -> set[tuple[Any, ...]]:
 
 
 def check_case(case: Case) -> set[str]:
-    """Compare one case with the model, whole and cut; return the rare branches it reached."""
+    """Compare a case with the model, in one batch and cut. Return its rare branches."""
     random = Random(case.seed + 1)
     once = run_engine(case, whole(case.sides))
-    assert len({result[1:5] for result in once}) == len(once), "two results have one place"
+    assert len({result[1:5] for result in once}) == len(once), "two results have the same lineage"
     for restart in (False, True):
         cut = run_engine(case, random_cuts(case.sides, random), restart=restart)
-        assert cut == once, "another cut gave another result"
+        assert cut == once, "another cut has another result"
     return _marks(case)
 
 
 def _marks(case: Case) -> set[str]:
-    """Name the rare branches that a case reaches."""
+    """Return the rare branches that a case reaches."""
     span, model = case.span, joined(*case.sides, case.span)
     marks = {mark for left, right in model.pairs for mark in _pair_marks(left, right, span)}
     right_bound = clock(case.sides[RIGHT]) - span.grace - max(span.before, 0) - span.after
@@ -137,13 +139,13 @@ def _marks(case: Case) -> set[str]:
     reached = {
         "left late": model.left_late,
         "right late": model.right_late,
-        "late, though it could have paired": {left for left, _ in patient.pairs}.intersection(
+        "late, although it could have matched": {left for left, _ in patient.pairs}.intersection(
             model.left_late
         ),
         "left alone": model.left_alone,
         "right alone": model.right_alone,
-        "left waits at the last ms": [left for left in model.left_open if left.time == right_bound],
-        "left has left at the next ms": [
+        "left waits in its last ms": [left for left in model.left_open if left.time == right_bound],
+        "left does not wait in the next ms": [
             left for left in model.left_alone if left.time == right_bound - 1
         ],
         "silent partition": [log for logs in case.sides for log in logs.values() if not log],
@@ -153,12 +155,12 @@ def _marks(case: Case) -> set[str]:
 
 def _pair_marks(left: Arrived, right: Arrived, span: Span) -> set[str]:
     reached = {
-        "pair at the lower bound": right.time - left.time == -span.before,
-        "pair at the upper bound": right.time - left.time == span.after,
-        "pair of two partitions": left.partition != right.partition,
-        "pair in a range that lies before": span.after < 0,
-        "pair in a range that lies after": span.before < 0,
-        "pair of two records behind their clocks": left.time < left.stream_time
+        "match at the lower bound": right.time - left.time == -span.before,
+        "match at the upper bound": right.time - left.time == span.after,
+        "match of two partitions": left.partition != right.partition,
+        "match in a range before the record": span.after < 0,
+        "match in a range after the record": span.before < 0,
+        "match of two records older than the stream times": left.time < left.stream_time
         and right.time < right.stream_time,
     }
     return {mark for mark, seen in reached.items() if seen}
@@ -167,25 +169,25 @@ def _pair_marks(left: Arrived, right: Arrived, span: Span) -> set[str]:
 ALL_MARKS = {
     "left late",
     "right late",
-    "late, though it could have paired",
+    "late, although it could have matched",
     "left alone",
     "right alone",
-    "left waits at the last ms",
-    "left has left at the next ms",
+    "left waits in its last ms",
+    "left does not wait in the next ms",
     "silent partition",
-    "pair at the lower bound",
-    "pair at the upper bound",
-    "pair of two partitions",
-    "pair in a range that lies before",
-    "pair in a range that lies after",
-    "pair of two records behind their clocks",
+    "match at the lower bound",
+    "match at the upper bound",
+    "match of two partitions",
+    "match in a range before the record",
+    "match in a range after the record",
+    "match of two records older than the stream times",
 }
 
 
 @pytest.mark.slow
 @cases(120, 250)
 def test_engine_equals_the_model_on_random_logs_under_any_cut_and_restart(number: int) -> None:
-    """After each batch of each cut, what came out is what the model says of the logs so far."""
+    """After each batch, the results equal the model of the logs so far, for each cut."""
     reached = marks_reached(range(number), lambda seed: check_case(random_case(seed)))
     assert reached == ALL_MARKS, "the random logs no longer reach every rare branch"
 
@@ -196,7 +198,7 @@ def test_engine_equals_the_model_on_random_logs_under_any_cut_and_restart(number
     ids=["grace", "before", "after"],
 )
 def test_a_wrong_model_is_noticed(wrong: dict[str, int]) -> None:
-    """The canary: a model with another bound disagrees with the engine, so the alarm works."""
+    """The comparison fails for a model with another bound."""
     for seed in range(100):
         case = random_case(seed)
         results = run_engine(case, whole(case.sides))

@@ -1,12 +1,12 @@
-"""Stream time: one running max per partition (semantics.md#1-1)."""
+"""Stream time is the maximum time so far, per partition (semantics.md#1-1)."""
 
 import numpy as np
 
 from oriel.pipeline.windows import NEVER_CLOSED_MS, StreamTimes, close_time_ms
 
 
-def test_the_clock_of_a_partition_only_moves_forward() -> None:
-    """A record sees the max of its own partition, itself included; others don't count."""
+def test_the_stream_time_of_a_partition_never_decreases() -> None:
+    """A record has the maximum of its own partition, including its own time."""
     clock = StreamTimes({0: -1, 1: 50})
     partition = np.array([0, 1, 0, 1, 0], dtype=np.int32)
     times = np.array([7, 10, 3, 60, 9], dtype=np.int64)
@@ -14,8 +14,8 @@ def test_the_clock_of_a_partition_only_moves_forward() -> None:
     assert clock.stream_time_ms == {0: 9, 1: 60}
 
 
-def test_the_slowest_partition_gives_the_close_time() -> None:
-    """Nothing is closed before every partition has passed it; without partitions nothing is."""
+def test_the_slowest_partition_determines_the_close_time() -> None:
+    """A time closes once all partitions are past it. Without partitions, no time closes."""
     assert close_time_ms({0: 100, 1: 40}, 5) == 35
     assert close_time_ms({0: 100, 1: -1}, 0) == -1
     assert close_time_ms({}, 0) == NEVER_CLOSED_MS

@@ -1,4 +1,4 @@
-"""Changes of a table as the engine tells them, and the parts that are kept of them."""
+"""Changes of a table that the engine emits, and partial aggregates with retractions."""
 
 import math
 from random import Random
@@ -25,22 +25,22 @@ from tests.windows.join_batches import saved_and_loaded, to_table
 from tests.windows.lineages import indexes_of, lineage, values_of
 from tests.windows.test_table_join_properties import CARRIED, LEFT_VALUES, RIGHT_VALUES
 
-NO_CLOCKS = (0, 0)
+STREAM_TIMES = (0, 0)
 
 
 def of_one_table() -> TableChangesEngine:
-    """An engine of a table with the column ``l``."""
+    """Return an engine of a table with the column ``l``."""
     return TableChangesEngine(0, (LEFT_VALUES,), CARRIED)
 
 
 def batch_of(engine: TableChangesEngine, *records: tuple[int, Arrived]) -> pa.Table:
-    """Records with their side."""
+    """Return a batch of records with their side."""
     rows = [to_table(engine.record_schema, [one], "lr"[side], side=side) for side, one in records]
     return pa.concat_tables([engine.record_schema.empty_table(), *rows])
 
 
-def test_a_record_tells_the_old_row_and_then_the_new_one() -> None:
-    """With its own place and time; a first row comes alone, and so does one that is deleted."""
+def test_a_record_emits_the_old_row_and_then_the_new_one() -> None:
+    """Both have the record id and the time. An insert has no old row, a deletion no new one."""
     engine = of_one_table()
     first = engine.apply(
         engine.empty_state(),
@@ -50,7 +50,7 @@ def test_a_record_tells_the_old_row_and_then_the_new_one() -> None:
             (LEFT, Arrived("A", 3, 0, 8, "b", 10)),
             (LEFT, Arrived("B", 4, 0, 9, None, 10)),
         ),
-        Times.at(NO_CLOCKS),
+        Times.at(STREAM_TIMES),
     )
     assert [values_of(row) for row in first.results.to_pylist()] == [
         ("A", 10, 0, 7, (1,), 10, "a"),
@@ -58,27 +58,27 @@ def test_a_record_tells_the_old_row_and_then_the_new_one() -> None:
     ]  # fmt: skip
     assert sum(first.filtered) == 1
     deleted = batch_of(engine, (LEFT, Arrived("A", 12, 0, 10, None, 12)))
-    second = engine.apply(saved_and_loaded(first.state), deleted, Times.at(NO_CLOCKS))
+    second = engine.apply(saved_and_loaded(first.state), deleted, Times.at(STREAM_TIMES))
     assert [values_of(row) for row in second.results.to_pylist()] == [
         ("A", 12, 0, 10, (0,), 12, "b")
     ]
     assert (len(first.state), len(second.state)) == (1, 0)
 
 
-def test_each_partition_has_a_row_of_its_own() -> None:
-    """What one of them deletes, another one still has; the state carries what it is given."""
+def test_each_partition_has_its_own_row() -> None:
+    """A deletion in one partition keeps the row of another one. The state keeps carried columns."""
     engine = of_one_table()
     both = [(LEFT, Arrived("A", 10, p, 7, f"of {p}", 10)) for p in (0, 1)]
-    result = engine.apply(engine.empty_state(), batch_of(engine, *both), Times.at(NO_CLOCKS))
+    result = engine.apply(engine.empty_state(), batch_of(engine, *both), Times.at(STREAM_TIMES))
     assert result.results["__lineage"].to_pylist() == [lineage(1), lineage(1)]
     deletion = batch_of(engine, (LEFT, Arrived("A", 11, 0, 8, None, 11)))
-    result = engine.apply(result.state, deletion, Times.at(NO_CLOCKS))
+    result = engine.apply(result.state, deletion, Times.at(STREAM_TIMES))
     assert [row["l"] for row in result.results.to_pylist()] == ["of 0"]
     ((row,)) = result.state.to_pylist()
     assert (row["partition"], row["l"], row["key_group"]) == (1, "of 1", 1)
 
 
-def test_two_tables_tell_the_joined_rows_before_and_after() -> None:
+def test_a_join_of_tables_emits_the_old_and_the_new_row() -> None:
     """The lineage has the table, and whether the row is new. Times are those of updates."""
     engine = TableChangesEngine(TableJoin("inner", 0, 1), (LEFT_VALUES, RIGHT_VALUES), CARRIED)
     result = engine.apply(
@@ -90,7 +90,7 @@ def test_two_tables_tell_the_joined_rows_before_and_after() -> None:
             (LEFT, Arrived("A", 3, 0, 8, "c", 12)),
             (RIGHT, Arrived("A", 2, 1, 8, None, 13)),
         ),
-        Times.at(NO_CLOCKS),
+        Times.at(STREAM_TIMES),
     )
     assert [values_of(row) for row in result.results.to_pylist()] == [
         ("A", 10, 1, 7, (1, 1), 11, "a", "b"),
@@ -101,14 +101,14 @@ def test_two_tables_tell_the_joined_rows_before_and_after() -> None:
 
 
 def test_names_are_checked() -> None:
-    """A column that the engine has is refused."""
+    """A column name that the engine uses is rejected."""
     schema = pa.schema([("offset", pa.int64())])
     with pytest.raises(IllegalArgument, match="column 'offset' exists twice"):
         TableChangesEngine(0, (schema,))
 
 
 def random_log(random: Random) -> list[Any]:
-    """Records of one partition for the model: few keys, deletions."""
+    """Return records of one partition for the model: few keys, deletions."""
     return [
         (
             random.choice("abc"),
@@ -120,8 +120,8 @@ def random_log(random: Random) -> list[Any]:
 
 
 def test_results_follow_from_each_partitions_log_alone() -> None:
-    """In any cut and interleaving, with a restart behind each batch."""
-    told, record = 0, ("timestamp_ms", "partition", "offset")
+    """Cuts, interleaving and a restart after each batch do not change the results."""
+    compared, record = 0, ("timestamp_ms", "partition", "offset")
     for seed in range(60):
         random, engine = Random(seed), of_one_table()
         logs = {p: random_log(random) for p in range(random.choice((1, 2, 3)))}
@@ -142,19 +142,19 @@ def test_results_follow_from_each_partitions_log_alone() -> None:
                     value = None if row is None else row[0]
                     arrived.append((LEFT, Arrived(key, time, p, offset, value, clock)))
                 position[p] = end
-            result = engine.apply(state, batch_of(engine, *arrived), Times.at(NO_CLOCKS))
+            result = engine.apply(state, batch_of(engine, *arrived), Times.at(STREAM_TIMES))
             state = saved_and_loaded(result.state)
             found += [
                 (*(r[n] for n in record), *indexes_of(r["__lineage"]), r["l"])
                 for r in result.results.to_pylist()
             ]
         assert sorted(found, key=lambda r: r[1:]) == sorted(expected, key=lambda r: r[1:]), seed
-        told += len(found)
-    assert told > 500
+        compared += len(found)
+    assert compared > 500
 
 
-def test_net_sums_and_squares_take_the_least_integer_away() -> None:
-    """It has no negative one in 64 bits."""
+def test_net_sums_and_squares_retract_the_least_integer() -> None:
+    """The negative of the least integer does not fit into 64 bits."""
     numbers, signs = np.array([-(2**63), 7, -(2**63)]), np.array([1, 1, -1])
     one = Ranges(np.array([0]), np.array([3]))
     seven, alone = np.array([7]), Ranges(np.array([0]), np.array([1]))
@@ -162,13 +162,15 @@ def test_net_sums_and_squares_take_the_least_integer_away() -> None:
     assert net_square_codes(numbers, signs, one) == square_codes(seven, alone)
 
 
-def test_net_sums_are_the_sums_of_what_is_left() -> None:
-    """To the same code, whatever was added and taken away again, NaN and infinities too."""
+def test_net_sums_equal_the_sums_of_the_remaining_values() -> None:
+    """The codes are equal after additions and retractions, also of NaN and infinities."""
     for seed in range(200):
         random = Random(seed)
         choices = [0.1, -0.1, 1e300, 5e-324, math.inf, -math.inf, math.nan, 0.0, -0.0, 2.0**40]
-        kept, gone = ([random.choice(choices) for _ in range(random.randint(0, 5))] for _ in "kg")
-        changes = [*((x, 1) for x in [*kept, *gone]), *((x, -1) for x in gone)]
+        kept, retracted = (
+            [random.choice(choices) for _ in range(random.randint(0, 5))] for _ in "kg"
+        )
+        changes = [*((x, 1) for x in [*kept, *retracted]), *((x, -1) for x in retracted)]
         random.shuffle(changes)
         at = random.randint(0, len(changes))
         numbers = np.array([number for number, _ in changes], dtype=np.float64)

@@ -54,14 +54,14 @@ class Case:
 
 
 def random_case(seed: int) -> Case:
-    """Make the case of ``seed``."""
+    """Return the case of ``seed``."""
     random = Random(seed)
     sides = (random_logs(random, "l", 0.25), random_logs(random, "r", 0.25))
     return Case(seed, random.choice(get_args(How)), sides)
 
 
 def run_tables(case: Case, cuts: Sequence[Cut], *, restart: bool = False) -> Outcome:
-    """Feed two tables by batches; after each, rows and changes must be the model's."""
+    """Process two tables in batches, and compare rows and changes with the model after each one."""
     engine = TableRowsEngine(TableJoin(case.how, 0, 1), (LEFT_VALUES, RIGHT_VALUES), CARRIED)
     state = engine.empty_state()
     rows: dict[str, Row] = {}
@@ -85,7 +85,7 @@ def run_tables(case: Case, cuts: Sequence[Cut], *, restart: bool = False) -> Out
             if now[key] != then.get(key)
         }
         assert changed == newly_counting & {*before, *rows}, (
-            "a row changes when a record that counts is new"
+            "a row changes if the record that defines it is new"
         )
         assert _state_rows(state, LEFT) == _newest_rows(batch.so_far[LEFT])
         assert _state_rows(state, RIGHT) == _newest_rows(batch.so_far[RIGHT])
@@ -93,9 +93,9 @@ def run_tables(case: Case, cuts: Sequence[Cut], *, restart: bool = False) -> Out
 
 
 def _fold(rows: dict[str, Row], changes: Sequence[dict[str, Any]], counted: Any) -> set[str]:
-    """Apply one batch's changes, checking what no batch may do; return the changed keys."""
+    """Apply the changes of a batch, check the rules of batches, and return the changed keys."""
     keys = {change["key"] for change in changes}
-    assert len(keys) == len(changes), "a row came twice in one batch"
+    assert len(keys) == len(changes), "a batch emitted a row twice"
     for change in changes:
         assert tuple(change) == CHANGE_COLUMNS
         assert (change["window_start_ms"], change["window_end_ms"]) == (0, FOREVER_MS)
@@ -129,9 +129,10 @@ def _newest_rows(logs: Logs) -> set[tuple[Any, ...]]:
 
 
 def run_lookups(case: Case, cuts: Sequence[Cut], *, restart: bool = False) -> int:
-    """Join the left logs as a stream with the right ones as a table, batch by batch.
+    """Join the left logs as a stream with the right logs as a table, in batches.
 
-    Each batch must give what the model's table has at its end. Returns how many were filtered.
+    Each batch must have the values of the model's table at the end of the batch. Return the number
+    of filtered records.
     """
     how: StreamTableHow = "inner" if case.how == "inner" else "left"
     engine = StreamTableJoinEngine(how, LEFT_VALUES, RIGHT_VALUES, CARRIED)
@@ -174,19 +175,19 @@ def _lookups(batch: Batch, how: StreamTableHow) -> tuple[list[dict[str, Any]], i
 
 
 def check_case(case: Case) -> set[str]:
-    """Compare one case with the models, whole and cut; return the rare branches it reached."""
+    """Compare a case with the models, in one batch and cut. Return its rare branches."""
     random = Random(case.seed + 1)
     once = run_tables(case, whole(case.sides))
     filtered = run_lookups(case, whole(case.sides))
     for restart in (False, True):
         cuts = random_cuts(case.sides, random)
-        assert run_tables(case, cuts, restart=restart) == once, "another cut, another state"
+        assert run_tables(case, cuts, restart=restart) == once, "another cut has another state"
         filtered += run_lookups(case, cuts, restart=restart)
-    return _marks(case) | ({"looked up in vain"} if filtered else set())
+    return _marks(case) | ({"no table row found"} if filtered else set())
 
 
 def _marks(case: Case) -> set[str]:
-    """Name the rare branches that a case reaches."""
+    """Return the rare branches that a case reaches."""
     marks = set()
     for logs in case.sides:
         latest = newest(logs)
@@ -196,7 +197,7 @@ def _marks(case: Case) -> set[str]:
             times = [r.time for r in arrivals(logs) if (r.key, r.partition) == last]
             reached = {
                 "newest of several partitions": others,
-                "decided by the partition": [r for r in others if r.time == record.time],
+                "the partition determines the newest": [r for r in others if r.time == record.time],
                 "a deletion hides another partition's value": record.value is None
                 and [r for r in others if r.value is not None],
                 "a value outlives another partition's deletion": record.value is not None
@@ -212,7 +213,7 @@ def _marks(case: Case) -> set[str]:
 
 ALL_MARKS = {
     "newest of several partitions",
-    "decided by the partition",
+    "the partition determines the newest",
     "a deletion hides another partition's value",
     "a value outlives another partition's deletion",
     "a later offset with an earlier time",
@@ -220,21 +221,21 @@ ALL_MARKS = {
     "left row without a right value",
     "outer row without a right value",
     "outer row without a left value",
-    "looked up in vain",
+    "no table row found",
 }
 
 
 @pytest.mark.slow
 @cases(30, 80)
 def test_engines_equal_the_models_on_random_logs_under_any_cut_and_restart(number: int) -> None:
-    """After each batch of each cut, tables, changes and looked-up records are the model's."""
+    """After each batch, tables, changes and join results equal the model, for each cut."""
     reached = marks_reached(range(number), lambda seed: check_case(random_case(seed)))
     assert reached == ALL_MARKS, "the random logs no longer reach every rare branch"
 
 
 @pytest.mark.parametrize("rule", ["last record", "partition order", "deletions"])
 def test_a_wrong_model_is_noticed(rule: str) -> None:
-    """The canary: a model with another rule disagrees with the engine, so the alarm works."""
+    """The comparison fails for a model with another rule."""
     for seed in range(100):
         case = random_case(seed)
         rows, _ = run_tables(case, whole(case.sides))

@@ -1,4 +1,4 @@
-"""Property tests of groupings without windows: one row a key."""
+"""Property tests of aggregations without windows: one row per key."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,19 +27,19 @@ SETUP = Setup(NoWindows())
 
 
 def table_logs(seed: int) -> dict[int, list[Record]]:
-    """The logs of ``seed``; without windows, records without a value are refused before."""
+    """Return the logs of ``seed`` without null values, which are rejected earlier."""
     logs = valued_logs(seed)
     return {p: [(k, t, {} if v is None else v) for k, t, v in log] for p, log in logs.items()}
 
 
 def check_logs(logs: Logs, seed: int) -> set[str]:
-    """Compare with the model, whole and cut; return the rare branches that were reached."""
+    """Compare with the model, in one batch and cut. Return the reached rare branches."""
     outcome = table_rows(logs)
     once = run_engine(SETUP, logs, whole(logs))
     check_against_model(once, outcome, SETUP)
     cuts = random_cuts(logs, Random(seed + 1))
     cut = run_engine(replace(SETUP, shared_offsets=True), logs, cuts, restart=True, seed=seed)
-    assert cut.result() == once.result(), "another cut gave another result"
+    assert cut.result() == once.result(), "another cut has another result"
     marks = set()
     for row in outcome.windows.values():
         if len({m.partition for m in row.members}) > 1:
@@ -47,21 +47,21 @@ def check_logs(logs: Logs, seed: int) -> set[str]:
         if any(m.time < m.close for m in row.members):
             marks.add("record out of order")
         if not row.values("v"):
-            marks.add("row without a value")
+            marks.add("row with a null value")
     return marks
 
 
 ALL_MARKS = {
     "row with records of several partitions",
     "record out of order",
-    "row without a value",
+    "row with a null value",
 }
 
 
 @pytest.mark.slow
 @cases(10, 25)
 def test_engine_equals_the_model_under_any_cut_and_restart(number: int) -> None:
-    """Random logs give the model's rows, bit for bit, however they are cut."""
+    """For random logs and any cut, the rows equal the model, bit for bit."""
     reached = marks_reached(
         range(FIRST_SEED, FIRST_SEED + number), lambda seed: check_logs(table_logs(seed), seed)
     )
@@ -69,7 +69,7 @@ def test_engine_equals_the_model_under_any_cut_and_restart(number: int) -> None:
 
 
 def test_a_wrong_model_is_noticed() -> None:
-    """The canary: a model of logs without their first record disagrees with the engine."""
+    """The comparison fails for a model of logs without their first record."""
     for seed in range(FIRST_SEED, FIRST_SEED + 50):
         logs = table_logs(seed)
         shorter = {p: log[1:] for p, log in logs.items()}
@@ -82,7 +82,7 @@ def test_a_wrong_model_is_noticed() -> None:
 
 
 def test_nothing_is_ever_final_or_deleted() -> None:
-    """A row without windows is open for ever, so an emission of final rows only has none."""
+    """A row without windows never becomes final, so emission on close has no rows."""
     logs: Mapping[int, list[Record]] = {0: [("a", 1, {}), ("b", 10**12, {}), ("a", 2, {})]}
     run = run_engine(SETUP, logs, [{0: 1}, {0: 1}, {0: 1}])
     assert [row["final"] or row["deleted"] for batch in run.batches for row in batch] == [False] * 3
@@ -90,7 +90,7 @@ def test_nothing_is_ever_final_or_deleted() -> None:
     assert run_engine(closed, logs, whole(logs)).rows == {}
 
 
-#: One window holds every record of the tests below.
+#: Windows that are large enough for all records of the following tests.
 WIDE: dict[str, Windows] = {
     "no window": NoWindows(),
     "tumbling": TimeWindows.of_size_and_grace(10**6, 0),
@@ -101,7 +101,7 @@ WIDE: dict[str, Windows] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", WIDE)
 def test_estimates_over_many_values_do_not_depend_on_the_cut(kind: str) -> None:
-    """Sketches of thousands of values are the same however often they were saved and merged."""
+    """Sketches of thousands of values are equal for any number of saves and merges."""
     random = Random(4)
     logs: dict[int, list[Record]] = {
         p: [
@@ -146,7 +146,7 @@ TYPED: dict[str, tuple[pa.DataType, list[object]]] = {
 @pytest.mark.parametrize("kind", WIDE)
 @pytest.mark.parametrize("name", TYPED)
 def test_every_type_survives_being_saved(name: str, kind: str) -> None:
-    """Least, greatest, first, last and list keep each value of each type, a batch a record."""
+    """Min, max, first, last and list keep all values of each type, with one batch per record."""
     column_type, column = TYPED[name]
     aggregates = {
         "least": w.min("c"),
@@ -158,7 +158,7 @@ def test_every_type_survives_being_saved(name: str, kind: str) -> None:
         "different": w.approx_count_distinct("c"),
     }
     setup = Setup(WIDE[kind], aggregates, pa.schema([("c", column_type)]))
-    # Against the order of time: each record comes before those that are there.
+    # Each record is older than all records before it.
     log: list[Record] = [
         ("k", len(column) - place, {"c": value}) for place, value in enumerate(column)
     ]
@@ -181,7 +181,7 @@ def test_every_type_survives_being_saved(name: str, kind: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", WIDE)
 def test_many_keys_over_all_of_time(kind: str) -> None:
-    """Twenty thousand keys with records ten thousand years apart do not get mixed up."""
+    """20,000 keys with records that are ten thousand years apart have the right rows."""
     times = (0, MAX_TIMESTAMP_MS)
     log: list[Record] = [(f"{n:05d}", t, None) for t in times for n in range(20_000)]
     setup = Setup(WIDE[kind], {"n": w.count()})

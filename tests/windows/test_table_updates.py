@@ -1,4 +1,4 @@
-"""Updates and changes of joined tables: by example, and against a slow model."""
+"""Updates and changes of joined tables: examples, and comparison with a slow model."""
 
 import itertools
 from collections.abc import Sequence
@@ -34,12 +34,12 @@ from tests.windows.lineages import values_of
 from tests.windows.random_logs import marks_reached
 from tests.windows.test_table_join_properties import CARRIED, LEFT_VALUES, RIGHT_VALUES
 
-#: Updates follow the batches; no clock holds them back.
-CLOCKS = (0, 0)
+#: Updates do not wait for stream times.
+STREAM_TIMES = (0, 0)
 
-#: Side, value, time; the key is always "A" and the partition 0.
+#: Side, value, time. The key is always "A", and the partition is 0.
 Step = tuple[int, str | None, int]
-#: One batch of the model: side and record of each.
+#: One batch of the model: side and record.
 Arrivals = Sequence[tuple[int, Arrived]]
 #: Left value, right value, timestamp.
 Update = tuple[str | None, str | None, int]
@@ -48,7 +48,7 @@ EXAMPLE: list[Step] = [(LEFT, "a", 10), (RIGHT, "b", 5), (LEFT, "c", 3), (RIGHT,
 
 
 def arrived(steps: Sequence[Step]) -> Arrivals:
-    """Put steps behind the clocks of their sides."""
+    """Return the steps as records with the stream times of their sides."""
     logs: tuple[list[Any], list[Any]] = ([], [])
     for side, value, time in steps:
         logs[side].append(("A", time, value))
@@ -57,24 +57,24 @@ def arrived(steps: Sequence[Step]) -> Arrivals:
 
 
 def batch_of(engine: TableUpdatesEngine, given: Arrivals) -> pa.Table:
-    """Records of both sides as a batch, in their order."""
+    """Return records of both sides as a batch, in order."""
     rows = [to_table(engine.record_schema, [one], "lr"[side], side=side) for side, one in given]
     return pa.concat_tables([engine.record_schema.empty_table(), *rows])
 
 
 def engine_of(how: How) -> TableUpdatesEngine:
-    """An engine with one value column a side, that carries the key group."""
+    """Return an engine with one value column per side. It carries the key group."""
     return TableUpdatesEngine(TableJoin(how, 0, 1), (LEFT_VALUES, RIGHT_VALUES), CARRIED)
 
 
 def updates_of(how: How, given: Sequence[Sequence[Step]]) -> list[list[Update]]:
-    """The joined rows after the steps of each batch; one that is gone has no values."""
+    """Return the joined rows after each batch. A deleted row has no values."""
     engine = engine_of(how)
     state = engine.empty_state()
     left = arrived([step for steps in given for step in steps])
     updates = []
     for steps in given:
-        result = engine.apply(state, batch_of(engine, left[: len(steps)]), Times.at(CLOCKS))
+        result = engine.apply(state, batch_of(engine, left[: len(steps)]), Times.at(STREAM_TIMES))
         left, state = left[len(steps) :], result.state
         rows = result.results.to_pylist()
         assert sum(result.filtered) == len(steps) - len(rows)
@@ -84,15 +84,15 @@ def updates_of(how: How, given: Sequence[Sequence[Step]]) -> list[list[Update]]:
     return updates
 
 
-def test_each_record_tells_the_row_after_it_with_the_greater_time() -> None:
-    """The example of semantics.md#5-4, the first record without a match, also in one batch."""
+def test_each_record_emits_the_new_row_with_the_greater_time() -> None:
+    """The example of semantics.md#5-4, in one batch and in several."""
     updates = updates_of("inner", [[step] for step in EXAMPLE])
     assert updates == [[], [("a", "b", 10)], [("c", "b", 5)], [("c", "d", 20)]]
     assert updates_of("inner", [EXAMPLE]) == [[("a", "b", 10), ("c", "b", 5), ("c", "d", 20)]]
 
 
-def test_a_left_and_an_outer_join_tell_rows_without_a_partner() -> None:
-    """A left join tells of left rows alone, an outer join of right ones too."""
+def test_a_left_and_an_outer_join_emit_unmatched_rows() -> None:
+    """A left join emits unmatched left rows, and an outer join also unmatched right rows."""
     steps: list[list[Step]] = [[(RIGHT, "b", 5)], [(LEFT, "a", 3)]]
     assert updates_of("left", steps) == [[], [("a", "b", 5)]]
     assert updates_of("outer", steps) == [[(None, "b", 5)], [("a", "b", 5)]]
@@ -103,41 +103,43 @@ def test_a_left_and_an_outer_join_tell_rows_without_a_partner() -> None:
     ("how", "alone"),
     [("inner", (None, None, 10)), ("left", ("a", None, 10)), ("outer", ("a", None, 10))],
 )
-def test_a_deletion_tells_what_is_left(how: How, alone: Update) -> None:
-    """Without a right value a left row goes on alone, or the joined row is gone; then only once."""
+def test_a_deletion_emits_the_remaining_row(how: How, alone: Update) -> None:
+    """Without the right value, the left row stays unmatched, or one tombstone is emitted."""
     both: list[Step] = [(LEFT, "a", 10), (RIGHT, "b", 5)]
     updates = updates_of(how, [both, [(RIGHT, None, 7)], [(LEFT, None, 8)], [(LEFT, None, 9)]])
-    gone = [] if how == "inner" else [(None, None, 8)]
-    assert (updates[0][-1], updates[1:]) == (("a", "b", 10), [[alone], gone, []])
+    deleted = [] if how == "inner" else [(None, None, 8)]
+    assert (updates[0][-1], updates[1:]) == (("a", "b", 10), [[alone], deleted, []])
 
 
-def test_a_filter_is_silent_of_rows_that_were_not_there_if_it_is_asked_for_old_rows() -> None:
-    """A left join asks its left table; beside it each record tells, whatever the filter left."""
+def test_a_filter_with_old_rows_emits_no_tombstones_of_missing_rows() -> None:
+    """A left join needs the old rows of its left table only. Each right record emits an update."""
     engine = TableUpdatesEngine(
         TableJoin("left", 0, 1), (LEFT_VALUES, RIGHT_VALUES), CARRIED, frozenset((LEFT, RIGHT))
     )
     steps: list[Step] = [(RIGHT, "b", 5), (LEFT, None, 6), (LEFT, "a", 7), (RIGHT, None, 8)]
     given = arrived([*steps, (RIGHT, None, 9), (LEFT, None, 10), (LEFT, None, 11)])
-    results = engine.apply(engine.empty_state(), batch_of(engine, given), Times.at(CLOCKS)).results
-    told = [(row["l"], row["r"], row["timestamp_ms"]) for row in results.to_pylist()]
-    assert told == [("a", "b", 7), ("a", None, 8), ("a", None, 9), (None, None, 10)]
+    results = engine.apply(
+        engine.empty_state(), batch_of(engine, given), Times.at(STREAM_TIMES)
+    ).results
+    emitted = [(row["l"], row["r"], row["timestamp_ms"]) for row in results.to_pylist()]
+    assert emitted == [("a", "b", 7), ("a", None, 8), ("a", None, 9), (None, None, 10)]
 
 
-def test_a_deleted_row_lends_no_time() -> None:
-    """After a deletion at 50 the left record's own time counts, 3."""
+def test_a_deleted_row_does_not_set_the_time() -> None:
+    """After a deletion at 50, the update has the left record's own time, 3."""
     steps: list[list[Step]] = [[(RIGHT, "b", 5)], [(RIGHT, None, 50)], [(LEFT, "a", 3)]]
     assert updates_of("outer", steps)[-1] == [("a", None, 3)]
 
 
-def test_the_cut_of_both_topics_against_each_other_matters() -> None:
-    """In one batch the deletion at 15 comes before the right record at 20, as the clocks say."""
+def test_the_interleaving_of_both_topics_matters() -> None:
+    """In one batch, stream times define the order: the deletion at 15, then right at 20."""
     deletion: Step = (LEFT, None, 15)
-    gone: list[Update] = [("a", "b", 10), ("c", "b", 5), (None, None, 15)]
-    assert updates_of("inner", [[*EXAMPLE, deletion]]) == [gone]
+    deleted: list[Update] = [("a", "b", 10), ("c", "b", 5), (None, None, 15)]
+    assert updates_of("inner", [[*EXAMPLE, deletion]]) == [deleted]
     assert updates_of("inner", [EXAMPLE, [deletion]])[1] == [(None, None, 20)]
 
 
-def test_a_result_has_the_place_of_its_record() -> None:
+def test_a_result_has_the_record_id_of_its_record() -> None:
     """Partition, offset and stream time are the record's. The lineage has the table."""
     engine = engine_of("inner")
     first: Arrivals = [
@@ -145,7 +147,9 @@ def test_a_result_has_the_place_of_its_record() -> None:
         (LEFT, Arrived("A", 10, 2, 7, "a", 30)),
         (LEFT, Arrived("A", 3, 2, 8, "c", 50)),
     ]
-    results = engine.apply(engine.empty_state(), batch_of(engine, first), Times.at(CLOCKS)).results
+    results = engine.apply(
+        engine.empty_state(), batch_of(engine, first), Times.at(STREAM_TIMES)
+    ).results
     assert [values_of(row) for row in results.to_pylist()] == [
         ("A", 10, 0, 7, (RIGHT,), 40, False, "a", "b"),
         ("A", 5, 2, 8, (LEFT,), 50, False, "c", "b"),
@@ -153,7 +157,7 @@ def test_a_result_has_the_place_of_its_record() -> None:
 
 
 def test_names_are_checked() -> None:
-    """A name that is taken is refused."""
+    """A column name that the engine uses is rejected."""
     with pytest.raises(IllegalArgument, match="column 'side' exists twice"):
         TableUpdatesEngine(
             TableJoin("inner", 0, 1), (LEFT_VALUES, pa.schema([("side", pa.string())]))
@@ -162,7 +166,7 @@ def test_names_are_checked() -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """One random case, named by its seed: tables joined somehow, and whether changes are asked."""
+    """One random case, named by its seed: joined tables, and whether to emit changes."""
 
     seed: int
     tree: Tree
@@ -172,19 +176,19 @@ class Case:
 
     @property
     def engine(self) -> TableUpdatesEngine:
-        """The engine of the case."""
+        """Return the engine of the case."""
         of_kind = TableChangesEngine if self.changes else TableUpdatesEngine
         values = [pa.schema([(f"v{number}", pa.string())]) for number in range(len(self.sides))]
         return of_kind(join_of(self.tree), values, CARRIED, self.filtered)
 
 
 def join_of(tree: Tree) -> Any:
-    """The same for the engine."""
+    """Return the join of a tree for the engine."""
     return tree if isinstance(tree, int) else TableJoin(tree[0], *map(join_of, tree[1:]))
 
 
 def random_case(seed: int) -> Case:
-    """Make the case of ``seed``."""
+    """Return the case of ``seed``."""
     random = Random(seed)
     numbers = range(random.choice((2, 2, 3, 4)))
     tree = random_tree(random, numbers)
@@ -194,13 +198,13 @@ def random_case(seed: int) -> Case:
 
 
 def table_of(engine: TableUpdatesEngine, given: Arrivals) -> pa.Table:
-    """Records of several tables as a batch, in their order."""
+    """Return records of several tables as a batch, in order."""
     rows = [to_table(engine.record_schema, [one], f"v{side}", side=side) for side, one in given]
     return pa.concat_tables([engine.record_schema.empty_table(), *rows])
 
 
 def arrivals_of(case: Case, random: Random, *, cut: bool) -> list[Arrivals]:
-    """The case's records batch by batch, any table first within a batch."""
+    """Return the batches of a case, with the tables in random order."""
     cuts = random_cuts(case.sides, random) if cut else whole(case.sides)
     numbers = range(len(case.sides))
     return [
@@ -209,42 +213,42 @@ def arrivals_of(case: Case, random: Random, *, cut: bool) -> list[Arrivals]:
     ]
 
 
-def told_of(case: Case, model: Model, given: Arrivals) -> list[tuple[Any, ...]]:
-    """What the model says that the engine gives of a batch."""
+def expected_of(case: Case, model: Model, given: Arrivals) -> list[tuple[Any, ...]]:
+    """Return the results that the model expects for a batch."""
 
     def row(lineage: tuple[int, ...], values: Values | None, *others: Any) -> tuple[Any, ...]:
         of_tables = [(values or {}).get(number) for number in range(len(case.sides))]
         return lineage, *others, *of_tables
 
     results = []
-    for side, record, told in model.process(given):
-        if told is None:
+    for side, record, update in model.process(given):
+        if update is None:
             continue
-        place = (record.key, told.time, record.partition, record.offset)
+        place = (record.key, update.time, record.partition, record.offset)
         if case.changes:
             changes = [
                 row((side, is_new), values, record.stream_time)
-                for is_new, values in enumerate((told.old, told.new))
+                for is_new, values in enumerate((update.old, update.new))
                 if values is not None
             ]
         else:
-            changes = [row((side,), told.new, record.stream_time, told.new is None)]
-            model.marks |= {"told of three tables and more"} if len(case.sides) > 2 else set()
-            model.marks |= {"told that a row is gone"} if told.new is None else set()
+            changes = [row((side,), update.new, record.stream_time, update.new is None)]
+            model.marks |= {"update of three tables or more"} if len(case.sides) > 2 else set()
+            model.marks |= {"update that deletes a row"} if update.new is None else set()
         results += [(*place, *change) for change in changes]
     return results
 
 
 def check_case(case: Case, *, cut: bool, restart: bool, wrong: str = "") -> set[str]:
-    """Compare one case with the model, batch by batch; return the rare branches it reached."""
+    """Compare a case with the model after each batch. Return its rare branches."""
     engine = case.engine
     model = Model(case.tree, case.filtered, wants_old=case.changes, wrong=wrong)
     state = engine.empty_state()
     for given in arrivals_of(case, Random(case.seed + 1), cut=cut):
-        result = engine.apply(state, table_of(engine, given), Times.at(CLOCKS))
+        result = engine.apply(state, table_of(engine, given), Times.at(STREAM_TIMES))
         state = saved_and_loaded(result.state) if restart else result.state
         results = [values_of(row) for row in result.results.to_pylist()]
-        assert results == told_of(case, model, given)
+        assert results == expected_of(case, model, given)
         # Both changes of a record have its record id and its table.
         telling = {(row[2], row[3], row[4][0]) for row in results}
         assert sum(result.filtered) == len(given) - len(telling)
@@ -258,22 +262,23 @@ def check_case(case: Case, *, cut: bool, restart: bool, wrong: str = "") -> set[
 
 
 def check_cuts(seed: int) -> set[str]:
-    """Compare a case whole and cut, with restarts and without; the rare branches it reached."""
+    """Compare a case in one batch and cut, with and without restarts. Return its rare branches."""
     case, cuts = random_case(seed), ((False, False), (True, False), (True, True))
     return set().union(*(check_case(case, cut=cut, restart=restart) for cut, restart in cuts))
 
 
 ALL_MARKS = {
-    "a newer record with an earlier time", "a key of several partitions", "a filter tells nothing",
-    "left: nothing was there", "outer: nothing was there", "told of three tables and more",
-    "told that a row is gone", "a join within a join goes on without",
+    "a newer record with an earlier time", "a key of several partitions",
+    "a filter emits no update",
+    "left: no row existed", "outer: no row existed", "update of three tables or more",
+    "update that deletes a row", "a nested join continues without a match",
 }  # fmt: skip
 
 
 @pytest.mark.slow
 @cases(40, 120)
 def test_the_engine_equals_the_model_on_random_logs(number: int) -> None:
-    """Results, their order, drops and state are the model's after each batch, across restarts."""
+    """After each batch and restart, results, order, drops and state equal the model."""
     assert marks_reached(range(number), check_cuts) == ALL_MARKS, (
         "the random logs no longer reach every rare branch"
     )
@@ -281,7 +286,7 @@ def test_the_engine_equals_the_model_on_random_logs(number: int) -> None:
 
 @pytest.mark.parametrize("wrong", ["order", "deletion", "time", "filter"])
 def test_a_wrong_model_is_noticed(wrong: str) -> None:
-    """The canary: a model with another rule disagrees with the engine, so the alarm works."""
+    """The comparison fails for a model with another rule."""
     for seed in range(200):
         try:
             check_case(random_case(seed), cut=True, restart=False, wrong=wrong)
@@ -291,7 +296,7 @@ def test_a_wrong_model_is_noticed(wrong: str) -> None:
 
 
 def keyed(case: Case) -> list[Arrivals]:
-    """The records of each table, a key's all in one partition, as a producer would place them."""
+    """Return the records of each table. All records of a key are in one partition, as usual."""
     records: list[Arrivals] = []
     for side, logs in enumerate(case.sides):
         log = [record for given in logs.values() for record in given]
@@ -302,7 +307,7 @@ def keyed(case: Case) -> list[Arrivals]:
 
 
 def pieces(random: Random, records: Arrivals, most: int) -> list[Arrivals]:
-    """Cut records into pieces."""
+    """Cut records into pieces of at most ``most`` records."""
     ends = [0]
     while ends[-1] < len(records):
         ends.append(ends[-1] + random.randint(1, most))
@@ -310,11 +315,11 @@ def pieces(random: Random, records: Arrivals, most: int) -> list[Arrivals]:
 
 
 def results_of(case: Case, batches_given: Sequence[Arrivals]) -> list[tuple[Any, ...]]:
-    """All results, by place: batches of several partitions have no order between them."""
+    """Return all results, sorted by record, because batches of several partitions have no order."""
     engine = case.engine
     state, results = engine.empty_state(), []
     for given in batches_given:
-        result = engine.apply(state, table_of(engine, given), Times.at(CLOCKS))
+        result = engine.apply(state, table_of(engine, given), Times.at(STREAM_TIMES))
         state = saved_and_loaded(result.state)
         results += [tuple(row.values()) for row in result.results.to_pylist()]
     return sorted(results, key=lambda row: (row[4], *row[2:4]))
@@ -322,7 +327,7 @@ def results_of(case: Case, batches_given: Sequence[Arrivals]) -> list[tuple[Any,
 
 @pytest.mark.slow
 def test_any_cut_of_one_tables_records_gives_the_same_results() -> None:
-    """Between the same records of the others, batch cuts and restarts don't matter."""
+    """For the same interleaving with other tables, cuts and restarts do not matter."""
     compared = 0
     for seed in range(35):
         case, random = random_case(seed), Random(seed)

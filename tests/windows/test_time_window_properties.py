@@ -33,13 +33,13 @@ class TimeCase:
 
     @property
     def setup(self) -> Setup:
-        """The engine's side of it."""
+        """Return the setup of the engine."""
         size, advance, grace = self.windows.size, self.windows.advance, self.windows.grace
         return Setup(TimeWindows.of_size_and_grace(size, grace).advance_by(advance))
 
 
 def time_case(seed: int) -> TimeCase:
-    """Make the case of ``seed``: tumbling in one of three."""
+    """Return the case of ``seed``. One of three cases is tumbling."""
     case, random = random_case(seed), Random(seed + 5)
     size = random.choice((1, 2, 3, 5, 10, 12))
     advance = random.choice((size, max(1, size // 2), random.randint(1, size)))
@@ -47,20 +47,20 @@ def time_case(seed: int) -> TimeCase:
 
 
 def check_case(case: TimeCase) -> set[str]:
-    """Compare one case with the model, whole, cut and final only; return its marks."""
+    """Compare a case with the model: one batch, cut, and only final rows. Return its branches."""
     outcome = expected_windows(case.logs, case.windows)
     once = run_engine(case.setup, case.logs, whole(case.logs))
     check_against_model(once, outcome, case.setup)
     cuts = random_cuts(case.logs, Random(case.seed + 1))
     cut = run_engine(case.setup, case.logs, cuts, restart=True, seed=case.seed)
-    assert cut.result() == once.result(), "another cut gave another result"
+    assert cut.result() == once.result(), "another cut has another result"
     closed = replace(case.setup, emit_final_only=True, shared_offsets=True)
     check_against_model(run_engine(closed, case.logs, cuts, restart=True), outcome, closed)
     return _marks(case, outcome)
 
 
 def _marks(case: TimeCase, outcome: Outcome) -> set[str]:
-    """Name the rare branches that a case reaches."""
+    """Return the rare branches that a case reaches."""
     marks = {"late"} if outcome.late else set()
     for window in outcome.windows.values():
         if len({m.partition for m in window.members}) > 1:
@@ -68,7 +68,7 @@ def _marks(case: TimeCase, outcome: Outcome) -> set[str]:
         if ties_against_offsets(window):
             marks.add("equal times in an order that is not that of offsets")
         if any(m.value is None for m in window.members):
-            marks.add("record without a value")
+            marks.add("null value")
         marks.add("final" if window.final else "not final")
     for record in arrivals(case.logs, case.windows.grace):
         starts = case.windows.starts(record.time)
@@ -78,7 +78,7 @@ def _marks(case: TimeCase, outcome: Outcome) -> set[str]:
         if record.time < case.windows.size - case.windows.advance:
             marks.add("fewer windows near zero")
         if len({start for start in starts if start % case.windows.size}) > 1:
-            marks.add("starts that are no multiples of the size")
+            marks.add("starts that are not multiples of the size")
     return marks
 
 
@@ -86,19 +86,19 @@ ALL_MARKS = {
     "late",
     "window with records of several partitions",
     "equal times in an order that is not that of offsets",
-    "record without a value",
+    "null value",
     "final",
     "not final",
     "partly late",
     "fewer windows near zero",
-    "starts that are no multiples of the size",
+    "starts that are not multiples of the size",
 }
 
 
 @pytest.mark.slow
 @cases(10, 25)
 def test_engine_equals_the_model_under_any_cut_restart_and_emission(number: int) -> None:
-    """Random logs give the model's windows, bit for bit, however they are cut."""
+    """For random logs and any cut, the windows equal the model, bit for bit."""
     reached = marks_reached(
         range(FIRST_SEED, FIRST_SEED + number), lambda seed: check_case(time_case(seed))
     )
@@ -106,7 +106,7 @@ def test_engine_equals_the_model_under_any_cut_restart_and_emission(number: int)
 
 
 def test_a_wrong_model_is_noticed() -> None:
-    """The canary: a model with another grace disagrees with the engine, so the alarm works."""
+    """The comparison fails for a model with another grace."""
     for seed in range(FIRST_SEED, FIRST_SEED + 50):
         case = time_case(seed)
         wrong = replace(case.windows, grace=case.windows.grace + 1)
@@ -119,8 +119,8 @@ def test_a_wrong_model_is_noticed() -> None:
 
 
 @pytest.mark.slow
-def test_the_state_forgets_what_is_final() -> None:
-    """Once every partition has passed them, no row of the state is left of older windows."""
+def test_the_state_drops_final_windows() -> None:
+    """Once all partitions are past a window, the state has no rows of it."""
     for seed in range(FIRST_SEED, FIRST_SEED + 8):
         case = time_case(seed)
         logs = {p: [*log, ("later", 10_000, None)] for p, log in case.logs.items()}

@@ -1,4 +1,4 @@
-"""The axis for all keys, also where times are spread too far for one integer."""
+"""The axis of keys and times, also if the range of times does not fit into one integer."""
 
 import numpy as np
 from hypothesis import given
@@ -25,7 +25,7 @@ _PAIRS = st.lists(
 def test_search_finds_the_first_record_at_or_after(
     records: list[tuple[int, int]], searched: list[tuple[int, int]]
 ) -> None:
-    """Both searches agree with counting the smaller records, however far times are apart."""
+    """Both searches return the number of smaller records, also for a long range of times."""
     code, time = (np.array([r[i] for r in records], dtype=np.int64) for i in range(2))
     order = pair_order(code, time)
     assert [records[i] for i in order] == sorted(records)
@@ -46,12 +46,12 @@ _EXTREMES = (-(2**63), -1, 0, 1, 5, MAX_TIMESTAMP_MS, 2**58, 2**62, 2**63 - 1)
     st.integers(1, 3),
     st.lists(st.tuples(*[st.integers(0, 2)] * 3), max_size=20),
 )
-def test_a_packed_order_is_that_of_numpy(
+def test_a_packed_order_equals_the_order_of_numpy(
     values: list[int], width: int, rows: list[tuple[int, int, int]]
 ) -> None:
-    """Equal rows keep their order, whether keys and row numbers fit into one integer or not."""
+    """Equal rows keep their order, also if key and row index do not fit into one integer."""
     picked = np.array(rows, dtype=np.int64).reshape(-1, 3)[:, :width]
-    # A flag, and an integer of half the size, are sort keys, too.
+    # Booleans and integers of 32 bits are also sort keys.
     for key_type in (np.int64, np.int32, np.bool_):
         last = picked[:, -1].astype(key_type)
         keys = [*(np.array(values)[picked[:, k]] for k in range(width - 1)), last]
@@ -63,7 +63,7 @@ _WIDE = st.sampled_from(_EXTREMES) | st.integers(-9, 9)
 
 @given(st.lists(st.tuples(st.booleans(), _WIDE), min_size=1, max_size=20))
 def test_the_greatest_value_so_far_of_each_run(rows: list[tuple[bool, int]]) -> None:
-    """However far the values are apart; the first row begins a run."""
+    """The first row starts a run. The difference of values does not matter."""
     head = np.array([True, *(is_head for is_head, _ in rows[1:])])
     values = np.array([value for _, value in rows], dtype=np.int64)
     expected: list[int] = []
@@ -74,7 +74,7 @@ def test_the_greatest_value_so_far_of_each_run(rows: list[tuple[bool, int]]) -> 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1)), max_size=20))
 def test_runs_of_equal_rows_begin_and_end(rows: list[tuple[int, int]]) -> None:
-    """And each row has its place in its run."""
+    """Runs have a start and an end, and each row has its position in its run."""
     first, second = (np.array([row[i] for row in rows], dtype=np.int64) for i in range(2))
     head = run_starts(first, second)
     begins = [n == 0 or row != rows[n - 1] for n, row in enumerate(rows)]

@@ -1,7 +1,7 @@
-"""Versioned tables and the buffer in front of them equal their slow models under any cut.
+"""Versioned tables and the grace buffer before them equal their slow models under any cut.
 
-The models go record by record, from what Kafka Streams says of each: KIP-889 of a store's put and
-get, KIP-914 of what is out of order, KIP-923 of the buffer. Engines have no part in them.
+The models process one record after the other, as Kafka Streams defines it: KIP-889 for put and get
+of a store, KIP-914 for out-of-order records, KIP-923 for the buffer. They do not use the engines.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -55,7 +55,7 @@ class Case:
 
 
 def random_case(seed: int) -> Case:
-    """Make the case of ``seed``."""
+    """Return the case of ``seed``."""
     random = Random(seed)
     how: StreamTableHow = random.choice(("inner", "left"))
     history, grace = random.choice((0, 2, 10, 40)), random.choice((0, 1, 5, 30))
@@ -63,15 +63,15 @@ def random_case(seed: int) -> Case:
     return Case(seed, how, history, grace, sides)
 
 
-def clocks_of(logs: Logs, so_far: Logs) -> tuple[int, ...]:
-    """The stream time of each partition; -1 before its first record."""
+def stream_times_of(logs: Logs, so_far: Logs) -> tuple[int, ...]:
+    """Return the stream time of each partition: -1 before its first record."""
     return tuple(max((time for _, time, _ in so_far[p]), default=-1) for p in sorted(logs))
 
 
 def cuts_of(sides: Sides, random: Random) -> list[Cut]:
-    """Random cuts, of which the first one has a record of each partition.
+    """Return random batches. The first one has a record of each partition.
 
-    A partition that begins later has a clock behind what the table has dropped already.
+    Otherwise, a partition could start after the table has dropped versions that it needs.
     """
     first: Cut = {
         (s, p): min(len(log), 1) for s, logs in enumerate(sides) for p, log in logs.items()
@@ -81,7 +81,7 @@ def cuts_of(sides: Sides, random: Random) -> list[Cut]:
 
 
 class Store:
-    """Kafka's versioned store of one table, over all partitions: put and get, one by one."""
+    """Kafka's versioned store of one table over all partitions, with put and get."""
 
     def __init__(self, history: int) -> None:
         self._history = history
@@ -89,22 +89,22 @@ class Store:
 
     @property
     def size(self) -> int:
-        """How many versions it has, those too that no one can find any more."""
+        """The number of versions, including versions that ``get`` cannot find any more."""
         return sum(map(len, self._versions.values()))
 
     def put(self, record: Arrived) -> bool:
-        """Whether the record is taken: it is not further behind its partition than the history."""
+        """Add a record. Return False if it is older than the history of its partition."""
         if record.time < record.stream_time - self._history:
             return False
         versions = self._versions.setdefault(record.key, {})
         had = versions.get(record.time)
-        # Of records of one time the last one; between partitions any fixed rule.
+        # The last record of a time is its version. Between partitions, any fixed rule is fine.
         if had is None or (had.partition, had.offset) < (record.partition, record.offset):
             versions[record.time] = record
         return True
 
     def get(self, key: str, time: int, stream_times: Sequence[int]) -> str | None:
-        """The value as of ``time``, None if there was none, or it is too long ago to know."""
+        """Return the value as of ``time``. None without a value, or if its history is dropped."""
         versions = self._versions.get(key, {})
         if not versions:
             return None
@@ -119,7 +119,7 @@ class Store:
 def run_lookups(
     case: Case, cuts: Sequence[Cut], *, restart: bool = False, model: Case | None = None
 ) -> set[str]:
-    """Look up batch by batch; each must give what the model's store gives at its end."""
+    """Join in batches, and compare with the model's store at the end of each batch."""
     engine = VersionedLookupEngine(
         case.how, LEFT_VALUES, RIGHT_VALUES, CARRIED, history_ms=case.history
     )
@@ -129,7 +129,7 @@ def run_lookups(
             to_table(engine.record_schema, batch.new[side], column, side=side)
             for side, column in ((LEFT, "l"), (RIGHT, "r"))
         ]
-        stream_times = clocks_of(case.sides[RIGHT], batch.so_far[RIGHT])
+        stream_times = stream_times_of(case.sides[RIGHT], batch.so_far[RIGHT])
         result = engine.apply(state, pa.concat_tables(sides), Times.at(stream_times))
         state = saved_and_loaded(result.state) if restart else result.state
         late = sum(not store.put(record) for record in batch.new[RIGHT])
@@ -143,26 +143,30 @@ def run_lookups(
         assert [tuple(row[n] for n in names) for row in result.results.to_pylist()] == expected
         assert result.late == (0, late)
         assert sum(result.filtered) == len(found) - len(expected)
-        marks |= {"too late for the table"} if late else set()
+        marks |= {"late for the table"} if late else set()
         for record, value in found:
             now = store.get(record.key, 10**9, stream_times)
-            marks |= {"older than the newest"} if value not in {None, now} else set()
-            marks |= {"found none of two"} if value is None and now is not None else set()
+            marks |= {"older version than the newest"} if value not in {None, now} else set()
+            marks |= (
+                {"no version found, although a newer one exists"}
+                if value is None and now is not None
+                else set()
+            )
     assert len(state) <= sum(len(v) for v in store._versions.values())
     assert len(state) <= store.size
     return marks | ({"history is dropped"} if len(state) < store.size else set())
 
 
 def run_records(case: Case, cuts: Sequence[Cut], *, newest_only: bool) -> list[Any]:
-    """What a versioned table tells others, over all batches; each loses what is late or old."""
+    """Return the changes that a versioned table emits, without late or out-of-order records."""
     engine = VersionedRecordsEngine(
         RIGHT_VALUES, CARRIED, history_ms=case.history, newest_only=newest_only
     )
-    state, told = engine.empty_state(), []
+    state, emitted = engine.empty_state(), []
     newest: dict[tuple[str, int], int] = {}
     for batch in batches(case.sides, cuts):
         records = to_table(engine.record_schema, batch.new[RIGHT], "r", side=LEFT)
-        stream_times = clocks_of(case.sides[RIGHT], batch.so_far[RIGHT])
+        stream_times = stream_times_of(case.sides[RIGHT], batch.so_far[RIGHT])
         result = engine.apply(state, records, Times.at(stream_times))
         state = saved_and_loaded(result.state)
         expected = []
@@ -177,39 +181,39 @@ def run_records(case: Case, cuts: Sequence[Cut], *, newest_only: bool) -> list[A
         assert [(r["partition"], r["offset"], r["r"]) for r in rows] == expected
         assert [row for row in rows if row["null_value"] != (row["r"] is None)] == []
         assert result.late == (len(batch.new[RIGHT]) - len(expected),)
-        told += expected
-    return told
+        emitted += expected
+    return emitted
 
 
 def buffered(records: Iterable[Arrived], grace: int) -> list[Arrived]:
-    """Kafka's buffer of one partition: what goes on, one record after the other."""
+    """Return the records in the order in which Kafka's buffer of one partition forwards them."""
     waiting: list[Arrived] = []
-    gone: list[Arrived] = []
+    forwarded: list[Arrived] = []
     for record in records:
         if record.time < record.stream_time - grace:
-            gone.append(record)
+            forwarded.append(record)
         else:
             waiting.append(record)
-        # By time; of one time in the order of the log, where Kafka's has the key in between.
+        # By time, then by offset. Kafka's buffer orders equal times by key.
         waiting.sort(key=lambda one: (one.time, one.offset))
         while waiting and waiting[0].time <= record.stream_time - grace:
-            gone.append(waiting.pop(0))
-    return gone
+            forwarded.append(waiting.pop(0))
+    return forwarded
 
 
 def run_buffer(
     case: Case, cuts: Sequence[Cut], directory: Path | None = None, *, model: Case | None = None
 ) -> None:
-    """After each batch what has gone on is what Kafka's buffer gave, in its order.
+    """Check after each batch that the forwarded records equal Kafka's buffer, in its order.
 
-    With ``directory`` the state is in files, and the engine sees only what it asks for.
+    With ``directory``, the state is in files, and the engine reads only the rows that it needs.
     """
     engine = GraceBufferEngine(LEFT_VALUES, CARRIED, grace_ms=case.grace)
-    state, files, gone = engine.empty_state(), {0: list[str]()}, []
-    before = clocks_of(case.sides[LEFT], {p: [] for p in case.sides[LEFT]})
+    state, files, forwarded = engine.empty_state(), {0: list[str]()}, []
+    before = stream_times_of(case.sides[LEFT], {p: [] for p in case.sides[LEFT]})
     for number, batch in enumerate(batches(case.sides, cuts)):
         records = to_table(engine.record_schema, batch.new[LEFT], "l", side=LEFT)
-        stream_times = clocks_of(case.sides[LEFT], batch.so_far[LEFT])
+        stream_times = stream_times_of(case.sides[LEFT], batch.so_far[LEFT])
         if directory is None:
             result = engine.apply(state, records, Times.at(stream_times))
             state = saved_and_loaded(result.state)
@@ -227,56 +231,56 @@ def run_buffer(
             )
             files = {0: version.names}
         before = stream_times
-        gone += result.results.to_pylist()
+        forwarded += result.results.to_pylist()
         for partition in case.sides[LEFT]:
             arrived = [r for r in arrivals(batch.so_far[LEFT]) if r.partition == partition]
             expected = [
                 (r.offset, r.time, r.value) for r in buffered(arrived, (model or case).grace)
             ]
-            of_partition = [row for row in gone if row["partition"] == partition]
-            told = [(row["offset"], row["timestamp_ms"], row["l"]) for row in of_partition]
-            assert told == expected, "records go on in another order, or at another time"
+            of_partition = [row for row in forwarded if row["partition"] == partition]
+            found = [(row["offset"], row["timestamp_ms"], row["l"]) for row in of_partition]
+            assert found == expected, "records are forwarded in another order or at another time"
 
 
 def check_case(seed: int) -> set[str]:
-    """Compare one case with the models, whole and cut; return the rare branches it reached."""
+    """Compare a case with the models, in one batch and cut. Return its rare branches."""
     case, random = random_case(seed), Random(seed + 1)
     marks = run_lookups(case, whole(case.sides))
-    told = [run_records(case, whole(case.sides), newest_only=one) for one in (False, True)]
+    emitted = [run_records(case, whole(case.sides), newest_only=one) for one in (False, True)]
     run_buffer(case, whole(case.sides))
     for restart in (False, True):
         cuts = cuts_of(case.sides, random)
         marks |= run_lookups(case, cuts, restart=restart)
         for newest_only in (False, True):
             again = run_records(case, cuts, newest_only=newest_only)
-            assert sorted(again) == sorted(told[newest_only]), "another cut, other records"
+            assert sorted(again) == sorted(emitted[newest_only]), "another cut has other records"
         run_buffer(case, cuts)
-    marks |= {"told in order only"} if len(told[True]) < len(told[False]) else set()
+    marks |= {"emitted only in order"} if len(emitted[True]) < len(emitted[False]) else set()
     arrived = arrivals(case.sides[LEFT])
     is_late = any(r.time < r.stream_time - case.grace for r in arrived)
-    return marks | ({"too late for the buffer"} if is_late else set())
+    return marks | ({"late for the buffer"} if is_late else set())
 
 
 ALL_MARKS = {
-    "too late for the table",
-    "older than the newest",
-    "found none of two",
+    "late for the table",
+    "older version than the newest",
+    "no version found, although a newer one exists",
     "history is dropped",
-    "told in order only",
-    "too late for the buffer",
+    "emitted only in order",
+    "late for the buffer",
 }
 
 
 @pytest.mark.slow
 @cases(20, 300)
 def test_engines_equal_the_models_on_random_logs_under_any_cut_and_restart(number: int) -> None:
-    """After each batch of each cut; no cut changes what a table tells or in which order."""
+    """After each batch, results equal the models. Changes and their order do not depend on cuts."""
     assert marks_reached(range(number), check_case) == ALL_MARKS
 
 
 @cases(6, 100)
-def test_a_buffer_sees_only_what_leaves_with_a_batch(number: int, tmp_path: Path) -> None:
-    """The state in files, of which records leave by the clocks."""
+def test_a_buffer_reads_only_the_records_that_it_forwards(number: int, tmp_path: Path) -> None:
+    """With the state in files, the results of the buffer are unchanged."""
     for seed in range(number):
         case, directory = random_case(seed), tmp_path / str(seed)
         directory.mkdir()
@@ -284,23 +288,23 @@ def test_a_buffer_sees_only_what_leaves_with_a_batch(number: int, tmp_path: Path
 
 
 def run_in_files(case: Case, cuts: Sequence[Cut], directory: Path) -> int:
-    """With the state in files, of which the engine sees the units that it asks for, all is alike.
+    """Check that results and state are unchanged if the engine reads only some buckets of files.
 
-    Returns how many rows of the state no batch looked at.
+    Returns the number of state rows that batches did not read.
     """
     engine = VersionedLookupEngine(
         case.how, LEFT_VALUES, RIGHT_VALUES, CARRIED, history_ms=case.history
     )
     layout = Layout.of(engine)
     whole, files, unseen = engine.empty_state(), {0: list[str]()}, 0
-    before = clocks_of(case.sides[RIGHT], {p: [] for p in case.sides[RIGHT]})
+    before = stream_times_of(case.sides[RIGHT], {p: [] for p in case.sides[RIGHT]})
     for number, batch in enumerate(batches(case.sides, cuts)):
         sides = [
             to_table(engine.record_schema, batch.new[side], column, side=side)
             for side, column in ((LEFT, "l"), (RIGHT, "r"))
         ]
         records = pa.concat_tables(sides)
-        stream_times = clocks_of(case.sides[RIGHT], batch.so_far[RIGHT])
+        stream_times = stream_times_of(case.sides[RIGHT], batch.so_far[RIGHT])
         expected = engine.apply(whole, records, Times.at(stream_times))
         state = KeyedState.of_task(directory, files, (0, 1), layout)
         needed = engine.needed_state(state, records, Times(before, stream_times))
@@ -322,8 +326,8 @@ def _rows(state: pa.Table) -> list[tuple[Any, ...]]:
 
 @pytest.mark.slow
 @cases(13, 200)
-def test_a_lookup_sees_only_the_versions_that_it_may_find(number: int, tmp_path: Path) -> None:
-    """The state in files: newest versions, and units of time of the others."""
+def test_a_lookup_reads_only_the_versions_that_it_can_find(number: int, tmp_path: Path) -> None:
+    """With the state in files, a batch reads the newest versions and some time buckets."""
     unseen = 0
     for seed in range(number):
         case, directory = random_case(seed), tmp_path / str(seed)
@@ -337,7 +341,7 @@ def test_a_lookup_sees_only_the_versions_that_it_may_find(number: int, tmp_path:
 
 @pytest.mark.parametrize("run", [run_lookups, run_buffer])
 def test_a_wrong_model_is_noticed(run: Callable[..., object]) -> None:
-    """The canary: engines with a ms more of history or grace than the models have disagree."""
+    """The comparison fails if the models have 1 ms more of history or grace."""
     for seed in range(60):
         case = random_case(seed)
         model = replace(case, history=case.history + 1, grace=case.grace + 1)
@@ -345,11 +349,11 @@ def test_a_wrong_model_is_noticed(run: Callable[..., object]) -> None:
             run(case, whole(case.sides), model=model)
         except AssertionError:
             return
-    pytest.fail("the models can't be told apart")
+    pytest.fail("no case fails with a wrong model")
 
 
 def test_a_hot_key_keeps_no_more_than_its_history() -> None:
-    """After 50 batches of 100 records a ms apart, the state has the history and a batch."""
+    """After 50 batches of 100 records per 100 ms, the state has only the history."""
     engine = VersionedLookupEngine("inner", LEFT_VALUES, RIGHT_VALUES, CARRIED, history_ms=300)
     state = engine.empty_state()
     for batch in range(50):

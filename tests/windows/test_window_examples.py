@@ -1,10 +1,10 @@
-"""The numeric examples of docs/reference/semantics.md for every kind that isn't sliding.
+"""The numeric examples of docs/reference/semantics.md for all kinds except sliding windows.
 
-The name of an example begins with its rule.
+The name of an example starts with its rule.
 
-An example names its input as ``KEY:TIME`` in arrival order, all in one partition. A window
-is told as the times of its members in order of time. Where Kafka Streams does otherwise
-(retention decides, or a final result changes), the comment says what it does.
+An example has its input as ``KEY:TIME`` in order of arrival, in one partition. A window is written
+as the sorted times of its members. If Kafka Streams has another result because of its retention or
+because it changes a final result, a comment says which.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ TimesByWindow = dict[tuple[str, int, int], list[int]]
 
 
 def tumbling(size: int, grace: int = 0, advance: int | None = None) -> TimeWindows:
-    """Time windows in one call."""
+    """Return time windows. Without an advance, they are tumbling."""
     windows = TimeWindows.of_size_and_grace(size, grace)
     return windows if advance is None else windows.advance_by(advance)
 
@@ -33,7 +33,7 @@ sessions = SessionWindows.of_inactivity_gap_and_grace
 
 
 def log_of(text: str) -> list[Record]:
-    """The records of ``text``; each has its own time as value ``t``."""
+    """Return the records of ``text``. The value ``t`` of a record is its time."""
     log: list[Record] = []
     for record in text.split():
         key, _, time = record.rpartition(":")
@@ -42,14 +42,14 @@ def log_of(text: str) -> list[Record]:
 
 
 def run(text: str, windows: Windows, *, closed: bool = False, batches: bool = True) -> Run:
-    """Run the records of ``text``, each in a batch of its own or all in one."""
+    """Run the records of ``text``, one per batch or all in one batch."""
     setup = Setup(windows, AGGREGATES, VALUES, emit_final_only=closed)
     logs = {0: log_of(text)}
     return run_engine(setup, logs, one_by_one(logs) if batches else whole(logs))
 
 
 def times_by_window(rows: Sequence[Row]) -> TimesByWindow:
-    """Each row's bounds and member times."""
+    """Return the bounds of each row, and the times of its members."""
     return {(r["key"], r["window_start_ms"], r["window_end_ms"]): r["times"] for r in rows}
 
 
@@ -84,26 +84,26 @@ EXAMPLES: dict[str, tuple[str, Windows, TimesByWindow, int]] = {
         {("A", 95, 105): [100], ("A", 100, 110): [100], ("B", 5, 15): [5]},
         0,
     ),
-    "3: a window takes records until stream time is its end plus grace less 1": (
+    "3: a window accepts records until stream time is its end plus grace minus 1": (
         "A:14 B:9",
         tumbling(10, 5),
         {("A", 10, 20): [14], ("B", 0, 10): [9]},
         0,
     ),
-    "3: and refuses them from there on": (
+    "3: a window rejects records once stream time is its end plus grace": (
         "A:15 B:9",
         tumbling(10, 5),
         {("A", 10, 20): [15]},
         1,
     ),
-    # semantics.md#1-1: the clock moves before the record is tested, over all keys
+    # semantics.md#1-1: stream time, which all keys share, advances before the check of the record
     "1: a record of another key closes a window": (
         "A:5 B:10 A:6",
         tumbling(10),
         {("A", 0, 10): [5], ("B", 10, 20): [10]},
         1,
     ),
-    # 4: 0 -- 10: one session; 0 -- 11: two
+    # 4: 0 and 10 are one session, 0 and 11 are two
     "4: records exactly the gap apart are one session": (
         "0 10",
         sessions(10, 100),
@@ -122,47 +122,47 @@ EXAMPLES: dict[str, tuple[str, Windows, TimesByWindow, int]] = {
         {("k", 5, 5): [5, 5], ("k", 6, 6): [6]},
         0,
     ),
-    # close time 18 after B:28; each old record touches the open session, which ends at 20
-    "4: an old record that touches an open session is rescued": (
+    # close time 18 after B:28, and each old record is within the gap of the open session up to 20
+    "4: an old record near an open session is accepted": (
         "A:20 B:28 A:17 A:11 A:7",
         sessions(10, 0),
         {("A", 7, 20): [7, 11, 17, 20], ("B", 28, 28): [28]},
         0,
     ),
-    "4: an old record that touches none is late": (
+    "4: an old record near no open session is late": (
         "A:20 B:28 A:9",
         sessions(10, 0),
         {("A", 20, 20): [20], ("B", 28, 28): [28]},
         1,
     ),
-    "4: a record on its own is accepted down to its close time": (
+    "4: a record without a session is accepted if it is not before the close time": (
         "B:28 A:18 C:17",
         sessions(10, 0),
         {("A", 18, 18): [18], ("B", 28, 28): [28]},
         1,
     ),
-    # Kafka's default retention hides [0,0]; with one ms more it gives [0,30] too
-    "4: a session exactly the gap away is found whatever the retention": (
+    # Kafka's default retention hides [0,0], but with one ms more it also has [0,30]
+    "4: a session exactly the gap away is found for any retention": (
         "0 30 15 20 10",
         sessions(10, 20),
         {("k", 0, 30): [0, 10, 15, 20, 30]},
         0,
     ),
-    # Kafka's default retention gives [0,0] and [10,10]
-    "4: retention does not decide what merges": (
+    # Kafka's default retention results in [0,0] and [10,10]
+    "4: retention does not affect merging": (
         "A:0 B:10 A:10",
         sessions(10, 0),
         {("A", 0, 10): [0, 10], ("B", 10, 10): [10]},
         0,
     ),
-    # close time 5 after B:15; with a long retention Kafka reopens [0,0]
+    # close time 5 after B:15, but Kafka reopens [0,0] with a long retention
     "4: a closed session is frozen": (
         "A:0 B:15 A:8",
         sessions(10, 0),
         {("A", 0, 0): [0], ("A", 8, 8): [8], ("B", 15, 15): [15]},
         0,
     ),
-    "the latest time there is, tumbling": (
+    "the latest possible time, tumbling": (
         "0 253402300799999",
         tumbling(10, advance=5),
         {
@@ -172,19 +172,19 @@ EXAMPLES: dict[str, tuple[str, Windows, TimesByWindow, int]] = {
         },
         0,
     ),
-    "the latest time there is, a session": (
+    "the latest possible time, a session": (
         "0 253402300799999",
         sessions(10, 0),
         {("k", 0, 0): [0], ("k", 253402300799999, 253402300799999): [253402300799999]},
         0,
     ),
-    "the longest session there is": (
+    "the longest possible session": (
         "0 253402300799999",
         sessions(253402300799999, 0),
         {("k", 0, 253402300799999): [0, 253402300799999]},
         0,
     ),
-    "5: without windows every record counts, however old": (
+    "5: without windows, all records count, also old ones": (
         "A:100 B:0 A:3",
         NoWindows(),
         {("A", 0, 2**61): [3, 100], ("B", 0, 2**61): [0]},
@@ -196,14 +196,14 @@ EXAMPLES: dict[str, tuple[str, Windows, TimesByWindow, int]] = {
 @pytest.mark.parametrize("batches", [False, True], ids=["one batch", "batch a record"])
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example(name: str, *, batches: bool) -> None:
-    """Each example gives its windows and late records, in one batch and record by record."""
+    """Each example has these windows and late records, in one batch and record by record."""
     text, windows, expected, late = EXAMPLES[name]
     result = run(text, windows, batches=batches)
     assert times_by_window(list(result.rows.values())) == expected
     assert result.late == late
 
 
-def test_sessions_that_merge_are_told_as_deleted() -> None:
+def test_merged_sessions_are_emitted_as_deleted() -> None:
     """The example of semantics.md#4-1: each batch deletes what it replaces (semantics.md#4-4)."""
     #            0          10      15   20         30
     # 0:1        |
@@ -237,8 +237,8 @@ def test_the_same_single_time_again_deletes_nothing() -> None:
 
 
 @pytest.mark.parametrize("batches", [False, True], ids=["one batch", "batch a record"])
-def test_a_frozen_session_waits_for_the_other_partition_untouched(*, batches: bool) -> None:
-    """While it is not final, neither an old record nor one in time makes it grow."""
+def test_a_frozen_session_is_unchanged_until_it_is_final(*, batches: bool) -> None:
+    """It accepts neither old nor current records until the other partition closes it."""
     #                        0         5    8        15  18
     # close time of k:8      |         |    |
     # [0,0]      frozen      k
@@ -254,9 +254,9 @@ def test_a_frozen_session_waits_for_the_other_partition_untouched(*, batches: bo
     assert [row for row in result.rows.values() if row["final"]] == []
 
 
-#: Input, windows, and what each record makes final: with emission on close nothing else is told.
+#: Input, windows, and the rows that become final with each record. Only these are emitted on close.
 CLOSING: dict[str, tuple[str, Windows, list[TimesByWindow]]] = {
-    "3: closed windows come by key and start": (
+    "3: closed windows are emitted by key and start": (
         "B:1 A:2 A:9 A:10 A:3 A:25",
         tumbling(10),
         [{}, {}, {}, {("A", 0, 10): [2, 9], ("B", 0, 10): [1]}, {}, {("A", 10, 20): [10]}],
@@ -272,30 +272,30 @@ CLOSING: dict[str, tuple[str, Windows, list[TimesByWindow]]] = {
         tumbling(10, 5),
         [{}, {}, {("k", 0, 10): [9]}],
     ),
-    # Kafka emits nothing at all: whole segments of its store are gone before the scan
-    "4: sessions far apart are all told": (
+    # Kafka emits no row, because whole segments of its store are deleted before the scan
+    "4: sessions far apart are all emitted": (
         "0 70000 200000",
         sessions(10, 0),
         [{}, {("k", 0, 0): [0]}, {("k", 70_000, 70_000): [70_000]}],
     ),
-    # Kafka's suppress is 1 ms early: it fires at 15
-    "4: a session closes once stream time is more than gap and grace behind its end": (
+    # Kafka's suppress is 1 ms early and emits at 15
+    "4: a session closes once stream time is more than gap and grace after its end": (
         "0 A:15 A:16",
         sessions(10, 5),
         [{}, {}, {("k", 0, 0): [0]}],
     ),
-    # Kafka's suppress fires at once for each left window, and twice for [0,10]
-    "2.6: a sliding window is told once, after its end": (
+    # Kafka's suppress emits each left window immediately, and [0,10] twice
+    "2.6: a sliding window is emitted once, after its end": (
         "10 10 12",
         SlidingWindows.of_time_difference_and_grace(10, 0),
         [{}, {}, {("k", 0, 10): [10, 10]}],
     ),
-    "2.6: with grace a record at its end is in it": (
+    "2.6: with grace, a window contains a late record at its end": (
         "10 15 10 16",
         SlidingWindows.of_time_difference_and_grace(10, 5),
         [{}, {}, {}, {("k", 0, 10): [10, 10]}],
     ),
-    # Kafka hides [0,10] and [1,11] before its scan: starts below 52 do not come out
+    # Kafka hides [0,10] and [1,11] before its scan, so starts below 52 are not emitted
     "2.6: a jump of stream time hides no sliding window": (
         "1 10 60 181",
         SlidingWindows.of_time_difference_and_grace(10, 100),
@@ -312,14 +312,14 @@ CLOSING: dict[str, tuple[str, Windows, list[TimesByWindow]]] = {
 
 @pytest.mark.parametrize("name", CLOSING)
 def test_emission_on_close(name: str) -> None:
-    """Each window is told once, by the record that closes it."""
+    """Each window is emitted once, by the record that closes it."""
     text, windows, expected = CLOSING[name]
     assert [times_by_window(batch) for batch in run(text, windows, closed=True).batches] == expected
 
 
 @pytest.mark.parametrize("name", CLOSING)
-def test_emission_on_update_tells_the_same_windows_final(name: str) -> None:
-    """With emission on update the same record makes the same windows final."""
+def test_emission_on_update_makes_the_same_windows_final(name: str) -> None:
+    """With emission on update, the same windows become final with the same record."""
     text, windows, expected = CLOSING[name]
     result = run(text, windows).batches
     assert [times_by_window([row for row in batch if row["final"]]) for batch in result] == expected
@@ -333,9 +333,9 @@ KIP_259 = "1 2 5 6 4 3 7 9"
     [
         (NoWindows(), [1, 2, 5, 6, 6, 6, 7, 9]),
         (tumbling(10, 100), [1, 2, 5, 6, 6, 6, 7, 9]),
-        # [0,5) has 1, 2, 4, 3; [5,10) has 5, 6, 7, 9
+        # [0,5) has 1, 2, 4, 3 and [5,10) has 5, 6, 7, 9
         (tumbling(5, 100), [1, 2, 5, 6, 4, 4, 7, 9]),
-        # one session from the beginning: its timestamp is its end
+        # one session, whose timestamp is its end
         (sessions(4, 100), [1, 2, 5, 6, 6, 6, 7, 9]),
     ],
     ids=["no window", "tumbling 10", "tumbling 5", "session"],
@@ -357,8 +357,8 @@ def test_a_record_without_a_value_is_counted(windows: Windows) -> None:
     assert (row["n"], row["values"], row["timestamp_ms"]) == (2, 1, 2)
 
 
-def test_the_slowest_partition_decides_what_is_final() -> None:
-    """A window is final once every partition's clock has passed it, also without new records."""
+def test_the_slowest_partition_determines_final_windows() -> None:
+    """A window is final once the stream time of each partition is past it, without new records."""
     logs = {0: log_of("a:1 b:500"), 1: log_of("c:2 c:40")}
     for windows, ends in ((tumbling(10), {10}), (sessions(10, 0), {1, 2})):
         setup = Setup(windows, AGGREGATES, VALUES)

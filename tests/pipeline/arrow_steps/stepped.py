@@ -1,4 +1,4 @@
-"""Records through Arrow's steps and through Spark's, to be compared row by row."""
+"""Run records through the steps of Arrow and of Spark, and compare the rows."""
 
 from collections.abc import Sequence
 from copy import copy
@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 
 def decoded(values: pa.Schema, rows: Sequence[Row | None]) -> pa.Table:
-    """Decoded records with these values; between them, records that are bad or lack something."""
+    """Return decoded records with these values, and between them invalid and incomplete records."""
     schema = decoded_schema(pa.struct(list(values)))
     message = {"key": b"\xff", "timestamp_ms": 8, "headers": [{"key": "h", "value": None}]}
     good = {
@@ -65,9 +65,9 @@ def checked_steps(
 
 
 def differences(found: pa.Table, wanted: pa.Table) -> list[str]:
-    """The columns that differ in type or in a bit of a value; all NaN are one."""
+    """Return the columns that differ in type or in a bit of a value. All NaN are equal."""
     assert found.column_names == wanted.column_names
-    # Texts tell -0.0 from 0.0, and not one NaN from another.
+    # The texts of -0.0 and 0.0 differ, and all NaN have the same text.
     return [
         name
         for name in wanted.column_names
@@ -79,7 +79,7 @@ def differences(found: pa.Table, wanted: pa.Table) -> list[str]:
 def assert_same_rows(
     spark: SparkSession, steps: ArrowSteps, origin: Input, records: pa.Table
 ) -> None:
-    """Both give the same columns and rows, whatever the store asks for."""
+    """Check that both have the same columns and rows, for all columns that a store can need."""
     frame = spark.createDataFrame(records).coalesce(1)
     empty = spark.createDataFrame([], from_arrow_schema(records.schema))
     used = steps.values.names[:2]

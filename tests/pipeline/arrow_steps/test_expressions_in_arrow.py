@@ -190,19 +190,21 @@ def test_arrays_are_made_and_sliced_as_sparks_are(spark: SparkSession) -> None:
     assert [made[name].type for name in computed] == [steps.values.field(n).type for n in computed]
 
 
-def test_a_row_that_is_gone_has_no_value(spark: SparkSession) -> None:
+def test_a_deleted_row_has_no_value(spark: SparkSession) -> None:
     """A deleted row has null in each column that steps after a join compute, also for constants."""
     rows = joined(VALUES, hostile_rows(40, seed=5))
-    is_gone = pa.array([place % 3 == 0 for place in range(len(rows))])
-    rows = rows.append_column(NULL_VALUE, is_gone)
+    is_tombstone = pa.array([place % 3 == 0 for place in range(len(rows))])
+    rows = rows.append_column(NULL_VALUE, is_tombstone)
     grouped = stream().map_values(x="1", w="coalesce(w, 'none')").group_by_key()
     row_steps, steps = checked_steps(spark, lower_node(grouped.origins[0]), rows, ["x", "w"])
     assert steps is not None
-    for told in (steps.rows(rows), row_steps.rows(spark.createDataFrame(rows)).toArrow()):
-        gone = told.filter(told["null_value"])
-        assert len(gone) > 10
-        assert gone["x"].null_count == gone["w"].null_count == len(gone)
-        assert told.filter(pc.and_(pc.invert(told["null_value"]), told["keep"]))["x"][0].as_py()
+    for results in (steps.rows(rows), row_steps.rows(spark.createDataFrame(rows)).toArrow()):
+        tombstones = results.filter(results["null_value"])
+        assert len(tombstones) > 10
+        assert tombstones["x"].null_count == tombstones["w"].null_count == len(tombstones)
+        assert results.filter(pc.and_(pc.invert(results["null_value"]), results["keep"]))["x"][
+            0
+        ].as_py()
 
 
 def test_results_of_a_join_go_through_expressions(spark: SparkSession) -> None:

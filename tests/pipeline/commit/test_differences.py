@@ -63,12 +63,12 @@ def other_made() -> dict[str, Any]:
     return {}
 
 
-def told(_key: str, _value: Any, old: Any) -> Any:
+def aggregated(_key: str, _value: Any, old: Any) -> Any:
     """Return the old aggregate, as an aggregator."""
     return old
 
 
-def other_told(_key: str, _value: Any, old: Any) -> Any:
+def other_aggregator(_key: str, _value: Any, old: Any) -> Any:
     """Return the old aggregate, as another aggregator."""
     return old
 
@@ -78,7 +78,7 @@ def merged(_key: str, left: Any, _right: Any) -> Any:
     return left
 
 
-FUNCTIONS = Functions(made, (told,), merged, "n BIGINT", "aggregate")
+FUNCTIONS = Functions(made, (aggregated,), merged, "n BIGINT", "aggregate")
 COLUMNS = Columns(({"n": count()},))
 
 
@@ -202,11 +202,11 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
     (Columns, "of_stream"): (store(*TWO, aggregation=TWO_COLUMNS),
                              store(*TWO, aggregation=Columns(({"n": count(), "m": count()}, {})))),
     (Functions, "initializer"): _of_functions(initializer=other_made),
-    (Functions, "aggregators"): _of_functions(aggregators=(other_told,)),
-    (Functions, "merger"): _of_functions(merger=other_told),
+    (Functions, "aggregators"): _of_functions(aggregators=(other_aggregator,)),
+    (Functions, "merger"): _of_functions(merger=other_aggregator),
     (Functions, "schema"): _of_functions(schema="n INT"),
     (Functions, "step"): _of_functions(step="cogroup"),
-    (Functions, "subtractor"): _of_functions(subtractor=other_told),
+    (Functions, "subtractor"): _of_functions(subtractor=other_aggregator),
     (TableRows, "join"): (store(*TWO, aggregation=TableRows(TableJoin("inner", 0, 1))),
                           store(*TWO, aggregation=TableRows(TableJoin("left", 0, 1)))),
 }  # fmt: skip

@@ -17,7 +17,7 @@ from tests.campaigns import cases
 
 RECORD = CommitRecord(3, {"t": {"0": 17}}, {"t": {"0": 900}}, 700, {"input": 5, "applied": 5}, 800)
 PREPARED = PreparedBatch(RECORD, {0: ["a.arrow"]}, {}, [], [], changed=4, open_records=9)
-MEND = StreamTimeOverride({"t": {"0": 100}}, 50, 60, ["the clock of t 0 was set back"])
+OVERRIDE = StreamTimeOverride({"t": {"0": 100}}, 50, 60, ["the clock of t 0 was set back"])
 SINK = SinkDefinition("out", ("t",), ("filter",), "none", 4)
 ID = "5b8e0c43-0b2c-44b4-8a3e-3f1b3a0f2d11"
 
@@ -40,7 +40,7 @@ def _decide(checkpoint: Path) -> None:
 
 def _decide_with_clock(checkpoint: Path) -> None:
     _decide(checkpoint)
-    MEND.write(checkpoint / "state" / "s", 3)
+    OVERRIDE.write(checkpoint / "state" / "s", 3)
 
 
 def _sink(checkpoint: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_damaged_file_is_named_or_reads_the_same(name: str, tmp_path: Path, nu
 
 
 @pytest.mark.parametrize(
-    ("directory", "application", "batch", "told"),
+    ("directory", "application", "batch", "message"),
     [
         ("other", ID, 3, "it belongs to store 's' of application"),
         ("s", "another", 3, f"it belongs to store 's' of application {ID}"),
@@ -120,7 +120,7 @@ def test_a_damaged_file_is_named_or_reads_the_same(name: str, tmp_path: Path, nu
     ],
 )
 def test_a_version_of_another_owner_is_named(
-    tmp_path: Path, directory: str, application: str, batch: int, told: str
+    tmp_path: Path, directory: str, application: str, batch: int, message: str
 ) -> None:
     """The error names the store, the application or the batch of the file."""
     _decide(tmp_path)
@@ -128,7 +128,7 @@ def test_a_version_of_another_owner_is_named(
     target.mkdir(parents=True)
     shutil.copy(tmp_path / "state/s/000000000003.json", target / f"{batch:012d}.json")
     versions = StateVersions(target, sync=False, application=application)
-    with pytest.raises(CheckpointError, match=told) as raised:
+    with pytest.raises(CheckpointError, match=message) as raised:
         versions.load(batch)
     assert str(target / f"{batch:012d}.json") in str(raised.value)
     assert f"`oriel rebuild {directory}`" in str(raised.value)

@@ -51,7 +51,7 @@ def wait_for_few_files(table: CompactedTable) -> None:
     wait_until(table.live, f"{most} files", lambda files: len(files) <= most)
 
 
-def test_it_compacts_beside_batches(tmp_path: Path) -> None:
+def test_it_compacts_between_batches(tmp_path: Path) -> None:
     """The table is compacted after some batches, without a request."""
     table = CompactedTable(tmp_path, SLIDING)
     maintenance = maintained(table)
@@ -64,7 +64,7 @@ def test_it_compacts_beside_batches(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_error_is_told_once_and_never_stops_the_stream(
+def test_an_error_is_logged_once_and_never_stops_the_stream(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A failed compaction is logged once and tried again after a pause, and it leaves no files."""

@@ -74,8 +74,8 @@ EPOCHS = f"{APP}/epochs/*.json"
 
 #: The damaged files, then the error if they are missing, and the error if they are empty or cut.
 #: None if the start repairs them.
-Told = tuple[type[Exception], str] | None
-DAMAGED: dict[str, tuple[Callable[[Path], list[Path]], Told, Told]] = {
+ErrorText = tuple[type[Exception], str] | None
+DAMAGED: dict[str, tuple[Callable[[Path], list[Path]], ErrorText, ErrorText]] = {
     "the newest version of a store": (newest(STATE[0], 1), None, None),
     "the newest version of the last store": (newest(STATE[1], 1), None, None),
     "the version before the newest": (lambda data: newest(STATE[0], 2)(data)[:1], None, None),
@@ -130,17 +130,17 @@ def test_each_deciding_file_is_repaired_or_named(
     during: bool,
 ) -> None:
     """A start repairs the file without loss or duplicates, or reports an error of one line."""
-    files, told_missing, told_torn = DAMAGED[damaged]
+    files, if_missing, if_torn = DAMAGED[damaged]
     shutil.copytree(interrupted[during], tmp_path, dirs_exist_ok=True)
     paths = files(tmp_path / "data")
     for path in paths:
         tear(path, torn)
-    told = told_missing if torn == "missing" else told_torn
-    if told is None:
+    problem = if_missing if torn == "missing" else if_torn
+    if problem is None:
         run(tmp_path)
         assert tables_of(tmp_path) == expected
         return
-    error, text = told
+    error, text = problem
     with pytest.raises((PipelineError, StorageError)) as found:
         run(tmp_path)
     assert isinstance(found.value, error)

@@ -24,7 +24,7 @@ def names(directory: Path) -> list[str]:
     )
 
 
-def test_spark_goes_on_from_the_last_decided_batch(tmp_path: Path) -> None:
+def test_spark_resumes_after_the_last_prepared_batch(tmp_path: Path) -> None:
     """Spark resumes at the last prepared batch. Its log has a commit only if the batch is done."""
     starts = {"a": {"0": 3}}
     spark = prepared(tmp_path / "open", RecoveryPoint(7, starts, ENDS, is_done=False))
@@ -39,7 +39,7 @@ def test_spark_goes_on_from_the_last_decided_batch(tmp_path: Path) -> None:
         assert orjson.loads((done / "metadata").read_bytes()) == {"id": checkpoint.application}
 
 
-def test_of_sparks_folders_the_last_stay(tmp_path: Path) -> None:
+def test_the_last_directories_of_spark_stay(tmp_path: Path) -> None:
     """The directories of the last epochs and of a successor stay. Files of no epoch are removed."""
     old = tmp_path / "spark"
     for _ in range(22):

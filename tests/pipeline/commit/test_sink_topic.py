@@ -123,7 +123,7 @@ def test_the_last_generation_with_a_definition_counts(opened: Opened) -> None:
     assert opened.topic().table_directory == state / "to(out)@3"
 
 
-def test_a_damaged_definition_is_told(opened: Opened) -> None:
+def test_a_damaged_definition_is_an_error(opened: Opened) -> None:
     """A damaged definition is an error that names the file."""
     topic = opened.topic()
     (topic.table_directory / "sink.json").write_text("{")
@@ -131,7 +131,7 @@ def test_a_damaged_definition_is_told(opened: Opened) -> None:
         opened.topic()
 
 
-def test_a_damaged_note_is_told(opened: Opened) -> None:
+def test_a_damaged_note_is_an_error(opened: Opened) -> None:
     """A damaged note is an error that names the file, because the note has the position."""
     topic = opened.topic()
     topic.commit(prepared(0), 0)

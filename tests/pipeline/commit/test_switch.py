@@ -97,7 +97,7 @@ def test_dead_letters_that_are_there_are_not_added_again(
 ) -> None:
     """A dead letter is added once per position, store and reason, also if it has no store."""
 
-    def letters(directory: Path, *places: tuple[int, str | None]) -> None:
+    def write_dead_letters(directory: Path, *places: tuple[int, str | None]) -> None:
         table = open_table(directory, DEAD_LETTER_SCHEMA, {}, sync=False)
         rows = [
             {"topic": "t", "partition": 0, "offset": offset, "store": store, "reason": "r",
@@ -110,8 +110,8 @@ def test_dead_letters_that_are_there_are_not_added_again(
         table.commit([file], "app", 0, {})
 
     layout = DataLayout(tmp_path)
-    letters(layout.dead_letters, (1, None), (2, "s"), (3, "other"))
-    letters(tmp_path / "scratch", (1, None), (2, "s"), (3, "s"), (4, None))
+    write_dead_letters(layout.dead_letters, (1, None), (2, "s"), (3, "other"))
+    write_dead_letters(tmp_path / "scratch", (1, None), (2, "s"), (3, "s"), (4, None))
     for _again in range(2):
         replacement = Replacement(layout, checkpoint, DEFINITION, SCHEMA, sync=False)
         replacement.add_dead_letters(tmp_path / "scratch", 7)
@@ -120,7 +120,7 @@ def test_dead_letters_that_are_there_are_not_added_again(
     assert (len(found), sorted(added, key=str)) == (5, [(3, "s"), (4, None)])
     # Further rebuilds find more dead letters, and each rebuild adds its own.
     for rebuild in range(1, 4):
-        letters(tmp_path / f"scratch-{rebuild}", (4, None), (4 + rebuild, "s"))
+        write_dead_letters(tmp_path / f"scratch-{rebuild}", (4, None), (4 + rebuild, "s"))
         replacement.add_dead_letters(tmp_path / f"scratch-{rebuild}", 7 + rebuild)
     found = DeltaTable(layout.dead_letters).to_pyarrow_table().to_pylist()
     added = [(row["offset"], row["revision"]) for row in found if row["revision"] > 7]

@@ -22,8 +22,8 @@ class Registry(ThreadingHTTPServer):
     def __init__(self) -> None:
         """Listen on a free port of the loopback interface."""
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.answers: dict[str, Any] = {}
-        self.asked: list[tuple[str, str | None]] = []
+        self.responses: dict[str, Any] = {}
+        self.requests: list[tuple[str, str | None]] = []
 
     @property
     def url(self) -> str:
@@ -35,14 +35,14 @@ class _Handler(BaseHTTPRequestHandler):
     server: Registry
 
     def do_GET(self) -> None:
-        self.server.asked.append((self.path, self.headers.get("Authorization")))
-        answer = self.server.answers.get(self.path, 404)
-        self.send_response(answer if isinstance(answer, int) else 200)
-        text = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-        if answer == CUT:
+        self.server.requests.append((self.path, self.headers.get("Authorization")))
+        response = self.server.responses.get(self.path, 404)
+        self.send_response(response if isinstance(response, int) else 200)
+        text = response if isinstance(response, bytes) else json.dumps(response).encode()
+        if response == CUT:
             self.send_header("Content-Length", str(len(text) + 1))
         self.end_headers()
-        if not isinstance(answer, int):
+        if not isinstance(response, int):
             self.wfile.write(text)
 
     def log_message(self, *_arguments: Any) -> None:

@@ -131,7 +131,7 @@ def test_hostile_bytes_harm_no_other_record() -> None:
         assert found[::2].count("not-avro") > 1000
 
 
-def test_bytes_behind_a_record_and_missing_ones_are_told() -> None:
+def test_additional_and_missing_bytes_of_a_record_are_errors() -> None:
     """An incomplete record, or bytes after one, is a dead letter. A null value is a tombstone."""
     good = written(ORDER)
     values = [good + b"\0", good[:-1], b"", None]
@@ -192,7 +192,7 @@ def test_single_objects_begin_with_their_schemas_fingerprint() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "told"),
+    ("schema", "message"),
     [
         ("{", "JSONDecodeError"),
         ('"long"', "not the schema of a record"),
@@ -209,9 +209,9 @@ def test_single_objects_begin_with_their_schemas_fingerprint() -> None:
         ('{"type":"record","name":"r","fields":[]}', r"no fields for the columns \['v'\]"),
     ],
 )
-def test_a_schema_that_can_not_be_used_is_refused(schema: str, told: str) -> None:
+def test_a_schema_that_can_not_be_used_is_refused(schema: str, message: str) -> None:
     """The error is raised before any record. Some schemas would let a few bytes use all memory."""
-    with pytest.raises(InvalidTopology, match=told):
+    with pytest.raises(InvalidTopology, match=message):
         values_of([], "v INT", Consumed(value_serde=Serdes.avro(schema)))
 
 

@@ -155,7 +155,7 @@ def test_a_decoder_can_be_sent_to_a_task() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 60])
-def test_messages_have_key_and_time_beside_them(count: int) -> None:
+def test_messages_have_their_key_and_time(count: int) -> None:
     """Tombstones are valid records, and an invalid key or time has a reason."""
     messages: dict[Message, tuple[object, ...]] = {
         (b"k", b'{"n": 1}', 1999): ("k", 1, 1, None),

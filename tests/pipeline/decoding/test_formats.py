@@ -112,8 +112,8 @@ def test_record_time_by_a_column_of_text() -> None:
     consumed = Consumed(timestamp=FieldTimestamp("at", "iso"))
     found = decoded(raw_rows(values), "at STRING", consumed)
     assert [row["reason"] or row["timestamp_ms"] for row in found] == list(texts.values())
-    (told,) = (row["detail"] for row in found if b"yesterday" in row["raw"])
-    assert told == 'at: a time like 2026-03-01T12:00:00Z expected, not "yesterday"'
+    (detail,) = (row["detail"] for row in found if b"yesterday" in row["raw"])
+    assert detail == 'at: a time like 2026-03-01T12:00:00Z expected, not "yesterday"'
     log = event_log_decoder("at STRING", consumed)
     assert log is not None
     lines = [b'{"key":"k","value":%b}' % value for value in values]
@@ -219,7 +219,7 @@ def test_a_decoder_can_be_sent_to_tasks(consumed: Consumed) -> None:
     assert pickle.loads(pickle.dumps(decoder)) == decoder  # noqa: S301 - our own
 
 
-def test_maps_are_read_beside_headers() -> None:
+def test_maps_are_read_together_with_headers() -> None:
     """Types that Arrow's JSON reader lacks are read line by line, also with headers."""
     rows = raw_rows([b'{"m":{"a":1}}', b'{"m":1}'], headers=[[("h", b"1")], None])
     found = decoded(rows, "m MAP<STRING, INT>", Consumed(headers={"h": "h"}))

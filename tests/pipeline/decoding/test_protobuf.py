@@ -138,7 +138,7 @@ def test_a_registrys_header_names_the_message() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "told"),
+    ("schema", "message"),
     [
         ("nope INT", "no field for the column nope"),
         ("line STRUCT<nope: INT>", r"no field for the column line\.nope"),
@@ -149,9 +149,9 @@ def test_a_registrys_header_names_the_message() -> None:
         ("hash STRING", "column hash does not have the type"),
     ],
 )
-def test_columns_that_do_not_fit_are_refused(schema: str, told: str) -> None:
+def test_columns_that_do_not_fit_are_refused(schema: str, message: str) -> None:
     """The descriptor has all types, so columns are checked before any record."""
-    with pytest.raises(InvalidTopology, match=told):
+    with pytest.raises(InvalidTopology, match=message):
         values_of([], schema, PLAIN)
 
 

@@ -34,8 +34,8 @@ REFERRING = json.dumps({
 def server() -> Iterator[Registry]:
     """Yield a registry with the two versions of the order schema, as ids 7 and 300."""
     with running_registry() as made:
-        made.answers["/schemas/ids/7"] = {"schema": SCHEMA}
-        made.answers["/schemas/ids/300"] = {"schemaType": "AVRO", "schema": NEXT_SCHEMA}
+        made.responses["/schemas/ids/7"] = {"schema": SCHEMA}
+        made.responses["/schemas/ids/300"] = {"schemaType": "AVRO", "schema": NEXT_SCHEMA}
         yield made
 
 
@@ -50,17 +50,17 @@ def test_each_value_is_read_with_the_schema_that_it_names(server: Registry) -> N
         "not-avro", "not-avro", "not-avro", "unknown-schema",
     ]  # fmt: skip
     values_of(values, "n INT", CONSUMED, SchemaRegistry.at(server.url))
-    asked = [path for path, _ in server.asked]
+    requests = [path for path, _ in server.requests]
     # An unknown id can be registered later, so each batch requests it again.
-    assert asked.count("/schemas/ids/7") == asked.count("/schemas/ids/300") == 1
-    assert asked.count("/schemas/ids/8") == 2
+    assert requests.count("/schemas/ids/7") == requests.count("/schemas/ids/300") == 1
+    assert requests.count("/schemas/ids/8") == 2
 
 
 def test_a_schema_may_refer_to_others(server: Registry) -> None:
     """References are resolved by subject and version."""
     reference = {"name": "shop.Order", "subject": "orders/value", "version": 2}
-    server.answers["/schemas/ids/9"] = {"schema": REFERRING, "references": [reference]}
-    server.answers["/subjects/orders%2Fvalue/versions/2"] = {"schema": SCHEMA}
+    server.responses["/schemas/ids/9"] = {"schema": REFERRING, "references": [reference]}
+    server.responses["/subjects/orders%2Fvalue/versions/2"] = {"schema": SCHEMA}
     whole = json.dumps({
         "type": "record", "name": "Outer",
         "fields": [{"name": "order", "type": json.loads(SCHEMA)}],
@@ -71,7 +71,7 @@ def test_a_schema_may_refer_to_others(server: Registry) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
         {"schemaType": "PROTOBUF", "schema": "syntax"},
         {"schema": "no json"},
@@ -80,9 +80,9 @@ def test_a_schema_may_refer_to_others(server: Registry) -> None:
         [],
     ],
 )
-def test_an_id_without_an_avro_schema_that_can_be_used(server: Registry, answer: Any) -> None:
+def test_an_id_without_an_avro_schema_that_can_be_used(server: Registry, response: Any) -> None:
     """Values with this id are dead letters, and the others are decoded."""
-    server.answers["/schemas/ids/9"] = answer
+    server.responses["/schemas/ids/9"] = response
     values = [with_id(9, b"x"), with_id(7, written(ORDER))]
     found = values_of(values, "n INT", CONSUMED, SchemaRegistry.at(server.url))
     assert found == ["unknown-schema", {"n": 2}]
@@ -90,39 +90,41 @@ def test_an_id_without_an_avro_schema_that_can_be_used(server: Registry, answer:
 
 def test_credentials_are_sent_and_never_shown(server: Registry) -> None:
     """Credentials are in the URL or an argument. No message and no `repr` contains them."""
-    beside = SchemaRegistry.at(server.url, "me:secret")
+    separate = SchemaRegistry.at(server.url, "me:secret")
     within = SchemaRegistry.at(server.url.replace("//", "//me:se%63ret@"))
-    assert beside == within
-    assert "secret" not in repr(beside)
-    values_of([with_id(7, written(ORDER))], "n INT", CONSUMED, beside)
+    assert separate == within
+    assert "secret" not in repr(separate)
+    values_of([with_id(7, written(ORDER))], "n INT", CONSUMED, separate)
     expected = "Basic " + b64encode(b"me:secret").decode()
-    assert server.asked == [("/schemas/ids/7", expected)]
-    server.answers["/schemas/ids/10"] = 401
+    assert server.requests == [("/schemas/ids/7", expected)]
+    server.responses["/schemas/ids/10"] = 401
     with pytest.raises(RegistryUnavailable, match="status 401") as refused:
-        values_of([with_id(10, b"x")], "n INT", CONSUMED, beside)
+        values_of([with_id(10, b"x")], "n INT", CONSUMED, separate)
     assert "secret" not in str(refused.value)
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
 
 
-@pytest.mark.parametrize("answer", [503, b"<html>", CUT])
-def test_a_registry_in_trouble_is_asked_again(
-    server: Registry, answer: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("response", [503, b"<html>", CUT])
+def test_a_request_to_a_failing_registry_is_repeated(
+    server: Registry, response: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Requests are repeated for a bounded time. Then the batch fails, without dead letters."""
     monkeypatch.setattr(registry, "WAIT_SECONDS", 0.2)
     monkeypatch.setattr(registry, "_PAUSE_SECONDS", 0.05)
-    server.answers["/schemas/ids/11"] = answer
+    server.responses["/schemas/ids/11"] = response
 
     def requests_of_a_batch() -> int:
-        before = len(server.asked)
-        with pytest.raises(RegistryUnavailable, match="Nothing of the batch is committed") as told:
+        before = len(server.requests)
+        with pytest.raises(
+            RegistryUnavailable, match="Nothing of the batch is committed"
+        ) as raised:
             values_of([with_id(11, b"x")], "n INT", CONSUMED, SchemaRegistry.at(server.url))
-        assert "\n" not in str(told.value)
-        return len(server.asked) - before
+        assert "\n" not in str(raised.value)
+        return len(server.requests) - before
 
     # On a slow machine, the first request can use the whole time.
     wait_until(requests_of_a_batch, "a second request", lambda count: count > 1)
-    server.answers["/schemas/ids/11"] = {"schema": SCHEMA}
+    server.responses["/schemas/ids/11"] = {"schema": SCHEMA}
     found = values_of(
         [with_id(11, written(ORDER))], "n INT", CONSUMED, SchemaRegistry.at(server.url)
     )

@@ -16,7 +16,7 @@ def source(schema: str, consumed: Any) -> Source:
 
 
 @pytest.mark.parametrize(
-    ("schema", "consumed", "told"),
+    ("schema", "consumed", "message"),
     [
         ("v INT", "json", r"stream\('t'\): consumed must be Consumed\(\.\.\.\), not 'json'"),
         ("v INT", Consumed(value_serde=Serdes.long()), 'Use the schema "value BIGINT"'),
@@ -43,16 +43,16 @@ def source(schema: str, consumed: Any) -> Source:
     ],
 )
 def test_what_does_not_fit_is_refused_as_it_is_written(
-    schema: str, consumed: Any, told: str
+    schema: str, consumed: Any, message: str
 ) -> None:
     """The error names the stream."""
-    with pytest.raises(InvalidTopology, match=told) as refused:
+    with pytest.raises(InvalidTopology, match=message) as refused:
         source(schema, consumed)
     assert str(refused.value).startswith("stream('t')")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ({"key_serde": Serdes.double()}, "key_serde must be one of string, long, integer"),
         ({"key_serde": "long"}, r"write key_serde=Serdes\.long\(\), not 'long'"),
@@ -67,25 +67,25 @@ def test_what_does_not_fit_is_refused_as_it_is_written(
     ],
 )
 def test_arguments_that_are_none_of_those_that_there_are(
-    arguments: dict[str, Any], told: str
+    arguments: dict[str, Any], message: str
 ) -> None:
     """The error lists the valid values."""
-    with pytest.raises(InvalidTopology, match=told):
+    with pytest.raises(InvalidTopology, match=message):
         Consumed(**arguments)
 
 
 def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
     """The error names a missing file of an Avro schema or of a Protobuf descriptor."""
-    gone = tmp_path / "gone"
+    missing = tmp_path / "gone"
     with pytest.raises(InvalidTopology, match="gone cannot be read: No such file"):
-        Serdes.avro(gone)
+        Serdes.avro(missing)
     with pytest.raises(InvalidTopology, match="gone cannot be read: No such file"):
-        Serdes.protobuf(gone, "m")
-    gone.write_text("{}")
-    assert Serdes.avro(gone) == Serdes.avro("{}")
+        Serdes.protobuf(missing, "m")
+    missing.write_text("{}")
+    assert Serdes.avro(missing) == Serdes.avro("{}")
 
 
-def test_a_source_tells_in_one_line_how_it_is_read() -> None:
+def test_a_source_is_described_in_one_line() -> None:
     """A source is one line in a store's definition, equal exactly if records are read alike."""
     assert str(source("v INT", Consumed())) == "stream('t')"
     consumed = Consumed(
@@ -94,17 +94,17 @@ def test_a_source_tells_in_one_line_how_it_is_read() -> None:
         timestamp=FieldTimestamp("at", "s"),
         headers={"x-trace": "trace", "b": "c`d"},
     )
-    told = source("at BIGINT", consumed)
-    assert str(told) == (
+    message = source("at BIGINT", consumed)
+    assert str(message) == (
         "stream('t', key long, value avro(44136fa355b3678a, none), time at in s, "
         "headers 'x-trace' as trace, 'b' as c`d)"
     )
-    assert told.columns == "at BIGINT, `trace` STRING, `c``d` STRING"
+    assert message.columns == "at BIGINT, `trace` STRING, `c``d` STRING"
     same = source("at BIGINT", Consumed(**vars(consumed)))
-    assert (same, hash(same)) == (told, hash(told))
+    assert (same, hash(same)) == (message, hash(message))
     other = source("at BIGINT", Consumed(**{**vars(consumed), "value_serde": Serdes.avro("[]")}))
-    assert other != told
-    assert str(other) != str(told)
+    assert other != message
+    assert str(other) != str(message)
     protobuf = Serdes.protobuf(b"secret", "a.M", header="registry")
     assert str(protobuf) == "protobuf(a.M, 2bb80d537b1da3e3, registry)"
 

@@ -88,7 +88,7 @@ def test_it_is_drawn_from_topics_to_stores_and_sinks(topology: Topology) -> None
     assert len(lines) == len(set(lines)) == 1 + 5 + 5 + 8 + 2 + 2
 
 
-def test_topics_of_streams_are_described_and_drawn_behind_the_stores() -> None:
+def test_topics_of_streams_are_described_and_drawn_after_the_stores() -> None:
     """Output topics follow the stores, with their inputs and without a grouping."""
     builder = StreamsBuilder()
     orders = builder.stream("orders", "v INT").filter("v > 1").to("large")
@@ -125,7 +125,7 @@ def test_a_function_is_called_by_its_own_name() -> None:
     assert '-->|"peek(note)"|' in topology.to_mermaid()
 
 
-def told(define: Callable[[StreamsBuilder], object]) -> str:
+def described(define: Callable[[StreamsBuilder], object]) -> str:
     """Return a topology as text and as a drawing."""
     builder = StreamsBuilder()
     define(builder)
@@ -180,11 +180,11 @@ def functions(builder: StreamsBuilder) -> None:
         (functions, ["aggregate(initializer <lambda>, aggregator <lambda>, schema n INT)"]),
     ],
 )
-def test_what_a_call_is_made_of_is_not_told(
+def test_internal_calls_are_not_described(
     define: Callable[[StreamsBuilder], object], texts: list[str]
 ) -> None:
     """The text and the drawing have calls as they are written, without internal steps."""
-    words = told(define)
+    words = described(define)
     assert [text for text in texts if text not in words] == [], words
     hidden = (
         "lookup_key", "own_key", "\uffff", "subscriptions", "changes()", "buffer", "locals>",
@@ -193,7 +193,7 @@ def test_what_a_call_is_made_of_is_not_told(
     assert [word for word in hidden if word in words] == [], words
 
 
-def test_what_is_behind_a_join_or_an_aggregation_is_drawn() -> None:
+def test_steps_after_a_join_or_an_aggregation_are_drawn() -> None:
     """A join is one node for all steps that follow it. HTML in labels is escaped."""
     builder = StreamsBuilder()
     counted = builder.stream("a", "v INT").group_by_key().count().to_stream()
@@ -243,7 +243,7 @@ _TABLES_OF_STREAMS = (
 )
 
 
-def test_where_a_stream_becomes_a_table_is_told() -> None:
+def test_to_table_is_described() -> None:
     """The text and the drawing have `to_table()` at its place between the steps."""
     builder = StreamsBuilder()
     stream = builder.stream("a", "v INT").filter("v > 1").select_key("v")

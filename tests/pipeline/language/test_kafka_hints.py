@@ -81,17 +81,17 @@ WORDS: list[tuple[Any, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "name", "said"), WORDS)
-def test_a_word_of_kafka_streams_is_answered(asked: Any, name: str, said: str) -> None:
+@pytest.mark.parametrize(("owner", "name", "said"), WORDS)
+def test_a_name_of_kafka_streams_has_a_hint(owner: Any, name: str, said: str) -> None:
     """The message names the replacement and the page, and Python finds no such attribute."""
     with pytest.raises(AttributeError) as caught:
-        getattr(asked, name)
+        getattr(owner, name)
     assert said in str(caught.value)
-    called = f"type object {asked.__name__!r}" if isinstance(asked, type) else None
-    called = called or f"{type(asked).__name__!r} object"
+    called = f"type object {owner.__name__!r}" if isinstance(owner, type) else None
+    called = called or f"{type(owner).__name__!r} object"
     assert str(caught.value).startswith(f"{called} has no attribute {name!r}. ")
     assert "kafka-streams-calls.md" in str(caught.value)
-    assert not hasattr(asked, name)
+    assert not hasattr(owner, name)
 
 
 @pytest.mark.parametrize("name", ["nonsense", "_private", "__wrapped__"])
@@ -117,7 +117,7 @@ def test_an_unknown_word_of_a_class_has_pythons_message() -> None:
         ("TopologyTestDriver", r"oriel\.testing"),
     ],
 )
-def test_a_class_of_kafka_streams_is_answered_where_it_is_imported(name: str, said: str) -> None:
+def test_an_import_of_a_kafka_streams_class_has_a_hint(name: str, said: str) -> None:
     """An import of a class of Kafka Streams raises an error that says what to use instead."""
     with pytest.raises(ImportError, match=said):
         exec(f"from oriel import {name}")  # noqa: S102 - as users write it
@@ -143,7 +143,7 @@ ARGUMENTS: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("call", "said"), ARGUMENTS)
-def test_arguments_of_kafka_streams_are_answered(call: Callable[[], Any], said: str) -> None:
+def test_arguments_of_kafka_streams_have_a_hint(call: Callable[[], Any], said: str) -> None:
     """An invalid or missing argument raises an error with a hint."""
     with pytest.raises(IllegalArgument, match=said) as caught:
         call()

@@ -71,7 +71,7 @@ def test_a_stream_s_topic_has_kafkas_names(topic: str) -> None:
         stream.to(topic)
 
 
-def test_a_stream_goes_on_behind_its_topic() -> None:
+def test_a_stream_continues_after_its_topic() -> None:
     """Steps can follow `to`. The topic has the stream before them. A topology needs no store."""
     builder = StreamsBuilder()
     stream = builder.stream("clicks", "v LONG").to("all").filter("v > 1").to("large")

@@ -103,7 +103,9 @@ WRONG: Any = "a"
         (lambda: approx_count_distinct("x", 22), r"^approx_count_distinct: lg_k .* 4 to 21, not"),
     ],
 )
-def test_an_approximation_tells_what_it_takes(make: Callable[[], Aggregate], said: str) -> None:
+def test_an_approximation_reports_its_valid_arguments(
+    make: Callable[[], Aggregate], said: str
+) -> None:
     """A value that is not a number, or out of bounds, is rejected with the aggregate's name."""
     with pytest.raises(IllegalArgument, match=said):
         make()

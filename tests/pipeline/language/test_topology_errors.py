@@ -408,7 +408,7 @@ def test_store_names_that_differ_in_case_only_are_refused() -> None:
         builder.table("t", "v INT").materialize("Sums")
 
 
-def test_an_aggregation_that_waits_is_told_as_it_was_written() -> None:
+def test_the_error_for_an_unfinished_aggregation_has_its_calls() -> None:
     """The message names each aggregation without a store by its topics and calls."""
     builder = StreamsBuilder()
     first, second = (builder.stream(topic, "v DOUBLE").group_by_key() for topic in ("a", "b"))
@@ -420,7 +420,7 @@ def test_an_aggregation_that_waits_is_told_as_it_was_written() -> None:
         builder.build()
 
 
-def test_a_forgotten_aggregation_is_noticed_beside_others() -> None:
+def test_a_forgotten_aggregation_is_an_error_although_others_exist() -> None:
     """Later aggregations, with or without a store, do not replace it."""
     builder = StreamsBuilder()
     counted = builder.stream("t", "v INT").group_by_key()

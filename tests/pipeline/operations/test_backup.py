@@ -86,7 +86,7 @@ def _site(spark: SparkSession, ran: Path, tmp_path: Path) -> Site:
     return Site(spark, tmp_path / "site")
 
 
-def test_a_restored_folder_goes_on_where_the_backup_was(site: Site) -> None:
+def test_a_restored_directory_resumes_at_the_backup(site: Site) -> None:
     """Records after the backup are processed again, once. Tables and dead letters are the same."""
     assert backup.main(["--data", str(site.data), "--to", str(site.backup)]) == 0
     at_backup = site.rows(site.data)
@@ -103,7 +103,7 @@ def test_a_restored_folder_goes_on_where_the_backup_was(site: Site) -> None:
     assert site.rows(restored) == undisturbed
 
 
-def test_a_backup_leaves_the_data_folder_as_it_was(site: Site) -> None:
+def test_a_backup_does_not_change_the_data_directory(site: Site) -> None:
     """A backup removes its links from the data directory."""
     before = sorted(path.relative_to(site.data) for path in site.data.rglob("*"))
     assert backup.main(["--data", str(site.data), "--to", str(site.backup)]) == 0
@@ -234,7 +234,7 @@ def test_what_compaction_rewrites_meanwhile_does_no_harm(
     assert site.rows(restored) == site.rows(site.data)
 
 
-def test_a_store_computed_anew_and_a_clock_set_back_come_back(site: Site) -> None:
+def test_a_rebuilt_store_and_a_stream_time_override_recover(site: Site) -> None:
     """A backup has the state of the newest generation, and the stream times that were set."""
     site.rebuild("s")
     assert clock.main(["--data", str(site.data), "--set", "t", "0", "12"]) == 0

@@ -201,10 +201,10 @@ def test_each_flipped_bit_of_a_manifest_is_found(
             verify.main(["--backup", str(target)]),
             restore.main(["--from", str(target), "--data", str(restored)]),
         ]
-        told = capsys.readouterr()
+        captured = capsys.readouterr()
         # A flip in the name of the digest leaves the manifest as it was.
-        is_same = codes == [0, 0] and told.out.splitlines()[-1] == intact
-        if not is_same and not (codes == [1, 1] and "another backup" in told.err):
-            missed.append(f"seed {seed}: {codes}: {told.err}")
+        is_same = codes == [0, 0] and captured.out.splitlines()[-1] == intact
+        if not is_same and not (codes == [1, 1] and "another backup" in captured.err):
+            missed.append(f"seed {seed}: {codes}: {captured.err}")
         shutil.rmtree(restored, ignore_errors=True)
     assert missed == []

@@ -33,7 +33,7 @@ def letter(offset: int, reason: str = "not-json", **other: Any) -> Letter:
 
 
 def commit(
-    data: Path, batch: int, *letters: Letter, schema: pa.Schema = DEAD_LETTER_SCHEMA
+    data: Path, batch: int, *dead_letter_rows: Letter, schema: pa.Schema = DEAD_LETTER_SCHEMA
 ) -> None:
     """Add dead letters to the table of `data`."""
     directory = DataLayout(data).dead_letters
@@ -41,7 +41,9 @@ def commit(
         table = open_table(directory, schema, {}, sync=False)
     else:
         table = open_dead_letters(directory, sync=False)
-    file = write_file(directory, pa.Table.from_pylist(list(letters), schema), "dead", sync=False)
+    file = write_file(
+        directory, pa.Table.from_pylist(list(dead_letter_rows), schema), "dead", sync=False
+    )
     table.commit([file], "app/s", batch, {})
 
 
@@ -88,8 +90,8 @@ def test_a_table_without_keys_is_listed_and_gets_the_columns(
     assert [first[name] for name in ("offset", "key", "timestamp_ms", "headers")] == [1] + [
         None
     ] * 3
-    told = [[{"key": "h", "value": "\\xff"}, {"key": "h", "value": None}]]
-    assert [row["headers"] for row in others] == told * upgraded
+    output = [[{"key": "h", "value": "\\xff"}, {"key": "h", "value": None}]]
+    assert [row["headers"] for row in others] == output * upgraded
     assert [row["key"] for row in others] == ["k"] * upgraded
     since = [row["offset"] for row in listed(tmp_path, capsys, "--since", "7")]
     assert since == [2] * upgraded
@@ -107,7 +109,7 @@ def test_files_of_before_and_after_the_columns_are_merged(
     assert listed(tmp_path, capsys) == before
 
 
-def test_letters_are_listed_newest_first_as_the_filters_say(
+def test_dead_letters_are_filtered_and_listed_newest_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Filters are combined. A limit restricts the rows that are shown, but not the counts."""
@@ -144,7 +146,7 @@ def test_values_are_clipped_and_can_not_steer_a_terminal(
     assert "(905 bytes)" in text
 
 
-def test_each_record_is_sent_once_unless_it_is_asked_for(
+def test_each_record_is_sent_once_by_default(
     tmp_path: Path, log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Several stores can have a dead letter of one record. A dry run sends and notes nothing."""
@@ -167,10 +169,10 @@ def test_what_only_one_store_refuses_is_sent_if_it_is_named(
 ) -> None:
     """Other stores already have the record, so it would count twice. Join results are not sent."""
     commit(tmp_path, 0, letter(1, "null-key", store="s"), letter(2, raw=b""))
-    told = replayed(tmp_path, capsys, "--event-log", str(log))
-    assert "0 records were sent" in told
-    assert "1 dead letters left out: they failed in one store" in told
-    assert "1 dead letters left out: they have no bytes" in told
+    output = replayed(tmp_path, capsys, "--event-log", str(log))
+    assert "0 records were sent" in output
+    assert "1 dead letters left out: they failed in one store" in output
+    assert "1 dead letters left out: they have no bytes" in output
     replayed(tmp_path, capsys, "--event-log", str(log), "--store", "s")
     assert lines(log) == [b"1"]
 
@@ -190,7 +192,7 @@ def test_a_note_that_a_crash_cut_off_is_of_nothing_that_was_sent(
     assert lines(log) == [b"1", b"2"]
 
 
-def test_a_list_shows_which_letters_were_replayed_and_which_repeat_one(
+def test_a_list_shows_replayed_and_repeated_dead_letters(
     tmp_path: Path, log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A record that fails again has the offset of its first dead letter, after any replays."""
@@ -318,7 +320,7 @@ def test_a_refused_replay_sends_and_remembers_nothing(
     assert (path.read_bytes() if path.exists() else None) == log_bytes
 
 
-def test_a_folder_without_letters_is_refused(
+def test_a_directory_without_dead_letters_is_rejected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing is created in such a directory."""

@@ -104,7 +104,7 @@ def test_a_batch_on_a_full_disk_names_the_file(disk: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("number", "told"),
+    ("number", "problem"),
     [
         (errno.ENOSPC, "the disk is full (No space left on device). Free space on"),
         (errno.EDQUOT, "the quota is used up (Disk quota exceeded). Free space or raise the quota"),
@@ -120,7 +120,7 @@ def test_each_error_of_a_disk_says_what_to_do(
     capsys: pytest.CaptureFixture[str],
     command: str,
     number: int,
-    told: str,
+    problem: str,
 ) -> None:
     """Each error is one line that begins with the file and says what to do."""
     data = tmp_path / "data"
@@ -134,5 +134,5 @@ def test_each_error_of_a_disk_says_what_to_do(
         assert run[command]() == 1
     line = capsys.readouterr().err.splitlines()[-1]
     assert line.startswith(f"oriel {command}: {data}")
-    assert f": {told}" in line
+    assert f": {problem}" in line
     assert line.endswith(" and start again. Nothing is lost")

@@ -180,7 +180,7 @@ def test_programs_get_json(data: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert seen["pipelines"][0]["log_end_ms"] == NOW_MS - 700
 
 
-def test_a_folder_without_tables_is_told(
+def test_a_directory_without_tables_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A mistyped path would look like a system without stores, so it is an error."""

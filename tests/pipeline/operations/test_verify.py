@@ -66,9 +66,9 @@ class Verified:
     def __init__(self, capsys: pytest.CaptureFixture[str], *arguments: object) -> None:
         capsys.readouterr()
         self.code = verify.main([str(argument) for argument in arguments])
-        told = capsys.readouterr()
-        self.error = told.err
-        self.lines = told.out.splitlines()
+        captured = capsys.readouterr()
+        self.error = captured.err
+        self.lines = captured.out.splitlines()
 
     @property
     def findings(self) -> list[str]:
@@ -130,7 +130,7 @@ def _make_directory(path: Path) -> None:
     path.mkdir()
 
 
-def _leave_behind(path: Path) -> None:
+def _leave_temporary_file(path: Path) -> None:
     """Remove the newest entries of a table, so that it equals an older backup."""
     for version in range(2, BATCHES + 1):
         (path / f"{version:020d}.json").unlink()
@@ -217,7 +217,7 @@ def test_each_flipped_bit_is_found(data: Path, number: int) -> None:
 
 def test_a_table_of_an_earlier_day_is_found(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The table is several batches older than the state, which no crash can cause."""
-    _leave_behind(data / "tables" / "second" / "_delta_log")
+    _leave_temporary_file(data / "tables" / "second" / "_delta_log")
     verified = Verified(capsys, "--data", data)
     table = data / "tables" / "second"
     assert f"{table}: the table is at batch 0, but the state in " in verified.findings[0]
@@ -236,8 +236,8 @@ def test_an_event_log_that_is_too_short_is_found(
     verified = Verified(capsys, "--data", data, "--event-log", log)
     assert verified.code == 1
     assert [line for line in verified.findings if not line.startswith(f"{path}: ")] == []
-    told = "the file has" if is_cut else "no line ends at"
-    assert told in verified.findings[0]
+    captured = "the file has" if is_cut else "no line ends at"
+    assert captured in verified.findings[0]
 
 
 _WAS_READ = 10**6

@@ -48,8 +48,8 @@ def test_one_input_keeps_its_names() -> None:
     assert not assembly.keeps_raw
 
 
-def test_columns_of_several_inputs_are_told_apart() -> None:
-    """Equal names of two inputs are two columns; count() without a column counts its own input."""
+def test_columns_of_several_inputs_stay_separate() -> None:
+    """Columns of two inputs with equal names stay separate. count() counts its own input."""
     builder = StreamsBuilder()
     of_two(builder, n=count(), mean=avg("v")).aggregate().materialize("s")
     store = one_store(builder.build())
@@ -65,7 +65,7 @@ def test_columns_of_several_inputs_are_told_apart() -> None:
     }  # fmt: skip
 
 
-def test_an_unknown_column_is_told_with_the_inputs_own_names() -> None:
+def test_the_error_for_an_unknown_column_has_the_names_of_the_input() -> None:
     """The message names store, step and call, and none of the names that are made up here."""
     builder = StreamsBuilder()
     of_two(builder, mean=avg("x")).aggregate().materialize("s")
@@ -127,7 +127,7 @@ def _processed(assembly: PlannedEngine, records: list[tuple[int, dict[str, Any]]
 
 
 def test_reduce_keeps_the_values_columns() -> None:
-    """A reduce has the columns of its value, widened, and sees a dict of them."""
+    """A reduce has the columns of its value in wider types, and receives them as a dict."""
     builder = StreamsBuilder()
     grouped = builder.stream("b", "v INT").group_by_key()
     grouped.reduce(lambda kept, new: {"v": max(kept["v"], new["v"])}).materialize("s")
@@ -156,7 +156,7 @@ def test_joined_tables_have_the_columns_of_both(how: str) -> None:
 
 
 def test_tables_with_equal_columns_are_refused() -> None:
-    """Columns of one name could not stand beside each other."""
+    """A table cannot have two columns with one name."""
     with pytest.raises(InvalidTopology, match=r"store 's', .*column 'v' exists twice"):
         plan_engine(table_store(), [A, pa.schema([("v", pa.int32())])])
 
@@ -230,7 +230,7 @@ def test_a_session_needs_a_merger_only_for_functions() -> None:
         assert plan_engine(store, [B]).engine.aggregate_types
 
 
-def test_calls_of_columns_behind_steps() -> None:
+def test_calls_of_columns_after_steps() -> None:
     """A column that a step keeps has its aggregate's call, a computed one its expression."""
     builder = StreamsBuilder()
     counted = builder.stream("a", "v DOUBLE").group_by_key().aggregate(n=count(), mean=avg("v"))

@@ -1,4 +1,4 @@
-"""Joins among the inputs of a store: streams beside them, and what they refuse."""
+"""Joins among the inputs of a store, with other streams and with rejected records."""
 
 from pathlib import Path
 from random import Random
@@ -18,8 +18,8 @@ from tests.pipeline.tasks.task_runs import one_store
 from tests.pipeline.tasks.test_join_tasks import WINDOWS
 
 
-def beside(kind: str) -> Store:
-    """A join and a stream beside it, in sessions or folded by functions."""
+def cogroup_of_join_and_stream(kind: str) -> Store:
+    """Return a cogroup of a join and a stream, with sessions or with user-defined aggregators."""
 
     def add(_key: str, value: Any, aggregate: int) -> int:
         if "bad" in value.values():
@@ -45,11 +45,11 @@ def beside(kind: str) -> Store:
     ("folds", {"dead_lettered": 1, "rejected_results": 2}, "bad")],
 )  # fmt: skip
 @pytest.mark.parametrize("tasks", [1, 3])
-def test_records_beside_a_join_are_counted_as_records(
+def test_records_merged_with_a_join_count_as_records(
     tmp_path: Path, kind: str, late: dict[str, int], bad: str, tasks: int
 ) -> None:
-    """Those that are late or bad in the engine, next to results of the join that are, too."""
-    run = JoinRun(tmp_path, beside(kind), ("l", "r", "o"))
+    """Late and invalid records count as records. Late and invalid join results count as results."""
+    run = JoinRun(tmp_path, cogroup_of_join_and_stream(kind), ("l", "r", "o"))
     first = {p: [("b", 12, "x")] for p in (0, 1)}
     run.take({0: first, 1: first, 2: first}, tasks)
     run.take({0: {1: [("a", 10, bad)]}, 1: {0: [("a", 10, "y")] * 2}, 2: {1: [("a", 9, bad)]}}, 1)
@@ -59,7 +59,7 @@ def test_records_beside_a_join_are_counted_as_records(
 
 
 def updates(how: str) -> Store:
-    """The updates of two joined tables, counted."""
+    """Return a count of the updates of two joined tables."""
     builder = StreamsBuilder()
     left, right = builder.table("left", "l STRING"), builder.table("right", "r STRING")
     both = {"inner": left.join, "left": left.left_join, "outer": left.outer_join}[how](right)
@@ -68,7 +68,7 @@ def updates(how: str) -> Store:
 
 
 def changes(*, is_joined: bool) -> Store:
-    """The changes of a table, or of two, counted; a ``JoinRun`` has no steps that group them."""
+    """Return a count of the changes of one table or two. A ``JoinRun`` has no grouping steps."""
     builder = StreamsBuilder()
     table = builder.table("left", "l STRING")
     table = table.left_join(builder.table("right", "r STRING")) if is_joined else table
@@ -112,7 +112,7 @@ def run_random(directory: Path, store: Store, seed: int) -> JoinRun:
 def test_updates_of_tables_need_the_rows_of_their_keys_only(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, store: Store
 ) -> None:
-    """With the rows of all keys each batch gives the same results, counts and table rows."""
+    """With all rows as the state, each batch has the same results, counts and table rows."""
     runs = []
     for name in ("needed", "all"):
         if name == "all":

@@ -78,7 +78,7 @@ def test_a_result_of_a_join_is_identified_by_both_records(builder: StreamsBuilde
 def test_a_join_of_joins_is_identified_by_all_records(
     spark: SparkSession, builder: StreamsBuilder
 ) -> None:
-    """The records are in the order of streams, without those that an outer join lacks."""
+    """The records are in the order of streams, without the missing records of an outer join."""
     assert spark is not None
     views, clicks = builder.stream("views", "a INT"), builder.stream("clicks", "b INT")
     items = builder.stream("carts", "c ARRAY<INT>").flat_map_values(item="c")

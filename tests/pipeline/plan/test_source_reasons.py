@@ -45,8 +45,8 @@ def test_every_reading_of_a_topic_reports_what_is_bad_for_it() -> None:
     driver = TopologyTestDriver(builder.build())
     values = (1, True, "x", None)
     driver.pipe_input("t", [Record("k", {"v": value}, 1) for value in values])
-    letters = [(letter["offset"], letter["reason"]) for letter in driver.dead_letters("s")]
-    assert sorted(letters) == [(0, "wrong-type"), (1, "wrong-type"), (2, "wrong-type"),
+    dead_letters = [(letter["offset"], letter["reason"]) for letter in driver.dead_letters("s")]
+    assert sorted(dead_letters) == [(0, "wrong-type"), (1, "wrong-type"), (2, "wrong-type"),
                             (2, "wrong-type")]  # fmt: skip
 
 

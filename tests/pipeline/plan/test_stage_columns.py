@@ -14,8 +14,8 @@ from oriel.pipeline.stage_columns import (
 from oriel.pipeline.windows import RESULT_FIELDS
 
 
-def test_these_names_no_value_column_may_have() -> None:
-    """They are part of the language: another one would refuse topologies that are good today."""
+def test_reserved_names_are_rejected_for_value_columns() -> None:
+    """The reserved names are part of the language. A new one would reject valid topologies."""
     assert {
         "partition", "offset", "key", "timestamp_ms", "stream_time_ms", "task",
         "reason", "keep", "null_value", "raw", "key_group", "close_ms", "input",
@@ -31,7 +31,7 @@ def test_bytes_go_to_the_engine_once_and_only_where_they_are_needed() -> None:
 
 
 def test_a_join_adds_nothing_to_the_values() -> None:
-    """What a result has beside the values of both sides is known."""
+    """A result has these columns in addition to the values of both sides."""
     values = pa.schema([("l", pa.string()), ("r", pa.float64())])
     rows = pa.schema([("task", pa.int32()), *RESULT_FIELDS, *values])
     assert joined_values(rows) == values
@@ -39,7 +39,7 @@ def test_a_join_adds_nothing_to_the_values() -> None:
 
 @pytest.mark.parametrize("inputs", [1, 2, 3])
 def test_each_partition_of_each_input_has_a_number_of_its_own(inputs: int) -> None:
-    """From the number both come back; with one input it is the partition's own."""
+    """The number determines input and partition. With one input, it is the partition."""
     numbers = PartitionIndexes(inputs)
     rows = pa.table({"partition": pa.array([0, 1, 7, 1], pa.int32()), "v": [1, 2, 3, 4]})
     seen: set[int] = set()

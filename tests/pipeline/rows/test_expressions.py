@@ -100,15 +100,15 @@ def refused(build: Callable[[KGroupedStream], RowSteps], grouped: KGroupedStream
 
 
 @pytest.mark.parametrize(
-    ("condition", "fault"),
+    ("condition", "problem"),
     [*((one, NOT_ROW_WISE) for one in SEVERAL), *((one, CHANGES) for one in UNSTEADY)],
 )
 def test_a_condition_depends_on_its_record_only(
-    build: Callable[[KGroupedStream], RowSteps], condition: str, fault: str
+    build: Callable[[KGroupedStream], RowSteps], condition: str, problem: str
 ) -> None:
     """An expression that reads anything more would depend on how batches are cut."""
-    told = refused(build, stream().filter(condition).group_by_key())
-    assert told.startswith(f"store 's', step filter({condition!r}): the condition {fault}")
+    message = refused(build, stream().filter(condition).group_by_key())
+    assert message.startswith(f"store 's', step filter({condition!r}): the condition {problem}")
 
 
 @pytest.mark.parametrize("condition", ALLOWED)
@@ -122,24 +122,27 @@ def test_what_depends_on_the_record_is_allowed(
 def test_the_column_at_fault_is_named(build: Callable[[KGroupedStream], RowSteps]) -> None:
     """The error names the wrong column among several steps and columns."""
     steps = stream().filter("x > 1").map_values("*", y="x + 1", id="uuid()").filter("y > 1")
-    told = refused(build, steps.group_by_key())
-    assert told.startswith("store 's', step map_values('*', y='x + 1', id='uuid()'): column 'id' ")
-    assert CHANGES in told
+    message = refused(build, steps.group_by_key())
+    assert message.startswith(
+        "store 's', step map_values('*', y='x + 1', id='uuid()'): column 'id' "
+    )
+    assert CHANGES in message
 
 
 @pytest.mark.parametrize(
-    ("key", "fault"), [("rand()", CHANGES), ("max(v)", NOT_ROW_WISE), ("explode(a)", NOT_ROW_WISE)]
+    ("key", "problem"),
+    [("rand()", CHANGES), ("max(v)", NOT_ROW_WISE), ("explode(a)", NOT_ROW_WISE)],
 )
 def test_a_key_depends_on_its_record_only(
-    build: Callable[[KGroupedStream], RowSteps], key: str, fault: str
+    build: Callable[[KGroupedStream], RowSteps], key: str, problem: str
 ) -> None:
     """The error has the number of the wrong component of the key."""
-    told = refused(build, stream().group_by("v", key))
-    assert told.startswith(f"store 's', step group_by(v, {key}): the key 2 {fault}")
+    message = refused(build, stream().group_by("v", key))
+    assert message.startswith(f"store 's', step group_by(v, {key}): the key 2 {problem}")
 
 
 @pytest.mark.parametrize(
-    ("condition", "fault"),
+    ("condition", "problem"),
     [
         (lambda: F.rand() > F.lit(1), CHANGES),
         (lambda: F.col("x") > F.max("x"), NOT_ROW_WISE),
@@ -150,12 +153,12 @@ def test_a_key_depends_on_its_record_only(
     ids=["rand", "max", "to_timestamp", "timestamp", "udf"],
 )
 def test_columns_are_looked_at_like_text(
-    build: Callable[[KGroupedStream], RowSteps], condition: Callable[[], Column], fault: str
+    build: Callable[[KGroupedStream], RowSteps], condition: Callable[[], Column], problem: str
 ) -> None:
     """A Spark Column is checked as SQL text is, and so is a nondeterministic function."""
-    told = refused(build, stream().filter(condition()).group_by_key())
-    assert told.startswith("store 's', step filter(")
-    assert f"the condition {fault}" in told
+    message = refused(build, stream().filter(condition()).group_by_key())
+    assert message.startswith("store 's', step filter(")
+    assert f"the condition {problem}" in message
 
 
 def test_functions_of_python_are_allowed(build: Callable[[KGroupedStream], RowSteps]) -> None:
@@ -178,8 +181,8 @@ def test_a_column_of_the_same_step_may_be_used(
     steps = build(stream().map_values(y="x + 1", z="y * 2").group_by_key())
     schema = steps.values  # noqa: PD011 - no pandas
     assert schema.names == ["y", "z"]
-    told = refused(build, stream().map_values(y="rand()", z="y * 2").group_by_key())
-    assert f"column 'y' {CHANGES}" in told
+    message = refused(build, stream().map_values(y="rand()", z="y * 2").group_by_key())
+    assert f"column 'y' {CHANGES}" in message
 
 
 @pytest.mark.parametrize(
@@ -197,18 +200,22 @@ def test_a_column_that_can_not_go_on_is_named(
 ) -> None:
     """The error has store, step, column, type and solution, although more steps follow."""
     steps = stream().map_values("x", t=expression).filter("x > 1").map_values("*", y="x")
-    told = refused(build, steps.group_by_key())
+    message = refused(build, steps.group_by_key())
     step = f"map_values('x', t={expression!r})"
-    assert told.startswith(f"store 's', step {step}: column 't' cannot have the type {type_name}. ")
-    assert way_out in told
+    assert message.startswith(
+        f"store 's', step {step}: column 't' cannot have the type {type_name}. "
+    )
+    assert way_out in message
 
 
 def test_a_column_of_the_schema_that_can_not_go_on_is_named(spark: SparkSession) -> None:
     """The error names the stream."""
     grouped = StreamsBuilder().stream("t", "at TIMESTAMP").group_by_key()
     empty = spark.createDataFrame([], EMPTY.replace(SCHEMA, "at TIMESTAMP"))
-    told = refused(lambda grouped: RowSteps(empty, lower_node(grouped.origins[0]), "s"), grouped)
-    assert told.startswith("store 's', stream('t'): column 'at' cannot have the type TIMESTAMP. ")
+    message = refused(lambda grouped: RowSteps(empty, lower_node(grouped.origins[0]), "s"), grouped)
+    assert message.startswith(
+        "store 's', stream('t'): column 'at' cannot have the type TIMESTAMP. "
+    )
 
 
 def test_a_time_may_be_computed_with(build: Callable[[KGroupedStream], RowSteps]) -> None:
@@ -241,16 +248,16 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("text", "said"), BROKEN.items())
-def test_text_that_is_no_sql_is_told_in_words(
+def test_the_error_for_invalid_sql_is_readable(
     build: Callable[[KGroupedStream], RowSteps], text: str, said: str
 ) -> None:
     """The message has Spark's text and position, without codes, internal columns or line breaks."""
-    at_fault = refused(build, stream().filter(text).group_by_key())
-    assert at_fault == f"store 's', step filter({text!r}): {said}"
-    at_fault = refused(build, stream().map_values(c=text).group_by_key())
-    assert at_fault == f"store 's', step map_values(c={text!r}): {said}"
-    at_fault = refused(build, stream().group_by(text))
-    assert at_fault == f"store 's', step group_by({' '.join(text.split())}): {said}"
+    message = refused(build, stream().filter(text).group_by_key())
+    assert message == f"store 's', step filter({text!r}): {said}"
+    message = refused(build, stream().map_values(c=text).group_by_key())
+    assert message == f"store 's', step map_values(c={text!r}): {said}"
+    message = refused(build, stream().group_by(text))
+    assert message == f"store 's', step group_by({' '.join(text.split())}): {said}"
 
 
 @pytest.mark.parametrize(
@@ -292,5 +299,5 @@ def test_a_struct_is_no_group(build: Callable[[KGroupedStream], RowSteps], key: 
 
 def test_a_computed_column_needs_a_name(build: Callable[[KGroupedStream], RowSteps]) -> None:
     """An expression among the columns to keep is rejected."""
-    told = refused(build, stream().map_values("x * 2").group_by_key())
-    assert told == "map_values('x * 2'): a computed column needs a name, like x='x * 2'"
+    message = refused(build, stream().map_values("x * 2").group_by_key())
+    assert message == "map_values('x * 2'): a computed column needs a name, like x='x * 2'"

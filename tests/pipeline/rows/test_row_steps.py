@@ -113,7 +113,7 @@ def test_map_values_replaces_or_extends_the_value(spark: SparkSession) -> None:
     assert [row[3] for row in rows_of(spark, kept, "w")][:2] == ["x", "y|z"]
 
 
-def test_a_step_is_not_evaluated_for_rows_that_are_gone(spark: SparkSession) -> None:
+def test_a_step_is_not_evaluated_for_deleted_rows(spark: SparkSession) -> None:
     """An expression that would fail on a filtered row does not fail the batch."""
     guarded = stream().filter("v > 1").map_values(v="IF(v > 1, v, raise_error('seen'))")
     assert rows_of(spark, guarded.group_by_key())[0][3] == 2.0

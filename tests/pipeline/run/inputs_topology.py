@@ -26,7 +26,7 @@ UNLUCKY = 13
 RUBBISH = b'{"key": rubbish'
 KEYS = "abcde"
 #: A store whose rows depend on how batches cut the topics.
-CUT = {"told"}
+CUT = {"updated"}
 #: The user that an order references, by its amount.
 NAMED = {7: "a", UNLUCKY: "b", 40: "none"}
 Row = dict[str, Any]
@@ -96,14 +96,14 @@ def every_input(*, only_spark_knows: bool = False) -> Topology:
         n=count(), ids=collect_list("id")
     ).materialize("parts")
     everywhere = builder.global_table("users", "name STRING")
-    asked = orders.left_join(everywhere, key=text("CASE WHEN amount > 5 THEN key END"))
+    enriched = orders.left_join(everywhere, key=text("CASE WHEN amount > 5 THEN key END"))
     twice = text("concat(id, '/', id)")
-    asked = asked.flat_map_values("name", id=f"split({twice}, '/')").map_values(
+    enriched = enriched.flat_map_values("name", id=f"split({twice}, '/')").map_values(
         "id", name=text("coalesce(name, '?')")
     )
-    asked.group_by_key().aggregate(
+    enriched.group_by_key().aggregate(
         n=count(), ids=collect_list("id"), names=collect_list("name")
-    ).materialize("asked")
+    ).materialize("enriched")
     for how, made in (
         ("inner", orders.join(paid, WITHIN)),
         ("left", orders.left_join(paid, WITHIN)),
@@ -144,7 +144,7 @@ def _tables(builder: StreamsBuilder, text: Callable[[str], str], many: str) -> N
     named = text("concat_ws('+', coalesce(name, '-'), coalesce(balance, '-'), coalesce(id, '-'))")
     updates.map_values(row=named).group_by_key().aggregate(
         start, with_row, put_together, "s STRING"
-    ).materialize("told")
+    ).materialize("updated")
     users.filter(text("name") + " LIKE 'u0%'").materialize("some_users")
     newest = builder.table("orders", ORDERS)
     cases = " ".join(f"WHEN amount = {amount} THEN '{user}'" for amount, user in NAMED.items())

@@ -17,7 +17,7 @@ from oriel import (
 from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.language.windowed import TimeWindowedKStream
 
-STORES = ("sums", "visits", "hours", "all", "spans", "beside", "named", "third", "rises", "seen",
+STORES = ("sums", "visits", "hours", "all", "spans", "merged", "named", "third", "rises", "seen",
           "standing", "grown", "slid", "both", "owned", "ranked", "paired",
           "coupled", "dated", "newest")  # fmt: skip
 
@@ -60,8 +60,8 @@ def layered() -> Topology:
     )
     lengths = visits.to_stream().map_values(v="window_end_ms - window_start_ms")
     _tumbling(lengths, 500, 50).aggregate(longest=max("v"), visits=count()).materialize("spans")
-    beside = _tumbling(lengths.merge(clicks), 500, 5_000)
-    beside.aggregate(n=count(), total=sum("v")).materialize("beside")
+    merged = _tumbling(lengths.merge(clicks), 500, 5_000)
+    merged.aggregate(n=count(), total=sum("v")).materialize("merged")
     within = JoinWindows.of_time_difference_and_grace(300, 100)
     named = (
         sums.to_stream()

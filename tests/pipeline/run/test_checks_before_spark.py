@@ -1,4 +1,4 @@
-"""What `oriel run` and `oriel rebuild` reject before Spark starts."""
+"""`oriel run` and `oriel rebuild` reject these errors before Spark starts."""
 
 import os
 from collections.abc import Callable

@@ -103,15 +103,15 @@ def test_a_topology_file_that_is_wrong_is_one_line(
     if content is not None:
         path.write_text(content)
     assert main([str(path), "--event-log", str(tmp_path), "--data", str(tmp_path / "d")]) == 1
-    told = capsys.readouterr().err
-    assert told.startswith("oriel run: ")
-    assert said in told
-    assert told.count("\n") == 1
+    message = capsys.readouterr().err
+    assert message.startswith("oriel run: ")
+    assert said in message
+    assert message.count("\n") == 1
     assert not (tmp_path / "d").exists()
 
 
 @pytest.mark.parametrize("name", ["", "../elsewhere", "/elsewhere", "a/b", "..", "_x"])
-def test_a_wrong_name_is_told_as_the_checkpoints(
+def test_the_error_for_a_wrong_name_names_the_option(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     """`--name` is one directory name. Another value is rejected before a directory is created."""
@@ -119,9 +119,11 @@ def test_a_wrong_name_is_told_as_the_checkpoints(
     path.write_text(TOPOLOGY)
     arguments = [str(path), "--event-log", str(tmp_path), "--data", str(tmp_path / "d")]
     assert main([*arguments, "--name", name]) == 1
-    told = capsys.readouterr().err
-    assert told.startswith(f"oriel run: --name must be a valid name of a pipeline, not {name!r}.")
-    assert "store" not in told
+    message = capsys.readouterr().err
+    assert message.startswith(
+        f"oriel run: --name must be a valid name of a pipeline, not {name!r}."
+    )
+    assert "store" not in message
     assert [each for each in tmp_path.iterdir() if each.name != "__pycache__"] == [path]
 
 
@@ -132,11 +134,13 @@ def test_a_file_whose_name_is_none_for_a_checkpoint_needs_one(
     path = tmp_path / "my topology.py"
     path.write_text(TOPOLOGY)
     assert main([str(path), "--event-log", str(tmp_path), "--data", str(tmp_path / "d")]) == 1
-    told = capsys.readouterr().err
-    assert "not 'my topology'. Use --name" in told
+    message = capsys.readouterr().err
+    assert "not 'my topology'. Use --name" in message
 
 
-def test_data_that_is_a_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_that_is_a_file_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """`--data` names a directory. A file at this path is not changed."""
     path = tmp_path / "topology.py"
     path.write_text(TOPOLOGY)
@@ -160,9 +164,9 @@ def test_an_option_of_kafkas_that_cannot_be_given_is_one_line(
     path.write_text(TOPOLOGY)
     arguments = [str(path), "--kafka", "x:1", "--data", str(tmp_path / "d")]
     assert main([*arguments, "--kafka-option", option]) == 1
-    told = capsys.readouterr().err
-    assert said in told
-    assert told.count("\n") == 1
+    message = capsys.readouterr().err
+    assert said in message
+    assert message.count("\n") == 1
     assert [each for each in tmp_path.iterdir() if each.name != "__pycache__"] == [path]
 
 
@@ -186,16 +190,16 @@ def test_a_start_is_a_word_or_a_time(text: str, start: str | int) -> None:
 
 
 @pytest.mark.parametrize("topic", ["a/b", "..", "", "a b"])
-def test_a_topic_that_is_none_is_told_before_spark_starts(
+def test_an_invalid_topic_is_an_error_before_spark_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], topic: str
 ) -> None:
     """A topic is the name of a directory, so Kafka's rule also holds for the event log."""
     path = tmp_path / "topology.py"
     path.write_text(TOPOLOGY.replace('stream("t"', f'stream("{topic}"'))
     assert main([str(path), "--event-log", str(tmp_path), "--data", str(tmp_path / "d")]) == 1
-    told = capsys.readouterr().err
-    assert told.startswith("oriel run: ")
-    assert repr(topic) in told
+    message = capsys.readouterr().err
+    assert message.startswith("oriel run: ")
+    assert repr(topic) in message
     assert [each for each in tmp_path.iterdir() if each.name != "__pycache__"] == [path]
 
 

@@ -12,7 +12,7 @@ FREE = "Free space on the file system of "
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (
             "Job aborted\n  File x.py, line 3\nOSError: [Errno 28] No space left on device\n more",
@@ -47,11 +47,11 @@ FREE = "Free space on the file system of "
         ),
     ],
 )
-def test_the_disk_is_found_in_a_trace(text: str, told: str) -> None:
+def test_the_disk_is_found_in_a_trace(text: str, message: str) -> None:
     """The disk error is found at any place in a trace, without the rest of the trace."""
     error = find_disk_error(PySparkException(text))
     assert error is not None
-    assert str(error).startswith(told)
+    assert str(error).startswith(message)
     assert str(error).endswith(" and start again. Nothing is lost")
     assert "\n" not in str(error)
 
@@ -63,14 +63,14 @@ def test_other_errors_are_not_the_disk() -> None:
 
 def test_an_error_of_a_file_names_it() -> None:
     """The line has the path, so you can see which disk it is."""
-    told = str(user_error(OSError(errno.EACCES, "Permission denied", "/data/x")))
-    assert told.startswith("/data/x: access is denied (Permission denied). ")
+    message = str(user_error(OSError(errno.EACCES, "Permission denied", "/data/x")))
+    assert message.startswith("/data/x: access is denied (Permission denied). ")
 
 
 def test_an_error_that_is_not_known_is_shown_as_it_is() -> None:
     """The message has the original text and general advice."""
-    told = str(user_error(OSError(errno.ELOOP, "Too many levels of symbolic links", "/data/x")))
-    assert "Too many levels of symbolic links: '/data/x'. Check the free space" in told
+    message = str(user_error(OSError(errno.ELOOP, "Too many levels of symbolic links", "/data/x")))
+    assert "Too many levels of symbolic links: '/data/x'. Check the free space" in message
 
 
 def test_the_end_of_java_is_not_the_disks() -> None:
@@ -82,5 +82,5 @@ def test_the_end_of_java_is_not_the_disks() -> None:
 def test_a_drawn_error_is_one_line() -> None:
     """delta-rs prints each cause on its own line, in color."""
     drawn = "Generic error\n   \x1b[31m↳\x1b[0m /data/x: No space left on device (os error 28)"
-    told = str(user_error(OSError(drawn)))
-    assert told.startswith("/data/x: the disk is full (No space left on device). ")
+    message = str(user_error(OSError(drawn)))
+    assert message.startswith("/data/x: the disk is full (No space left on device). ")

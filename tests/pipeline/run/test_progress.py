@@ -19,7 +19,7 @@ def _committed(batch: int, records: int, late: int) -> dict[str, PreparedBatch]:
     return {"s": PreparedBatch(record, {}, {}, [], [], changed=1, open_records=7)}
 
 
-def _told(
+def _reported(
     seconds_and_batches: list[tuple[float, dict[str, PreparedBatch]]],
     log: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -42,7 +42,7 @@ def test_a_line_has_what_is_new_and_the_totals(
         (0.5, _committed(1, 301_000, 2)),
         (1.5, _committed(2, 303_124, 9)),
     ]
-    assert _told(batches, tmp_path, monkeypatch, capsys) == [
+    assert _reported(batches, tmp_path, monkeypatch, capsys) == [
         (
             "batch committed: batch=0, store=s input=300000 late=2 dead_lettered=0 "
             "total_input=300000 total_late=2 total_dead_lettered=0 open=7"
@@ -58,7 +58,7 @@ def test_the_first_line_of_a_resumed_run_has_totals_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Records from before this run do not count as new."""
-    lines = _told(
+    lines = _reported(
         [(0.0, _committed(5, 10, 1)), (2.0, _committed(6, 14, 1))], tmp_path, monkeypatch, capsys
     )
     assert lines == [

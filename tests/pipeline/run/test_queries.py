@@ -37,7 +37,7 @@ class _Query:
 class _Log(Kafka):
     """Kafka with prepared responses."""
 
-    answers: Iterator[str | None] = iter(())
+    losses: Iterator[str | None] = iter(())
 
     def ends(self, *_: Any) -> dict[str, dict[str, int]]:
         """Report no topic, without Spark."""
@@ -45,7 +45,7 @@ class _Log(Kafka):
 
     def no_response(self, *_: Any) -> str | None:
         """Return the next response, or None after the last one."""
-        return next(self.answers, None)
+        return next(self.losses, None)
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """Return a function that runs queries with these failures over a log with these responses."""
 
     def run(
-        failures: list[Exception | None], answers: tuple[str | None, ...] = (), *,
+        failures: list[Exception | None], losses: tuple[str | None, ...] = (), *,
         once: bool = False, timeout_seconds: float = 60,
     ) -> None:  # fmt: skip
         ends = iter(failures)
@@ -79,7 +79,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         monkeypatch.setattr(queries, "PipelineRun", Run)
         monkeypatch.setattr(queries, "_LOG_POLL_SECONDS", 0)
         log = _Log("host:1")
-        log.answers = iter(answers)
+        log.losses = iter(losses)
         builder = StreamsBuilder()
         builder.stream("t", "v INT").group_by_key().count().materialize("s")
         settings = RunSettings(tmp_path, "x", None if once else 1, 1)
@@ -118,13 +118,13 @@ def test_a_wait_at_the_start_is_bounded(run: Any) -> None:
         run([TIMEOUT], (None, "gone"), timeout_seconds=0, once=True)
 
 
-def test_queries_that_fail_though_the_log_answers_end_a_run(
+def test_a_failing_query_ends_a_run_although_the_log_responds(
     run: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Three failed queries are restarted, each with a log line. The next failure ends the run."""
     run([TIMEOUT, TIMEOUT, TIMEOUT, None])
-    told = after_start(capsys.readouterr().err)
-    assert told == [f"pipeline resumed after: {TIMEOUT}"] * 3
+    lines = after_start(capsys.readouterr().err)
+    assert lines == [f"pipeline resumed after: {TIMEOUT}"] * 3
     with pytest.raises(RuntimeError, match="no answer"):
         run([TIMEOUT] * 4)
 

@@ -41,7 +41,7 @@ def test_merged_streams_are_one_with_the_clocks_of_both(whole: Done) -> None:
     }  # fmt: skip
 
 
-def test_elements_are_counted_beside_their_records(whole: Done) -> None:
+def test_flattened_records_have_their_own_counters(whole: Done) -> None:
     """Each order has two flattened records, also without a key. A late order has two late ones."""
     rows, late = whole.model.parts()
     assert whole.stores.newest("parts") == rows
@@ -54,7 +54,7 @@ def test_elements_are_counted_beside_their_records(whole: Done) -> None:
 
 
 @pytest.mark.parametrize("how", ["inner", "left", "outer"])
-def test_windows_behind_a_join_hold_what_the_slow_model_joins(whole: Done, how: str) -> None:
+def test_windows_after_a_join_equal_the_slow_model(whole: Done, how: str) -> None:
     """Rows, including final rows, and counters equal the record-by-record join."""
     rows, model, late_results = whole.model.joined(how)
     assert rows
@@ -68,7 +68,7 @@ def test_windows_behind_a_join_hold_what_the_slow_model_joins(whole: Done, how: 
     }  # fmt: skip
 
 
-def test_joins_stand_behind_each_other(whole: Done) -> None:
+def test_joins_are_chained(whole: Done) -> None:
     """A table join, a new key, a stream join and another table join count each record once."""
     rows = whole.model.chained()
     assert [row for row in rows if row["names"]], f"no row has a name: {rows}"
@@ -103,10 +103,10 @@ def test_pairs_join_elements(whole: Done) -> None:
     [
         ("plain", Model.plain),
         ("named", Model.named),
-        ("asked", Model.asked),
+        ("enriched", Model.enriched),
         ("both_tables", lambda model: model.tables("outer")),
         ("common_rows", lambda model: model.tables("inner")),
-        ("told", Model.told),
+        ("updated", Model.updated),
         ("by_foreign_key", Model.by_foreign_key),
         ("some_users", Model.some_users),
         ("newest_by_city", Model.newest_by_city),
@@ -149,13 +149,13 @@ def test_a_record_that_a_function_raises_on_is_a_dead_letter(whole: Done) -> Non
     rows, raised = whole.model.folded()
     assert whole.stores.newest("folded") == rows
     assert len(raised) > 5
-    told = [letter for letter in whole.stores.dead_letters() if letter[4] == "function-raised"]
+    failed = [letter for letter in whole.stores.dead_letters() if letter[4] == "function-raised"]
     by_place = {
         (partition, place): line(record)
         for partition, log in whole.topics["orders"].items()
         for place, record in zip(offsets(log), log, strict=True)
     }
-    assert told == sorted(
+    assert failed == sorted(
         (
             ("orders", partition, place, "folded", "function-raised", by_place[partition, place])
             for partition, place, _ in raised
@@ -168,23 +168,23 @@ def test_a_record_that_a_function_raises_on_is_a_dead_letter(whole: Done) -> Non
     assert counters["dead_lettered"] == len(raised) + 3
 
 
-def test_what_is_bad_for_all_stores_is_told_once(whole: Done) -> None:
+def test_a_record_that_is_invalid_for_all_stores_is_one_dead_letter(whole: Done) -> None:
     """An invalid line is one dead letter, although several stores and join inputs read it."""
-    letters = whole.stores.dead_letters()
-    rubbish = [letter for letter in letters if letter[4] == "not-json"]
+    dead_letters = whole.stores.dead_letters()
+    rubbish = [letter for letter in dead_letters if letter[4] == "not-json"]
     assert [(letter[0], letter[1], letter[3], letter[5]) for letter in rubbish] == [
         ("orders", 0, None, RUBBISH),
         ("orders", 1, None, RUBBISH),
     ]
-    keyless = [(letter[0], letter[3]) for letter in letters if letter[4] == "null-key"]
+    keyless = [(letter[0], letter[3]) for letter in dead_letters if letter[4] == "null-key"]
     assert sorted(keyless) == [
         *(
             ("orders", name)
             for name in (
-                "asked",
                 "by_foreign_key",
                 "chained",
                 "cogroup",
+                "enriched",
                 "folded",
                 "inner",
                 "joined_twice",
@@ -192,7 +192,7 @@ def test_what_is_bad_for_all_stores_is_told_once(whole: Done) -> None:
                 "named",
                 "newest_by_city",
                 "outer",
-                "told",
+                "updated",
             )
         ),
         *(
@@ -200,7 +200,7 @@ def test_what_is_bad_for_all_stores_is_told_once(whole: Done) -> None:
             for name in ("chained", "cogroup", "inner", "joined_twice", "left", "merged", "outer")
         ),
     ]
-    assert len(letters) == len(set(letters))
+    assert len(dead_letters) == len(set(dead_letters))
 
 
 def test_the_position_covers_the_topics_that_a_store_reads(whole: Done) -> None:

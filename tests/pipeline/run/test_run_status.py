@@ -75,8 +75,8 @@ def test_a_log_end_that_is_older_than_the_offset_does_not_mean_caught_up(
 
     try:
         read_to(40)
-        behind = log_ends_at(100)
-        assert (behind.offset, behind.log_end, behind.lag) == (40, 100, 60)
+        lagging = log_ends_at(100)
+        assert (lagging.offset, lagging.log_end, lagging.lag) == (40, 100, 60)
         # The current end of the log is unknown.
         read_on = read_to(120)
         assert (read_on.offset, read_on.log_end, read_on.lag) == (120, 100, 60)
@@ -177,29 +177,29 @@ def test_until_its_first_batch_a_run_says_what_the_one_before_it_left(
     assert (status.stores, status.lost, status.batches) == (left.stores, left.lost, 0)
 
 
-def test_a_log_that_does_not_answer_is_no_reason_to_be_silent(
+def test_progress_is_reported_although_the_log_does_not_respond(
     report: RunReport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The log's end is unknown, and the run is alive."""
-    asked = threading.Event()
+    requested = threading.Event()
 
     def ask() -> Offsets:
-        asked.set()
+        requested.set()
         message = "Kafka cannot be read"
         raise KafkaUnavailable(message)
 
     monkeypatch.setattr(report._log_ends, "_ask", ask)
     report.write_heartbeat()
-    assert asked.wait(WAIT_SECONDS), "the report never asked where the log ends"
+    assert requested.wait(WAIT_SECONDS), "the report never asked where the log ends"
     status, is_alive = _status(tmp_path)
     assert is_alive
     assert status.log_ends == {}
 
 
-def test_a_process_that_was_suspended_leaves_its_successor_the_word(
+def test_a_suspended_process_does_not_overwrite_the_status_of_its_successor(
     report: RunReport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It does not overwrite its successor's status, not even when it ends."""
+    """If a successor has the pipeline, a process that resumes does not write the status file."""
     monkeypatch.setattr(run_report, "_WRITE_SECONDS", 0)
     report.write_heartbeat()
     mine, _ = _status(tmp_path)

@@ -11,7 +11,9 @@ from tests.pipeline.run.topology_with_modules import TOPOLOGY, topology
 __all__ = ["topology"]
 
 
-def test_columns_of_a_module_beside_need_spark_as_well(topology: Path, tmp_path: Path) -> None:
+def test_columns_of_a_module_next_to_the_file_also_need_spark(
+    topology: Path, tmp_path: Path
+) -> None:
     """A file that does not name pyspark can create columns through a module that does."""
     assert b"pyspark" not in topology.read_bytes()
     assert needs_spark(topology)
@@ -53,7 +55,7 @@ def test_a_topology_file_may_hold_a_dataclass(tmp_path: Path) -> None:
     ],
     ids=["import", "name", "syntax", "language", "module beside"],
 )
-def test_a_file_that_fails_is_told_with_the_users_line(
+def test_the_error_of_a_topology_file_has_the_users_line(
     tmp_path: Path, text: str, said: str
 ) -> None:
     """The error has the innermost line of the user's own files, and no frame of Python or Oriel."""

@@ -17,7 +17,7 @@ topology = builder.build()
 """
 
 
-BESIDE = """
+MODULE = """
 from pyspark.sql import functions as F
 
 from rules import limits
@@ -52,7 +52,7 @@ def topology(tmp_path: Path) -> Path:
     directory = tmp_path / "project"
     (directory / "rules").mkdir(parents=True)
     (directory / "topology.py").write_text(TOPOLOGY)
-    (directory / "beside.py").write_text(BESIDE)
+    (directory / "beside.py").write_text(MODULE)
     (directory / "rules" / "__init__.py").touch()
     (directory / "rules" / "limits.py").write_text(LIMITS)
     return directory / "topology.py"

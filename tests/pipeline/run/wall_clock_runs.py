@@ -97,7 +97,7 @@ class ClockRuns:
             found[place] = row
         return [found[place] for place in sorted(found, key=str) if not found[place]["deleted"]]
 
-    def letters(self) -> list[tuple[str, int, str | None]]:
+    def dead_letters(self) -> list[tuple[str, int, str | None]]:
         """Return reason, offset and store of each dead letter, in order."""
         table = DeltaTable(self.data / "tables" / "_dead_letters").to_pyarrow_table()
         return sorted(

@@ -39,7 +39,7 @@ def value(text: bytes) -> bytes:
     return b'{"key":"a","timestamp_ms":1,"value":%s}' % text
 
 
-def test_text_behind_a_record_never_becomes_part_of_it(spark: SparkSession) -> None:
+def test_text_after_a_record_never_becomes_part_of_it(spark: SparkSession) -> None:
     """Any text after the closing brace spoils the line, even if it fits Oriel's own wrapping."""
     tails = [
         b',"x":1',
@@ -197,7 +197,7 @@ def test_a_repeated_field_counts_the_last_time(spark: SparkSession) -> None:
     assert (value_row.reason, value_row.value.n, value_row.value.d) == (None, None, 1.0)
 
 
-def test_names_are_told_apart_by_case(spark: SparkSession) -> None:
+def test_names_are_case_sensitive(spark: SparkSession) -> None:
     """`KEY` and `key` are different fields, and so are `D` and `d`."""
     (row,) = decoded(spark, [b'{"KEY":"a","timestamp_ms":1,"value":{"D":1.5}}'])
     assert (row.reason, row.key, row.value.d) == (None, None, None)

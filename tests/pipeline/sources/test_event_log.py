@@ -189,7 +189,7 @@ def test_a_name_that_is_no_topics_is_refused(tmp_path: Path, topic: str) -> None
     assert not root.exists()
 
 
-def test_a_file_in_the_place_of_a_folder_is_told(tmp_path: Path) -> None:
+def test_a_file_instead_of_a_directory_is_an_error(tmp_path: Path) -> None:
     """Neither the root nor the topic can be a file."""
     (tmp_path / "file").touch()
     for root, topic in ((tmp_path, "file"), (tmp_path / "file", "t")):
@@ -204,14 +204,14 @@ def test_offsets_of_another_topic_are_refused(directory: Path) -> None:
         reader(directory).latestOffset({"other": {"0": 2}}, ReadMaxBytes(10))
 
 
-def test_a_file_that_a_machine_lacks_is_told(directory: Path) -> None:
+def test_a_file_that_a_machine_does_not_have_is_an_error(directory: Path) -> None:
     """On a cluster, a machine without the shared mount does not have the file."""
     missing = event_log.Slice("t", str(directory / "0.jsonl"), 0, 0, 10)
     with pytest.raises(EventLogError, match=r"has no event log .*0\.jsonl\. Restore the file"):
         list(event_log.read_lines(missing))
 
 
-def test_an_empty_topic_is_told_where_there_are_others(
+def test_the_error_for_an_empty_topic_lists_other_topics(
     directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The topic can be misspelled. A topic with a file, or in an empty log, is normal."""

@@ -94,7 +94,7 @@ def test_options_that_would_break_a_promise_are_refused(option: str, said: str) 
     assert "secret" not in str(refused.value)
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     """The line names the file, and for a wrong escape nothing of its content."""
     with pytest.raises(InvalidKafkaOption, match=r"none\.properties cannot be read: No such file"):
         client_options((), tmp_path / "none.properties")
@@ -117,6 +117,6 @@ def test_secrets_stay_out_of_texts() -> None:
         "ssl.key.password": "abcd",
     }
     assert "hidden" not in repr(Kafka("host:1", options=options))
-    told = without_secrets(f"no hidden-1, no abcd, no {options['sasl.jaas.config']}", options)
-    assert told == "no ***, no ***, no ***"
+    redacted = without_secrets(f"no hidden-1, no abcd, no {options['sasl.jaas.config']}", options)
+    assert redacted == "no ***, no ***, no ***"
     assert without_secrets("PLAIN", {"sasl.mechanism": "PLAIN"}) == "PLAIN"

@@ -29,11 +29,11 @@ def test_gaps_are_refused_in_one_line(tmp_path: Path) -> None:
     record.refuse([])
     with pytest.raises(RecordsLost) as refused:
         record.refuse([Gap("t", str(number), 3, 8) for number in range(5)])
-    told = str(refused.value)
-    assert "topic 't', partition 0: 5 offsets, 3 to 7, were deleted from Kafka" in told
-    assert "(and 2 more)" in told
-    assert "--on-data-loss continue" in told
-    assert "\n" not in told
+    message = str(refused.value)
+    assert "topic 't', partition 0: 5 offsets, 3 to 7, were deleted from Kafka" in message
+    assert "(and 2 more)" in message
+    assert "--on-data-loss continue" in message
+    assert "\n" not in message
 
 
 def test_gaps_are_counted_once(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_gaps_are_counted_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"start": "earliest"}'])
-def test_a_damaged_record_is_told(tmp_path: Path, text: str) -> None:
+def test_a_damaged_record_is_an_error(tmp_path: Path, text: str) -> None:
     """A damaged file is never read as the file of a new checkpoint."""
     path = tmp_path / "kafka.json"
     path.write_text(text)

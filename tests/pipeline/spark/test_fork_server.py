@@ -124,8 +124,8 @@ def test_a_server_that_ends_leaves_its_clients_to_python(driver: _Driver) -> Non
         lambda found: "fork_client.py" in " ".join(found[0]) and found[1] == "sleeping",
     )
     server.kill()
-    told, _ = asking.communicate(b"input")
-    found = orjson.loads(told)
+    result, _ = asking.communicate(b"input")
+    found = orjson.loads(result)
     assert (found["arguments"], found["has_tasks"], asking.returncode) == (["one"], False, 1)
 
 
@@ -137,10 +137,10 @@ def test_a_long_environment_gets_a_process_of_its_own(driver: _Driver, tmp_path:
 
 def test_other_arguments_of_python_are_run_by_python(driver: _Driver) -> None:
     """Only modules are forked."""
-    told = subprocess.run(
+    result = subprocess.run(
         [driver.python, "-c", "print(1 + 1)"], capture_output=True, text=True, check=True
     )
-    assert told.stdout == "2\n"
+    assert result.stdout == "2\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

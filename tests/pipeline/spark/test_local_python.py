@@ -25,8 +25,8 @@ def test_it_is_this_python_without_the_zips(tmp_path: Path, given: str, kept: st
     script = "import os, sys; print(os.environ['PYTHONPATH'], sys.prefix, *sys.argv[1:], sep='|')"
     command = [local_python(directory), "-c", script, "an argument", ""]
     environment = {**os.environ, "PYTHONPATH": given}
-    told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert told.stdout == f"{kept}|{sys.prefix}|an argument|\n"
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert ended.stdout == f"{kept}|{sys.prefix}|an argument|\n"
 
 
 def test_without_pyspark_among_the_packages_the_zips_are_needed(

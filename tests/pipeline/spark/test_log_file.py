@@ -54,8 +54,8 @@ def test_outputs_that_have_grown_are_put_aside(tmp_path: Path) -> None:
         assert log_file.outputs.stat().st_size == 0
         writer.stdin.close()
     assert log_file.outputs.read_text() == "more\n"
-    aside = tmp_path / "run.out.1"
-    assert aside.stat().st_size > 10 * 2**20
+    rotated = tmp_path / "run.out.1"
+    assert rotated.stat().st_size > 10 * 2**20
     log_file.trim()
     assert log_file.outputs.read_text() == "more\n"
 

@@ -36,12 +36,12 @@ def test_python_workers_find_the_project(spark: "SparkSession") -> None:
 def test_python_workers_keep_their_memory(spark: "SparkSession") -> None:
     """The C library reads these variables when a process starts, so its environment has them."""
 
-    def told(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+    def log(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         for _ in batches:
             yield pa.record_batch({name: [os.environ.get(name)] for name in WORKER_ENVIRONMENT})
 
     schema = ", ".join(f"{name} string" for name in WORKER_ENVIRONMENT)
-    rows = spark.range(1, numPartitions=1).mapInArrow(told, schema).collect()
+    rows = spark.range(1, numPartitions=1).mapInArrow(log, schema).collect()
     assert [row.asDict() for row in rows] == [WORKER_ENVIRONMENT]
 
 
@@ -73,9 +73,7 @@ def test_settings_hold(spark: "SparkSession", setting: str, value: str) -> None:
     assert spark.conf.get(setting) == value
 
 
-def test_spark_goes_on_from_logs_that_have_checksum_files(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
+def test_spark_resumes_from_logs_with_checksum_files(spark: "SparkSession", tmp_path: Path) -> None:
     """Spark's own log writer adds a checksum file to each log. Oriel's writer adds none."""
     manager = "spark.sql.streaming.checkpointFileManagerClass"
     ours = spark.conf.get(manager)
@@ -174,10 +172,10 @@ def test_the_log_is_silent_about_errors_of_ours(
 
 def test_the_log_has_the_trace_of_any_other_error(spark: "SparkSession") -> None:
     """An unexpected error is logged completely, on lines of its own."""
-    told = _logged(spark, "Query terminated", "ZeroDivisionError: in pipeline.errors")
-    assert "ERROR Some: Query terminated\n" in told
-    assert "java.lang.RuntimeException: ZeroDivisionError: in pipeline.errors\n\tat " in told
-    assert told.endswith("\n")
+    log = _logged(spark, "Query terminated", "ZeroDivisionError: in pipeline.errors")
+    assert "ERROR Some: Query terminated\n" in log
+    assert "java.lang.RuntimeException: ZeroDivisionError: in pipeline.errors\n\tat " in log
+    assert log.endswith("\n")
 
 
 def test_an_error_of_a_query_is_raised_and_not_logged_too(

@@ -30,11 +30,11 @@ def test_each_phase_of_a_start_is_one_line(tmp_path: Path, monkeypatch: pytest.M
     def java_writes(*lines: str) -> None:
         os.write(outputs, "".join(f"{line}\n" for line in lines).encode())
 
-    with redirect_stderr(io.StringIO()) as told:
+    with redirect_stderr(io.StringIO()) as errors:
 
         def wait_for_phase(phase: str) -> None:
             wait_until(
-                told.getvalue, phase, lambda text: f'starting Spark: phase="{phase}" ' in text
+                errors.getvalue, phase, lambda text: f'starting Spark: phase="{phase}" ' in text
             )
 
         with phases.watched():
@@ -48,7 +48,7 @@ def test_each_phase_of_a_start_is_one_line(tmp_path: Path, monkeypatch: pytest.M
             wait_for_phase("creating the session")
         phases.end()
     os.close(outputs)
-    *begun, ended = told.getvalue().splitlines()
+    *begun, ended = errors.getvalue().splitlines()
     assert len(begun) == 4
     assert [line for line in begun if not re.search(r" seconds=\d+\.\d$", line)] == []
     assert re.fullmatch(r"Spark is ready: seconds=\d+\.\d", ended)
@@ -60,7 +60,7 @@ def test_a_session_that_is_built_at_once_has_its_phase(
     """Java runs already, so it is not started."""
     monkeypatch.setattr(SparkContext, "_gateway", object())
     phases = StartPhases(time.monotonic(), LogFile(tmp_path, "run"))
-    with redirect_stderr(io.StringIO()) as told, phases.watched():
+    with redirect_stderr(io.StringIO()) as errors, phases.watched():
         pass
-    (line,) = told.getvalue().splitlines()
+    (line,) = errors.getvalue().splitlines()
     assert line.startswith('starting Spark: phase="creating the session" seconds=')

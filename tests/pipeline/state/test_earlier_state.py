@@ -30,8 +30,8 @@ def test_rows_without_a_lineage_are_converted(tmp_path: Path) -> None:
     """The state of a topology without joins and flattened records continues."""
     value = {"value": 2.5, "timestamp_ms": 7, "partition": 1, "offset": 4}
     row = {"key": "a", "key_group": 1, "FirstPart(v)": value, "ListPart(v)": [value, value]}
-    with_suborder = value | {"suborder": 0}
-    earlier = row | {"FirstPart(v)": with_suborder, "ListPart(v)": [with_suborder] * 2}
+    with_lineage = value | {"suborder": 0}
+    earlier = row | {"FirstPart(v)": with_lineage, "ListPart(v)": [with_lineage] * 2}
     state = KeyedState(tmp_path, (), Layout(schema_of(EARLIER), never_expires))
     rows = pa.Table.from_pylist([earlier], schema=schema_of(EARLIER))
     needed = state.working_set(pa.chunked_array([["a"]]))

@@ -23,7 +23,7 @@ from tests.pipeline.tasks.task_runs import (
     row_batches,
     run_task,
     shares,
-    stamped,
+    with_stream_times,
     written_rows,
 )
 
@@ -92,13 +92,13 @@ class JoinRun:
         rows = [one.rows for one in joined]
         if join.stage.operator.keeps_records:
             rows = [share for share, _ in shares(plan, *joined)]
-        behind = stream_task(plan, self.plans.inputs[0].stream, is_source=False)
+        downstream = stream_task(plan, self.plans.inputs[0].stream, is_source=False)
         sent = [
-            run_task(behind, _with_steps(table).to_batches(), Received(), plan.input_schema)
+            run_task(downstream, _with_steps(table).to_batches(), Received(), plan.input_schema)
             for table in rows
         ]
         sent[0] = Sent(sent[0].rows, Reports.of([upstream, sent[0].reports]))
-        self.reports = grouped(plan, *sent, *self._beside(plan, taken))
+        self.reports = grouped(plan, *sent, *self._other_streams(plan, taken))
         self.rows = written_rows(plan, self.reports)
         self.previous = prepared_batch(plan, [join], self.reports, self.previous, ends)
         self.batch += 1
@@ -122,17 +122,19 @@ class JoinRun:
         for number, side in enumerate(front.sides):
             values = self._of_topic[self.topics[number]]
             tables += [
-                _stamped(plan, join, side.stream, values, rows)
+                _sent_to_join(plan, join, side.stream, values, rows)
                 for rows in self._rows(number, taken)
             ]
         return tables
 
-    def _beside(self, plan: BatchPlan, taken: Taken) -> list[Sent]:
+    def _other_streams(self, plan: BatchPlan, taken: Taken) -> list[Sent]:
         """Return what the stream next to the join sends, if this stream exists."""
         if len(self.columns) < 3:
             return []
         values, stream = self._of_topic[self.topics[2]], self.plans.inputs[1].stream
-        return [stamped(plan, values, rows, stream=stream) for rows in self._rows(2, taken)]
+        return [
+            with_stream_times(plan, values, rows, stream=stream) for rows in self._rows(2, taken)
+        ]
 
     def _rows(self, side: int, taken: Taken) -> list[list[Row]]:
         """Return the decoded records of each partition."""
@@ -160,7 +162,7 @@ class JoinRun:
         return joined
 
 
-def _stamped(
+def _sent_to_join(
     plan: BatchPlan, join: JoinPlan, stream: StreamPlan, values: pa.Schema, rows: list[Row]
 ) -> Sent:
     given = row_batches(values, [rows])
@@ -171,9 +173,9 @@ def _stamped(
 def _with_steps(joined: pa.Table) -> pa.Table:
     """Return a join's results after row-wise steps that change nothing."""
     length = len(joined)
-    beside = {
+    more = {
         "keep": pa.array(np.ones(length, dtype=np.bool_)),
         "null_value": pa.array(np.zeros(length, dtype=np.bool_)),
         "raw": pa.array([b""] * length, pa.binary()),
     }
-    return pa.table({name: joined[name] for name in joined.column_names} | beside)
+    return pa.table({name: joined[name] for name in joined.column_names} | more)

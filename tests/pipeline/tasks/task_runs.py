@@ -118,7 +118,7 @@ def run_task(function: Any, rows: Any, received: Received, schema: pa.Schema) ->
     return Sent(pa.Table.from_batches(output, schema), output.reports)
 
 
-def stamped(
+def with_stream_times(
     plan: BatchPlan, values: pa.Schema, *batches: Sequence[Row], stream: StreamPlan | None = None
 ) -> Sent:
     """Run one stream task over Arrow batches of a source."""
@@ -168,7 +168,9 @@ def written_rows(plan: BatchPlan, reports: Reports) -> list[Row]:
     return [row for path in files for row in pq.read_table(files_of(plan).table / path).to_pylist()]
 
 
-def written_letters(plan: BatchPlan, reports: Sequence[StreamReport | StoreReport]) -> list[Row]:
+def written_dead_letters(
+    plan: BatchPlan, reports: Sequence[StreamReport | StoreReport]
+) -> list[Row]:
     """Return the dead letters that tasks wrote, in the order of files."""
     files = [file.path for report in reports for file in report.dead_letters]
     return [

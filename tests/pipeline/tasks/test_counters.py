@@ -1,4 +1,4 @@
-"""Counters of a batch: what all tasks counted has to add up to the records that came in."""
+"""Counters of a batch: the counters of all tasks must add up to the input records."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -23,8 +23,8 @@ from tests.pipeline.tasks.task_runs import (
     grouped,
     plan_of,
     row,
-    stamped,
     stream_of,
+    with_stream_times,
 )
 
 VALUES = pa.schema([("v", pa.float64())])
@@ -49,7 +49,7 @@ def plan(tmp_path: Path) -> BatchPlan:
 
 def test_each_task_counts_where_a_way_ends(plan: BatchPlan) -> None:
     """Stream tasks count what they keep back, store tasks what became of the rest."""
-    reports = grouped(plan, stamped(plan, VALUES, ROWS))
+    reports = grouped(plan, with_stream_times(plan, VALUES, ROWS))
     counted = sum((report.counters for report in reports.stores), Counters())
     assert counted == Counters(applied=2, late=1)
     (stream,) = reports.streams
@@ -60,8 +60,8 @@ def test_each_task_counts_where_a_way_ends(plan: BatchPlan) -> None:
 def test_a_record_that_is_lost_or_repeated_on_its_way_stops_the_batch(
     plan: BatchPlan, times: int, applied: int
 ) -> None:
-    """The message has the store, the batch and all numbers; nothing is prepared to commit."""
-    rows, upstream = stamped(plan, VALUES, ROWS)
+    """The message has the store, the batch and all counters, and no commit is prepared."""
+    rows, upstream = with_stream_times(plan, VALUES, ROWS)
     first, rest = Sent(rows[:1], Reports()), Sent(rows[1:], upstream)
     reports = grouped(plan, *[first] * times, rest)
     with pytest.raises(
@@ -81,7 +81,7 @@ def element(offset: int, place: int, key: str | None, **other: Any) -> Row:
 
 @pytest.mark.parametrize("cut", range(1, 8))
 def test_elements_are_counted_wherever_their_rows_are_cut(tmp_path: Path, cut: int) -> None:
-    """Arrow batches may end within a record; its bad elements make one letter all the same."""
+    """A record in two Arrow batches has one dead letter for all invalid flattened records."""
     builder = StreamsBuilder()
     stream = builder.stream("t", "vs ARRAY<DOUBLE>").flat_map_values(v="vs").group_by_key()
     stream.aggregate(n=count()).materialize("s")
@@ -94,15 +94,17 @@ def test_elements_are_counted_wherever_their_rows_are_cut(tmp_path: Path, cut: i
     ]  # fmt: skip
     schema = pa.schema([FIRST_ELEMENT, *VALUES])
     flattening = replace(stream_of(plan), flattened=Lineage())
-    sent = stamped(plan, schema, rows[:cut], rows[cut:], stream=flattening)
+    sent = with_stream_times(plan, schema, rows[:cut], rows[cut:], stream=flattening)
     assert counters_of(plan, sent) == {
         "input": 4, "applied": 2, "late": 0, "dead_lettered": 1, "filtered": 1,
         "elements": 6, "elements_applied": 2, "elements_late": 0, "elements_dead_lettered": 3,
         "elements_filtered": 1,
     }  # fmt: skip
     (report,) = sent.reports.streams
-    letters = [pq.read_table(files_of(plan).dead_letters / one.path) for one in report.dead_letters]
-    assert [letter["offset"].to_pylist() for letter in letters] == [[0, 2, 3]]
+    dead_letters = [
+        pq.read_table(files_of(plan).dead_letters / one.path) for one in report.dead_letters
+    ]
+    assert [letter["offset"].to_pylist() for letter in dead_letters] == [[0, 2, 3]]
 
 
 def test_an_element_that_is_lost_stops_the_batch() -> None:
@@ -111,8 +113,8 @@ def test_an_element_that_is_lost_stops_the_batch() -> None:
         count_batch("s", 0, [Counters(input=1, applied=1, elements=2, elements_applied=1)])
 
 
-def test_results_of_joins_are_counted_beside() -> None:
-    """One record can have many results, or none: they are no part of the sum."""
+def test_join_results_have_their_own_counters() -> None:
+    """One record can have many results, or none: the sum does not contain them."""
     stream = Counters(input=3, late=1)
     task = Counters(applied=2, late_results=7, rejected_results=2)
     total = count_batch("s", 4, [stream, task])
@@ -124,7 +126,7 @@ def test_results_of_joins_are_counted_beside() -> None:
 
 
 def test_rows_of_a_table_that_is_looked_up_are_named() -> None:
-    """They are applied, and so in the sum; of a store that looks nothing up nothing is said."""
+    """They are applied, so the sum contains them. A store without lookups reports none."""
     total = count_batch(
         "s", 4, [Counters(input=3, applied=1), Counters(applied=2, table_records=2)]
     )

@@ -33,7 +33,9 @@ def on_cluster(plan: BatchPlan) -> DirectoryFiles:
     return replace(files_of(plan), on_cluster=True)
 
 
-def test_a_machine_without_the_folders_says_so(plan: BatchPlan, on_cluster: DirectoryFiles) -> None:
+def test_a_machine_without_the_directories_is_an_error(
+    plan: BatchPlan, on_cluster: DirectoryFiles
+) -> None:
     """A missing mount on one machine must not look like a lost state file."""
     records = plan.assembly.engine.record_schema.empty_table()
     on_cluster.state.rmdir()

@@ -111,7 +111,7 @@ def test_rows_equal_the_model_after_each_batch(tmp_path: Path, how: str, number:
             check(directory, seed, how, is_whole=is_whole)
 
 
-def told_of(how: str) -> Topology:
+def update_topology(how: str) -> Topology:
     """Write the updates to a topic, and aggregate all updates to one string in apply order."""
     builder = StreamsBuilder()
     left = builder.table("left", "l STRING, f STRING")
@@ -123,24 +123,28 @@ def told_of(how: str) -> Topology:
         .group_by_key()
         .windowed_by(TimeWindows.of_size_and_grace(10**6, 10**6))
     )
-    windowed.aggregate(str, _told, no_merger, "text STRING").materialize("store")
+    windowed.aggregate(str, _concatenated, no_merger, "text STRING").materialize("store")
     return builder.build()
 
 
-def _told(_key: str, row: dict[str, Any] | None, text: str) -> str:
+def _concatenated(_key: str, row: dict[str, Any] | None, text: str) -> str:
     return text + (";-" if row is None else f";{row['l']},{row['r']}")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["inner", "left"])
 @cases(2, 1000)
-def test_updates_are_told_as_they_take_effect(tmp_path: Path, how: str, number: int) -> None:
+def test_updates_are_emitted_in_apply_order(tmp_path: Path, how: str, number: int) -> None:
     """A topic has each key's updates in apply order, and a function receives all in this order."""
     compared = 0
     for seed in range(number):
         random = Random(seed)
         sides = random_sides(random)
-        run, model, told = StagesRun(told_of(how), tmp_path / str(seed)), Updates(how), []
+        run, model, updates = (
+            StagesRun(update_topology(how), tmp_path / str(seed)),
+            Updates(how),
+            [],
+        )
         for batch in batches(sides, random_cuts(sides, random)):
             taken: dict[str, dict[int, list[Record]]] = {}
             for side, topic in enumerate(("left", "right")):
@@ -149,20 +153,20 @@ def test_updates_are_told_as_they_take_effect(tmp_path: Path, how: str, number: 
                     record = record_of(side, one.key, one.time, one.value)
                     of_topic[one.partition].append(record)
             run.take(taken, tasks=random.choice((1, 2, 3)))
-            told += model.process([(s, one) for s, new in enumerate(batch.new) for one in new])
+            updates += model.process([(s, one) for s, new in enumerate(batch.new) for one in new])
         values = [
             None if one.left is None
             else {"l": one.left, "f": foreign_key_of(one.left), "r": one.right}
-            for one in told
+            for one in updates
         ]  # fmt: skip
-        expected = [Written.of(o.key, o.time, v) for o, v in zip(told, values, strict=True)]
+        expected = [Written.of(o.key, o.time, v) for o, v in zip(updates, values, strict=True)]
         for key in LEFT_KEYS:
             of_key = [one for one in run.written if one.key == key]
             assert of_key == [one for one in expected if one.key == key], f"seed {seed}"
         text = "".join(";-" if v is None else f";{v['l']},{v['r']}" for v in values)
         found = [value["text"] for _, value in run.rows.values()]
-        assert found == ([text] if told else []), f"seed {seed}"
-        compared += len(told)
+        assert found == ([text] if updates else []), f"seed {seed}"
+        compared += len(updates)
     assert compared > 10 * number
 
 

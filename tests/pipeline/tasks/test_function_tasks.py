@@ -29,7 +29,7 @@ from tests.pipeline.tasks.task_runs import (
     plan_of,
     row,
     stream_of,
-    written_letters,
+    written_dead_letters,
     written_rows,
 )
 
@@ -95,23 +95,23 @@ def run(
     inputs = len(what.stores[0].inputs)
     plan = plan_of(directory, what, 1, *([TEXT] * inputs))
     newest: dict[Any, Row] = {}
-    letters: list[Row] = []
+    dead_letters: list[Row] = []
     for batch, tasks in batches:
         plan = replace(plan, tasks=tasks)
         reports = _reports(plan, batch)
         for one in written_rows(plan, reports):
             newest[one["key"], one.get("window_start"), one.get("window_end")] = one
-        letters += written_letters(plan, reports.stores)
+        dead_letters += written_dead_letters(plan, reports.stores)
         plan = next_plan(plan, reports)
     rows = [newest[place] for place in sorted(newest, key=str) if not newest[place]["deleted"]]
     for one in rows:
         del one["revision"]
-    return rows, letters
+    return rows, dead_letters
 
 
 def _reports(plan: BatchPlan, batch: Batch) -> Reports:
     sent = [
-        task_runs.stamped(plan, TEXT, list(rows), stream=stream_of(plan, place))
+        task_runs.with_stream_times(plan, TEXT, list(rows), stream=stream_of(plan, place))
         for place, rows in enumerate(batch)
     ]
     return grouped(plan, *sent)
@@ -148,7 +148,7 @@ def test_functions_see_a_partition_in_offset_order(tmp_path: Path, kind: str) ->
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_lists_of_a_cogroup_are_told_apart(tmp_path: Path, kind: str) -> None:
+def test_lists_of_a_cogroup_stay_separate(tmp_path: Path, kind: str) -> None:
     """Records of two topics with one partition, offset and time are two records."""
     first, second = records(0, 0, "a", "b"), records(0, 0, "x", "y")
     batches: list[tuple[Batch, int]] = [([first[:1], second], 2), ([first[1:], []], 3)]
@@ -173,21 +173,19 @@ def test_functions_of_a_cogroup_do_not_depend_on_cuts(tmp_path: Path, kind: str)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_a_function_raises_on_is_told_with_its_topic_and_bytes(
-    tmp_path: Path, kind: str
-) -> None:
+def test_a_function_error_is_a_dead_letter_with_topic_and_bytes(tmp_path: Path, kind: str) -> None:
     """The invalid records of each input are dead letters of its topic, also at equal offsets."""
     first, second = records(0, 0, "a", "bad1", "b"), records(0, 0, "bad2", "bad3", "x")
     batches: list[tuple[Batch, int]] = [([first, [*second, *records(1, 0, "bad4")]], 2)]
-    _, letters = run(tmp_path, topology(KINDS[kind], "t", "u"), batches)
+    _, dead_letters = run(tmp_path, topology(KINDS[kind], "t", "u"), batches)
     names = ("topic", "partition", "offset", "store", "reason", "raw")
-    assert sorted(tuple(letter[name] for name in names) for letter in letters) == [
+    assert sorted(tuple(letter[name] for name in names) for letter in dead_letters) == [
         ("t", 0, 10, "s", "function-raised", b"bad1"),
         ("u", 0, 0, "s", "function-raised", b"bad2"),
         ("u", 0, 10, "s", "function-raised", b"bad3"),
         ("u", 1, 0, "s", "function-raised", b"bad4"),
     ]
-    assert {letter["detail"] for letter in letters} == {
+    assert {letter["detail"] for letter in dead_letters} == {
         f"store 's', aggregate: ValueError: bad{n} it is" for n in (1, 2, 3, 4)
     }
 
@@ -202,9 +200,9 @@ def test_bad_records_change_no_row(tmp_path: Path, kind: str) -> None:
         (tmp_path / name).mkdir()
         batches: list[tuple[Batch, int]] = [([log[:2]], 2), ([log[2:]], 3)]
         found.append(run(tmp_path / name, topology(KINDS[kind], "t"), batches))
-    (rows, none), (others, letters) = found
+    (rows, none), (others, dead_letters) = found
     assert rows == others
-    assert (len(none), len(letters)) == (0, 2)
+    assert (len(none), len(dead_letters)) == (0, 2)
 
 
 def two_at_most(key: str, value: Any, aggregate: str) -> str:
@@ -221,7 +219,7 @@ def placed(partition: int, offset: int, time: int, value: str) -> Row:
 
 
 @pytest.mark.parametrize("closed", [False, True], ids=["on update", "on close"])
-def test_what_is_left_out_of_a_window_is_told_with_its_topic_and_bytes(
+def test_a_record_left_out_of_a_window_is_a_dead_letter_with_topic_and_bytes(
     tmp_path: Path, closed: bool
 ) -> None:
     """The dead letter has topic, partition, offset and bytes, also some batches later."""
@@ -250,7 +248,7 @@ def test_what_is_left_out_of_a_window_is_told_with_its_topic_and_bytes(
         ),
         ([[], []], 2),
     ]
-    _, letters = run(tmp_path, builder.build(), batches)
+    _, dead_letters = run(tmp_path, builder.build(), batches)
     wanted = [
         ("u", 90, "z", "[112, 212]", "x,y,", 0),
         ("t", 90, "c", "[112, 212]", "a,b,", 1),
@@ -260,7 +258,7 @@ def test_what_is_left_out_of_a_window_is_told_with_its_topic_and_bytes(
         ("t", 100, "d", "[211, 311]", "b,c,", 2),
     ]
     names = ("topic", "offset", "raw", "detail", "revision")
-    assert sorted(tuple(one[name] for name in names) for one in letters) == sorted(
+    assert sorted(tuple(one[name] for name in names) for one in dead_letters) == sorted(
         (
             topic,
             offset,
@@ -270,7 +268,7 @@ def test_what_is_left_out_of_a_window_is_told_with_its_topic_and_bytes(
         )
         for topic, offset, value, window, old, revision in wanted
     )
-    assert {(one["partition"], one["store"], one["reason"]) for one in letters} == {
+    assert {(one["partition"], one["store"], one["reason"]) for one in dead_letters} == {
         (1, "s", "function-raised")
     }
 
@@ -286,7 +284,7 @@ def test_what_is_left_out_of_a_window_counts_as_applied(tmp_path: Path) -> None:
     bad = placed(0, 30, 5, "bad")
     (report,) = _reports(plan, [[*log, bad]]).stores
     assert report.counters.dead_lettered == 1
-    assert len(written_letters(plan, [report])) == 2
+    assert len(written_dead_letters(plan, [report])) == 2
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,4 +1,4 @@
-"""Join tasks as plain functions: results of the slow model, reports told on, shares of keys."""
+"""Join tasks as plain functions: results equal the slow model, with reports and shares of keys."""
 
 import tempfile
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ WINDOWS = (
 RECORD = st.tuples(st.sampled_from("abcd"), st.integers(0, 40), st.just("v"))
 LOG = st.lists(RECORD, max_size=8)
 SIDE = st.fixed_dictionaries({0: LOG, 1: LOG})
-#: One batch: how many records it takes of each side's partitions, and its number of tasks.
+#: One batch: the number of records of each side and partition, and the number of tasks.
 CUT = st.tuples(
     st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(0, 4), st.integers(0, 4)),
     st.integers(1, 3),
@@ -51,7 +51,7 @@ def store_of(how: str, *, table: bool = False) -> Store:
 
 
 def numbered(side: str, logs: Logs) -> Logs:
-    """The logs with a value for each record that tells where it is from."""
+    """Return the logs. The value of a record names its source."""
     return {
         partition: [
             (key, time, None if value is None else f"{side}{partition}-{offset}")
@@ -62,7 +62,7 @@ def numbered(side: str, logs: Logs) -> Logs:
 
 
 def run_all(run: JoinRun, sides: tuple[Logs, Logs], cuts: Sequence[tuple[Any, int]]) -> list[Any]:
-    """Run the logs by batches, the last one with all that is left; return all rows written."""
+    """Run the logs in batches. The last one has all remaining records. Return all written rows."""
     rows = []
     position = dict.fromkeys([(side, p) for side in (0, 1) for p in (0, 1)], 0)
     for sizes, tasks in (*cuts, ((99, 99, 99, 99), 2)):
@@ -139,7 +139,7 @@ def test_a_stream_looks_up_the_table_as_it_is(
 ) -> None:
     """Each stream record gets the row that the table has after the same batch.
 
-    Those that found one alone move the stream's clock, partition by partition.
+    Only records that find a row advance the stream time of their partition.
     """
     keyed = {p: [(f"{key}{p}", time, "v") for key, time, _ in log] for p, log in left.items()}
     # Every third record of the table deletes its key.
@@ -209,7 +209,7 @@ def _looked_up(sides: tuple[Logs, Logs], cuts: Sequence[Any], how: str) -> tuple
 
 
 def _late(found: list[_Found]) -> int:
-    """How many records come after their window of 10 ms, with a grace of 20, has closed."""
+    """Return the number of records that are late for windows of 10 ms with a grace of 20 ms."""
     stream_time = dict.fromkeys((0, 1), -1)
     late = 0
     for partition, _, _, _, time in found:
@@ -261,7 +261,7 @@ def test_each_task_keeps_its_own_share_of_the_keys(tmp_path: Path) -> None:
 
 
 def test_a_replayed_batch_gives_the_same(tmp_path: Path) -> None:
-    """A batch that is computed again, from the same version, makes the same rows."""
+    """A batch that is computed again from the same version has the same rows."""
     run = JoinRun(tmp_path, store_of("outer"), ("l", "r"))
     run.take({0: {0: [("a", 1, "x")]}, 1: {0: [("b", 2, "y")]}}, 2)
     before, position = run.previous, dict(run.position)
@@ -276,7 +276,7 @@ def test_a_replayed_batch_gives_the_same(tmp_path: Path) -> None:
 
 
 def fold_of(how: str) -> Store:
-    """A fold of joined records that raises on a record that is alone, or whose value is bad."""
+    """Return a store whose aggregator raises an error for unmatched records and invalid values."""
 
     def add(_key: str, value: Any, aggregate: int) -> int:
         if None in value.values() or "bad" in value.values():
@@ -292,22 +292,24 @@ def fold_of(how: str) -> Store:
     return one_store(builder.build())
 
 
-def letters_of(run: JoinRun) -> list[tuple[Any, ...]]:
+def dead_letters_of(run: JoinRun) -> list[tuple[Any, ...]]:
     """Where the dead letters of the last batch say that their records are."""
     assert run.previous is not None
-    letters = [
+    dead_letters = [
         letter
         for file in run.previous.dead_letters
         for letter in pq.read_table(run.directory / "dead" / file.path).to_pylist()
     ]
-    return sorted((one["topic"], one["partition"], one["offset"]) for one in letters)
+    return sorted((one["topic"], one["partition"], one["offset"]) for one in dead_letters)
 
 
-def test_a_pair_that_a_function_raises_on_is_told_with_its_left_record(tmp_path: Path) -> None:
+def test_a_join_result_with_a_function_error_is_a_dead_letter_of_its_left_record(
+    tmp_path: Path,
+) -> None:
     """A result has no bytes of its own: its dead letter names the left record's place."""
     run = JoinRun(tmp_path, fold_of("inner"), ("l", "r"))
     run.take({0: {1: [("a", 5, "x"), ("a", 6, "bad")]}, 1: {0: [("a", 5, "y")]}}, 2)
-    assert letters_of(run) == [("left", 1, 1)]
+    assert dead_letters_of(run) == [("left", 1, 1)]
     assert [row["n"] for row in run.rows] == [1]
 
 
@@ -317,14 +319,14 @@ def test_a_dead_letter_of_a_right_record_names_its_topic(tmp_path: Path) -> None
     run.take({1: {0: [("a", 5, "y")]}}, 1)
     later = {p: [("b", 90, "z")] for p in (0, 1)}
     run.take({0: later, 1: later}, 1)
-    assert letters_of(run) == [("right", 0, 0)]
+    assert dead_letters_of(run) == [("right", 0, 0)]
 
 
-@pytest.mark.parametrize("fault", ["raises", "late"])
-def test_no_more_records_are_bad_than_came(tmp_path: Path, fault: str) -> None:
-    """A record with many partners is still one record when its results are bad or late."""
+@pytest.mark.parametrize("problem", ["raises", "late"])
+def test_no_more_records_are_bad_than_came(tmp_path: Path, problem: str) -> None:
+    """A record with many matches counts once if its results are invalid or late."""
     store = fold_of("inner")
-    if fault == "late":
+    if problem == "late":
         builder = StreamsBuilder()
         both = builder.stream("left", "l STRING").join(builder.stream("right", "r STRING"), WINDOWS)
         sessions = SessionWindows.of_inactivity_gap_with_no_grace(0)

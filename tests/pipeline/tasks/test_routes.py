@@ -29,7 +29,7 @@ from oriel.pipeline.tasks import (
     source_task,
 )
 from tests.campaigns import seeds
-from tests.pipeline.tasks.task_runs import directory_files, written_letters, written_rows
+from tests.pipeline.tasks.task_runs import directory_files, written_dead_letters, written_rows
 
 RAW = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("raw", pa.binary())])
 #: Topic -> partition -> lines.
@@ -159,12 +159,12 @@ def outcome(
     for work in stores:
         of_store = reports[work.plan.store]
         prepared = prepared_batch(work.plan, work.joins, of_store, None, {})
-        letters = written_letters(work.plan, [*of_store.streams, *of_store.stores])
+        dead_letters = written_dead_letters(work.plan, [*of_store.streams, *of_store.stores])
         made[work.plan.store] = (
             sorted(map(str, written_rows(work.plan, of_store))),
             prepared.record.counters,
             prepared.record.stream_time_ms,
-            sorted(map(str, letters)),
+            sorted(map(str, dead_letters)),
         )
     assert lines
     return made

@@ -25,7 +25,7 @@ from tests.pipeline.tasks.task_runs import (
     first_plan,
     grouped,
     one_store,
-    written_letters,
+    written_dead_letters,
     written_rows,
 )
 
@@ -92,9 +92,9 @@ def prepared_rows(records: Sequence[tuple[int, str, int, str]]) -> list[dict[str
     return rows
 
 
-def stamped(plan: BatchPlan, *batches: list[dict[str, Any]]) -> task_runs.Sent:
+def with_stream_times(plan: BatchPlan, *batches: list[dict[str, Any]]) -> task_runs.Sent:
     """Run one stream task over Arrow batches."""
-    return task_runs.stamped(plan, VALUES, *batches)
+    return task_runs.with_stream_times(plan, VALUES, *batches)
 
 
 @pytest.mark.slow
@@ -107,9 +107,9 @@ def test_every_record_is_counted_once(
     with tempfile.TemporaryDirectory() as directory:
         plan = plan_in(Path(directory), tasks)
         rows = prepared_rows(records)
-        sent = stamped(plan, rows[:cut], rows[cut:])
+        sent = with_stream_times(plan, rows[:cut], rows[cut:])
         (report,) = sent.reports.streams
-        written = written_letters(plan, [report])
+        written = written_dead_letters(plan, [report])
         counters = counters_of(plan, sent)
     clock = {0: -1, 1: -1}
     wanted = dict.fromkeys(("applied", "late", "dead_lettered", "filtered"), 0)
@@ -189,5 +189,5 @@ def newest_rows(
 def _reports(plan: BatchPlan, rows: list[dict[str, Any]]) -> Reports:
     """Run one stream task per partition with rows, then every store task."""
     parts = [[row for row in rows if row["partition"] == p] for p in (0, 1)]
-    sent = [stamped(plan, part) for part in parts if part]
+    sent = [with_stream_times(plan, part) for part in parts if part]
     return grouped(plan, *sent) if sent else Reports()

@@ -64,11 +64,11 @@ def test_no_rows_make_an_empty_batch(plan: BatchPlan) -> None:
 
 def test_every_task_gets_the_reports_and_its_own_rows() -> None:
     """Rows go to one task each. Reports go to all tasks, also to those without rows."""
-    letters = [AddedFile("f.parquet", 1, 2, "{}", 4)]
+    dead_letters = [AddedFile("f.parquet", 1, 2, "{}", 4)]
     reports = Reports(
-        [StreamReport("t#2", {0: 5, 12: -1}, Counters(input=3, late_results=1), letters)],
+        [StreamReport("t#2", {0: 5, 12: -1}, Counters(input=3, late_results=1), dead_letters)],
         [JoinReport(1, 2, ["a.arrow"], 7, Counters(late=1, filtered=2))],
-        [StoreReport(1, ["b.arrow"], 3, 9, 2, Counters(applied=1), letters, letters, 8)],
+        [StoreReport(1, ["b.arrow"], 3, 9, 2, Counters(applied=1), dead_letters, dead_letters, 8)],
     )
     rows = pa.record_batch({"task": pa.array([2, 0, 2], pa.int32()), "v": [1, 2, 3]})
     (batch,) = sent([rows, rows[:0]], lambda: reports, channel=4, tasks=3)
@@ -98,47 +98,47 @@ def test_reports_are_read_after_the_last_row() -> None:
     assert decoded_reports(batches[-1]["reports"]) == Reports([StreamReport("[0, 1, 2]")])
 
 
-def bad_rows(**beside: Any) -> pa.Table:
+def bad_rows(**more: Any) -> pa.Table:
     """Return a line that is invalid for all stores, and a record that one store rejects."""
     rows = [
-        {"partition": 0, "offset": 5, "reason": "not-json", "raw": b"x", **beside},
-        {"partition": 1, "offset": 6, "reason": "null-key", "raw": b"y", **beside},
+        {"partition": 0, "offset": 5, "reason": "not-json", "raw": b"x", **more},
+        {"partition": 1, "offset": 6, "reason": "null-key", "raw": b"y", **more},
     ]
     schema = pa.schema([
         ("partition", pa.int32()), ("offset", pa.int64()), ("reason", pa.string()),
-        ("raw", pa.binary()), *((name, pa.string()) for name in beside),
+        ("raw", pa.binary()), *((name, pa.string()) for name in more),
     ])  # fmt: skip
     return pa.Table.from_pylist(rows, schema=schema)
 
 
-def test_a_letter_says_why_in_words(plan: BatchPlan) -> None:
+def test_a_dead_letter_has_a_readable_detail(plan: BatchPlan) -> None:
     """A reason without its own detail has the text of the table of reasons."""
-    letters = plan.dead_letters.of_records("t", bad_rows(), SourceReasons.FOR_ALL)
-    assert letters.schema == DEAD_LETTER_SCHEMA
-    assert [(one["store"], one["reason"], one["detail"]) for one in letters.to_pylist()] == [
+    dead_letters = plan.dead_letters.of_records("t", bad_rows(), SourceReasons.FOR_ALL)
+    assert dead_letters.schema == DEAD_LETTER_SCHEMA
+    assert [(one["store"], one["reason"], one["detail"]) for one in dead_letters.to_pylist()] == [
         (None, "not-json", REASONS["not-json"]),
         ("s", "null-key", REASONS["null-key"]),
     ]
-    told = bad_rows().set_column(2, "reason", pa.array(["wrong-type: n: INT expected", "null-key"]))
-    letters = plan.dead_letters.of_records("t", told, SourceReasons.FOR_ALL)
-    assert letters["reason"].to_pylist() == ["wrong-type", "null-key"]
-    assert letters["detail"].to_pylist() == ["n: INT expected", REASONS["null-key"]]
+    rows = bad_rows().set_column(2, "reason", pa.array(["wrong-type: n: INT expected", "null-key"]))
+    dead_letters = plan.dead_letters.of_records("t", rows, SourceReasons.FOR_ALL)
+    assert dead_letters["reason"].to_pylist() == ["wrong-type", "null-key"]
+    assert dead_letters["detail"].to_pylist() == ["n: INT expected", REASONS["null-key"]]
     detailed = plan.dead_letters.of_records("t", bad_rows(detail="because"), SourceReasons.FOR_ALL)
     assert detailed["detail"].to_pylist() == ["because", "because"]
 
 
-def test_only_one_store_tells_what_is_bad_for_all(plan: BatchPlan) -> None:
+def test_only_one_store_reports_records_that_are_invalid_for_all(plan: BatchPlan) -> None:
     """Another store only reports the records that it alone rejects."""
-    letters = plan.dead_letters.of_records("t", bad_rows())
-    assert letters["reason"].to_pylist() == ["null-key"]
-    assert letters["store"].to_pylist() == ["s"]
+    dead_letters = plan.dead_letters.of_records("t", bad_rows())
+    assert dead_letters["reason"].to_pylist() == ["null-key"]
+    assert dead_letters["store"].to_pylist() == ["s"]
 
 
-def test_of_a_topic_with_several_schemas_each_store_tells_for_itself(plan: BatchPlan) -> None:
+def test_with_several_schemas_of_a_topic_each_store_reports_its_own(plan: BatchPlan) -> None:
     """A record that is invalid for one schema can be valid for another."""
-    letters = plan.dead_letters.of_records("t", bad_rows(), SourceReasons.FOR_ITSELF)
-    assert letters["reason"].to_pylist() == ["not-json", "null-key"]
-    assert letters["store"].to_pylist() == ["s", "s"]
+    dead_letters = plan.dead_letters.of_records("t", bad_rows(), SourceReasons.FOR_ITSELF)
+    assert dead_letters["reason"].to_pylist() == ["not-json", "null-key"]
+    assert dead_letters["store"].to_pylist() == ["s", "s"]
 
 
 @pytest.mark.parametrize("reason", ["null-key", "null-value", "function-raised"])
@@ -146,16 +146,16 @@ def test_reasons_of_one_store_name_it(plan: BatchPlan, reason: str) -> None:
     """Another store can possibly use the record, so the dead letter names the store."""
     rows = pa.Table.from_pylist([{"partition": 0, "offset": 5, "reason": reason, "raw": b"x"}])
     rows = rows.set_column(0, "partition", rows["partition"].cast(pa.int32()))
-    letters = plan.dead_letters.of_records("t", rows)
-    assert letters["store"].to_pylist() == ["s"]
+    dead_letters = plan.dead_letters.of_records("t", rows)
+    assert dead_letters["store"].to_pylist() == ["s"]
 
 
-def test_letters_are_one_file_or_none(plan: BatchPlan) -> None:
+def test_dead_letters_are_one_file_or_none(plan: BatchPlan) -> None:
     """Without invalid records, no file is written."""
-    letters = plan.dead_letters.of_records("t", bad_rows(), SourceReasons.FOR_ALL)
+    dead_letters = plan.dead_letters.of_records("t", bad_rows(), SourceReasons.FOR_ALL)
     assert plan.files.write_dead_letters(plan, []) == []
-    assert plan.files.write_dead_letters(plan, [letters[:0]]) == []
-    (file,) = plan.files.write_dead_letters(plan, [letters, letters[:0], letters])
+    assert plan.files.write_dead_letters(plan, [dead_letters[:0]]) == []
+    (file,) = plan.files.write_dead_letters(plan, [dead_letters, dead_letters[:0], dead_letters])
     assert file.rows == 4
     assert file.path.startswith("dead-s-000000000000")
     assert (

@@ -20,7 +20,7 @@ from tests.pipeline.tasks.task_runs import (
     plan_of,
     row,
     stream_of,
-    written_letters,
+    written_dead_letters,
     written_rows,
 )
 
@@ -37,16 +37,16 @@ def plan(tmp_path: Path) -> BatchPlan:
     return plan_of(tmp_path, builder.build(), 2, VALUES)
 
 
-def stamped(plan: BatchPlan, *batches: list[Row]) -> task_runs.Sent:
+def with_stream_times(plan: BatchPlan, *batches: list[Row]) -> task_runs.Sent:
     """Run one stream task over Arrow batches."""
-    return task_runs.stamped(plan, VALUES, *batches)
+    return task_runs.with_stream_times(plan, VALUES, *batches)
 
 
 def test_a_stream_task_keeps_stream_time_over_batches_and_counts(
     plan: BatchPlan,
 ) -> None:
     """Stream time advances with every valid record. Late records are counted and left out."""
-    sent = stamped(
+    sent = with_stream_times(
         plan,
         [row(0, 0, "a", 100), row(0, 1, "a", 85), row(0, 2, "b", 84)],
         [row(0, 3, "a", 90), row(0, 4, "a", 500, keep=False)],
@@ -69,13 +69,15 @@ def test_dead_letters_keep_place_reason_and_bytes(plan: BatchPlan) -> None:
         row(1, 15, None, 3, reason="null-key", raw=b"{}"),
         row(1, 18, "a", 3),
     ]
-    sent = stamped(plan, rows)
+    sent = with_stream_times(plan, rows)
     (report,) = sent.reports.streams
     counters = counters_of(plan, sent)
     assert (counters["dead_lettered"], counters["applied"]) == (2, 1)
     assert len(report.dead_letters) == 1
     kept = ("topic", "partition", "offset", "store", "reason", "raw")
-    assert [tuple(letter[name] for name in kept) for letter in written_letters(plan, [report])] == [
+    assert [
+        tuple(letter[name] for name in kept) for letter in written_dead_letters(plan, [report])
+    ] == [
         ("t", 1, 7, None, "not-json", b"rubbish"),
         ("t", 1, 15, "s", "null-key", b"{}"),
     ]
@@ -88,14 +90,14 @@ def test_a_second_store_of_a_topic_does_not_repeat_its_bad_lines(plan: BatchPlan
         row(0, 2, None, 3, reason="null-value", raw=b"{}"),
     ]
     second = stream_of(plan, reasons=SourceReasons.NOT_REPORTED)
-    (report,) = task_runs.stamped(plan, VALUES, rows, stream=second).reports.streams
+    (report,) = task_runs.with_stream_times(plan, VALUES, rows, stream=second).reports.streams
     assert report.counters.dead_lettered == 2
     assert [file.rows for file in report.dead_letters] == [1]
 
 
 def test_a_stream_task_without_rows_still_reports(plan: BatchPlan) -> None:
     """The store tasks need the stream times of all partitions."""
-    sent = stamped(plan)
+    sent = with_stream_times(plan)
     assert (len(sent.rows), len(sent.reports.streams)) == (0, 1)
 
 
@@ -119,7 +121,10 @@ def table_rows(plan: BatchPlan, tasks: list[int], seed: int) -> list[Any]:
             time = batch * 20 + random.randint(0, 25)
             records.append(row(0, offset, random.choice("abcdefgh"), time))
             offset += 1
-        sent = stamped(plan, records), stamped(plan, [row(1, offset, "z", batch * 21)])
+        sent = (
+            with_stream_times(plan, records),
+            with_stream_times(plan, [row(1, offset, "z", batch * 21)]),
+        )
         reports = grouped(plan, *sent)
         rows += written_rows(plan, reports)
         plan = next_plan(plan, reports)
@@ -132,7 +137,7 @@ def test_the_key_group_of_a_key_never_changes(tmp_path: Path) -> None:
     builder.stream("t", "v DOUBLE").group_by_key().count().materialize("s")
     plan = plan_of(tmp_path, builder.build(), 1, VALUES)
     keys = ["", "a", "EWR", "ünïcödé", "x" * 1000, "a"]
-    sent = stamped(plan, [row(0, place, key, 1) for place, key in enumerate(keys)])
+    sent = with_stream_times(plan, [row(0, place, key, 1) for place, key in enumerate(keys)])
     assert sent.rows["key_group"].to_pylist() == KEY_GROUPS
 
 

@@ -16,7 +16,7 @@ from oriel import StreamsBuilder, TimeWindows, Topology
 from oriel.pipeline.language.tables import SourceTable
 from oriel.testing import Record
 from tests.models.joins import Arrived, Tree
-from tests.models.table_updates import Model, Told, Values, tables_of
+from tests.models.table_updates import JoinedUpdate, Model, Values, tables_of
 from tests.windows.join_batches import batches, random_cuts, random_logs
 from tests.windows.topologies.runs import StagesRun, Written
 
@@ -100,7 +100,7 @@ class _Batches:
         ]
         self._model = Model(tree, frozenset({0}), wants_old=wants_old)
         #: The updates of the model so far, in apply order.
-        self.told: list[tuple[Arrived, Told]] = []
+        self.emitted: list[tuple[Arrived, JoinedUpdate]] = []
 
     def fed(self, run: StagesRun) -> StagesRun:
         """Return the run after all batches, each with one to three tasks."""
@@ -114,7 +114,7 @@ class _Batches:
             run.take(taken, self._random.choice((1, 2, 3)))
             given = [(side, one) for side, records in enumerate(batch.new) for one in records]
             results = self._model.process(given)
-            self.told += [(one, told) for _, one, told in results if told is not None]
+            self.emitted += [(one, emitted) for _, one, emitted in results if emitted is not None]
         return run
 
 
@@ -127,10 +127,10 @@ def test_a_topic_has_the_updates_of_a_key_as_they_take_effect(
     for seed in range(LOGS):
         given = _Batches(TREES[name], seed, wants_old=False)
         run = given.fed(StagesRun(topology, tmp_path / str(seed)))
-        for key in {one.key for one, _ in given.told}:
+        for key in {one.key for one, _ in given.emitted}:
             assert [one for one in run.written if one.key == key] == [
-                Written.of(key, told.time, _named(told.new))
-                for one, told in given.told
+                Written.of(key, emitted.time, _named(emitted.new))
+                for one, emitted in given.emitted
                 if one.key == key
             ], f"seed {seed}"
         compared += len(run.written)
@@ -147,7 +147,7 @@ def test_functions_are_called_as_updates_take_effect(
     for seed in range(LOGS):
         given = _Batches(TREES[name], seed, wants_old=define is of_groups)
         run = given.fed(StagesRun(topology, tmp_path / str(seed)))
-        texts = [_called(told, changes=define is of_groups) for _, told in given.told]
+        texts = [_called(emitted, changes=define is of_groups) for _, emitted in given.emitted]
         found = [row["text"] for _, row in run.rows.values()]
         assert "".join(found) == reduce(operator.add, texts, ""), f"seed {seed}"
         calls += len(texts)
@@ -158,8 +158,8 @@ def _named(values: Values | None) -> dict[str, Any] | None:
     return None if values is None else {f"v{table}": value for table, value in values.items()}
 
 
-def _called(told: Told, *, changes: bool) -> str:
+def _called(emitted: JoinedUpdate, *, changes: bool) -> str:
     if not changes:
-        return text_of(told.new, "+")
-    parts = [(told.old, "-"), (told.new, "+")]
+        return text_of(emitted.new, "+")
+    parts = [(emitted.old, "-"), (emitted.new, "+")]
     return "".join(text_of(row, sign) for row, sign in parts if row is not None)

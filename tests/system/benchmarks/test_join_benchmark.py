@@ -7,7 +7,7 @@ import pytest
 from benchmarks.joins import CASES, main
 
 
-def test_every_case_is_measured_beside_its_state(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_case_is_measured_with_its_state(capsys: pytest.CaptureFixture[str]) -> None:
     """Tables have one row per key, and records wait for the join's range and grace."""
     main(["--quick", "--no-sync"])
     found = json.loads(capsys.readouterr().out.splitlines()[-1])["joins"]

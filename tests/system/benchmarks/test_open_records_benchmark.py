@@ -7,7 +7,7 @@ import pytest
 from benchmarks.open_records import KINDS, LONG, main
 
 
-def test_every_kind_is_measured_beside_its_open_records(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_kind_is_measured_with_its_open_records(capsys: pytest.CaptureFixture[str]) -> None:
     """Each kind has its state, and batches with and without open records."""
     main(["--quick"])
     found = json.loads(capsys.readouterr().out.splitlines()[-1])["kinds"]

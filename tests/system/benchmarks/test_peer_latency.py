@@ -16,18 +16,24 @@ import pytest
 
 from benchmarks.peer_runs import latency
 from benchmarks.peer_runs.http_load import Connection
-from benchmarks.peer_runs.latency import BehindError, Reader, Waits, found_after, latency_figures
+from benchmarks.peer_runs.latency import (
+    NotKeepingUpError,
+    Reader,
+    Waits,
+    found_after,
+    latency_figures,
+)
 from benchmarks.peer_runs.processes import Failed
 from benchmarks.peer_runs.processor import snapshot
 from benchmarks.peer_runs.producing import LogSink, Probe, Producing, produce, producing
 
 
 class Visible:
-    """A sink whose records are visible immediately in all stores, except those in ``behind``."""
+    """A sink whose records are visible immediately in all stores, except those in ``lagging``."""
 
     def __init__(self) -> None:
         self.keys: list[str] = []
-        self.behind: set[str] = set()
+        self.lagging: set[str] = set()
 
     def send(self, keys: Sequence[str], time_ms: int) -> None:
         """Keep the keys."""
@@ -46,12 +52,12 @@ def sink_fixture(monkeypatch: pytest.MonkeyPatch) -> Visible:
 def address_fixture(sink: Visible) -> Iterator[tuple[str, int]]:
     """Yield the address of a service that returns the sink's keys."""
 
-    class Answers(BaseHTTPRequestHandler):
+    class Responses(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
             _, store, key = self.path.split("/")
-            found = key in sink.keys and store not in sink.behind
+            found = key in sink.keys and store not in sink.lagging
             self.send_response(200 if found else 404)
             # Kafka Streams' service also capitalizes this header.
             self.send_header("Content-Length", "2")
@@ -61,7 +67,7 @@ def address_fixture(sink: Visible) -> Iterator[tuple[str, int]]:
         def log_message(self, *_arguments: object) -> None:
             """Log nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Responses) as server:
         server.daemon_threads = True
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -144,18 +150,18 @@ def test_percentiles_are_in_milliseconds() -> None:
     assert latency_figures(waits) == {
         "probes": 101, "kept_up": True, "p50_ms": 50.0, "p99_ms": 99.0, "longest_ms": 100.0,
     }  # fmt: skip
-    behind = latency_figures(Waits([1.0], False, now, now, 1))
-    assert (behind["kept_up"], behind["p50_ms"], behind["probes"]) == (False, None, 1)
+    lagging = latency_figures(Waits([1.0], False, now, now, 1))
+    assert (lagging["kept_up"], lagging["p50_ms"], lagging["probes"]) == (False, None, 1)
 
 
 def test_a_probe_is_found_when_the_last_store_has_it(
     sink: Visible, address: tuple[str, int]
 ) -> None:
     """If one store never has it, the error names the store."""
-    sink.behind = {"b"}
+    sink.lagging = {"b"}
     sink.keys = ["probe-1"]
     reader = Reader(address, ["/a/", "/b/"])
-    with pytest.raises(BehindError, match="/b/probe-1 was not found in 0 s"):
+    with pytest.raises(NotKeepingUpError, match="/b/probe-1 was not found in 0 s"):
         reader.find(Probe("probe-1", 0.0), 0.0)
     reader.close()
 
@@ -164,7 +170,7 @@ def test_a_system_that_does_not_keep_up_ends_the_run(
     sink: Visible, address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run has no percentiles, and the benchmark continues with the next run."""
-    monkeypatch.setattr(latency, "_BEHIND_SECONDS", 0.3)
+    monkeypatch.setattr(latency, "_FIND_SECONDS", 0.3)
     probes: queue.Queue[Probe] = queue.Queue()
     for number in range(2):
         probes.put(Probe(f"probe-{number}", time.perf_counter()))

@@ -122,8 +122,8 @@ def test_results_have_all_runs_of_each_case() -> None:
 def test_a_system_that_does_not_keep_up_has_no_percentiles() -> None:
     """One such run of three means that the system does not keep up."""
     pace = {"records_per_second": 10_000, "stores": 1}
-    behind = _wait(0.0, 0.0) | {"p50_ms": None, "p99_ms": None, "kept_up": False}
-    runs = {ORIEL: [_wait(50.0, 90.0)], PEER: [_wait(5.0, 9.0), behind, _wait(5.0, 9.0)]}
+    lagging = _wait(0.0, 0.0) | {"p50_ms": None, "p99_ms": None, "kept_up": False}
+    runs = {ORIEL: [_wait(50.0, 90.0)], PEER: [_wait(5.0, 9.0), lagging, _wait(5.0, 9.0)]}
     row = latency_result(pace, runs)
     assert row["systems"][PEER]["p50_ms"] is None
     assert row["p50_ratios"] == {}

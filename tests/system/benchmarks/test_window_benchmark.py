@@ -31,11 +31,11 @@ def results() -> dict[str, Any]:
 
 
 def _measured(*options: str) -> dict[str, Any]:
-    told = subprocess.run(
+    ended = subprocess.run(
         [sys.executable, "-m", "benchmarks.windows", "--quick", "--no-sync", *options],
         cwd=ROOT, capture_output=True, text=True, check=True, timeout=120,
     )  # fmt: skip
-    found: dict[str, Any] = json.loads(told.stdout.splitlines()[-1])
+    found: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
     return found
 
 
@@ -63,7 +63,7 @@ def test_every_case_is_measured_in_order_and_in_disorder(
             assert found[arrival]["late"] == 0
 
 
-def test_kafka_streams_stands_beside_where_it_is_known(results: dict[str, Any]) -> None:
+def test_known_kafka_streams_rates_are_printed(results: dict[str, Any]) -> None:
     """The results contain the known rates of Kafka Streams from another measurement."""
     elsewhere = {name: one["kafka_streams_elsewhere"] for name, one in results["kinds"].items()}
     assert {name: rate for name, rate in elsewhere.items() if rate} == ELSEWHERE
@@ -81,7 +81,7 @@ def test_each_kind_writes_the_rows_that_its_windows_make(results: dict[str, Any]
     assert rows["sliding 10 s, on close"] == 400
 
 
-def test_records_behind_the_grace_are_late() -> None:
+def test_records_older_than_the_grace_are_late() -> None:
     """Without grace, some records that are up to 20 s late miss every window of 10 s."""
     kinds_of = _measured("--kinds", "--disorder", "20", "--grace", "0")["kinds"]
     late = {name: one[DISORDERED]["late"] for name, one in kinds_of.items()}

@@ -42,8 +42,8 @@ def add_readers(builder: StreamsBuilder, table: Table, other: Table) -> None:
     """Add stores that join ``table`` with ``other``, group it, and count its updates."""
     for how in ("join", "left_join", "outer_join"):
         joined = getattr(table, how)(other)
-        told = joined.to_stream().group_by_key()
-        told.aggregate(updates=count(), n=max_of("n"), m=max_of("m")).materialize(how)
+        update_stream = joined.to_stream().group_by_key()
+        update_stream.aggregate(updates=count(), n=max_of("n"), m=max_of("m")).materialize(how)
         joined.group_by("m % 2").aggregate(keys=count(), n=sum_of("n")).materialize(f"by_m_{how}")
     grouped = table.group_by("n % 3")
     grouped.aggregate(lambda: "0", folded, unfolded, merged, "text STRING").materialize("folded")
@@ -83,14 +83,14 @@ def test_an_aggregation_of_pairs_is_a_table_as_its_topic_is(
     add_readers(direct, counted(stream_of(direct)), direct.table("others", "m BIGINT"))
     others = [Record(key, {"m": number}, 0) for number, key in enumerate("xy")]
     first = run(written.build(), ("a", []), ("b", []))
-    behind = run(read.build(), ("counts", []), ("others", others))
+    downstream = run(read.build(), ("counts", []), ("others", others))
     driver = run(direct.build(), ("a", []), ("b", []), ("others", others))
     counts = first.create_output_topic("counts")
     for topic, record in near_log(seed):
         first.pipe_input(topic, [record])
-        behind.pipe_input("counts", counts.read_records())
+        downstream.pipe_input("counts", counts.read_records())
         driver.pipe_input(topic, [record])
-    assert content(driver) == content(behind)
+    assert content(driver) == content(downstream)
     assert [store for store, rows in content(driver).items() if not rows] == []
 
 

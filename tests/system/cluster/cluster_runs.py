@@ -69,20 +69,20 @@ def run_to_the_end(
     ) as run:
         assert run.stdout is not None
         assert run.stderr is not None
-        told = []
+        lines = []
         for words in run.stderr:
-            told.append(words)
+            lines.append(words)
             if words.startswith("batch committed: batch=0,"):
                 on_first_batch()
         summary = run.stdout.read()
-    assert run.returncode == 0, "".join(told)[-3000:]
+    assert run.returncode == 0, "".join(lines)[-3000:]
     return _finished(orjson.loads(summary.splitlines()[-1]), data)
 
 
 def run_here(topology: Path, data: Path, options: Sequence[str], runs: Runs) -> FinishedRun:
     """Run the whole log on this machine, in the shared process of runs that end by themselves."""
     ended = runs.run(str(topology), "--data", str(data), "--once", *options)
-    assert ended.code == 0, ended.told
+    assert ended.code == 0, ended.errors
     return _finished(ended.summary, data)
 
 

@@ -41,10 +41,10 @@ class ReadingProcess:
 
     def wrong(self, path: Path) -> tuple[list[str], bool]:
         """Return the problems of the responses, and whether a reader rejects the file."""
-        answer = self._ask("check", path)
-        if isinstance(answer, int):
-            return [f"the process ended with {answer}"], False
-        wrong, is_refused = answer
+        response = self._ask("check", path)
+        if isinstance(response, int):
+            return [f"the process ended with {response}"], False
+        wrong, is_refused = response
         return wrong, is_refused
 
     def learn_again(self) -> None:

@@ -42,14 +42,14 @@ _READERS = 3
 #: The readers of files by their path, and the group of the path with their subject.
 _READERS_OF: dict[str, tuple[int, list[Reader]]] = {
     r"tables/([^/]+)/.*": (1, [
-        readers.served_letters, readers.listed_letters, readers.compacted,
+        readers.served_dead_letters, readers.listed_dead_letters, readers.compacted,
     ]),
     r"checkpoints/[^/]+/state/(to\([^/]+)/.*": (1, [readers.opened_sink]),
     r"checkpoints/[^/]+/state/([^/@]+).*": (1, [readers.opened_store]),
     r"checkpoints/[^/]+/status\.json": (0, [readers.health]),
     r"checkpoints/([^/]+)/.*": (1, [readers.opened_checkpoint]),
     r"index/[^/]+/[^/]+": (0, [readers.health]),
-    r"replayed/.*": (0, [readers.served_letters, readers.listed_letters]),
+    r"replayed/.*": (0, [readers.served_dead_letters, readers.listed_dead_letters]),
     r"backup/.*": (0, [readers.restored, readers.verified_backup]),
 }  # fmt: skip
 
@@ -76,17 +76,19 @@ class Readers:
         self._draws += 1
         every = self._readers(path, is_every=False)
         for reader, subject in Random(self._draws).sample(every, min(len(every), _READERS)):
-            told = f"{reader.__name__}({subject})"
+            read_name = f"{reader.__name__}({subject})"
             try:
                 found = _read(reader, self._place, subject)
             except Refused as refused:
                 is_refused = True
-                wrong += [f"{told}: {problem}" for problem in _unclear(path, str(refused))]
+                wrong += [f"{read_name}: {problem}" for problem in _unclear(path, str(refused))]
             except Unclear as unclear:
-                wrong.append(f"{told}: {unclear}")
+                wrong.append(f"{read_name}: {unclear}")
             else:
                 if found not in self._wanted[reader, subject]:
-                    wrong.append(f"{told}: {_difference(found, self._wanted[reader, subject])}")
+                    wrong.append(
+                        f"{read_name}: {_difference(found, self._wanted[reader, subject])}"
+                    )
         if is_refused:
             wrong += self._not_found(path)
         return wrong, is_refused
@@ -104,7 +106,7 @@ class Readers:
             known = self._place.stores[subject]
             state = known.checkpoint / "state" / known.definition.state_name
             for override in state.glob("clock-*.json"):
-                with _aside(override):
+                with _renamed(override):
                     yield _read(reader, self._place, subject)
         if reader is readers.opened_sink:
             # Without a note, the newest batch is published again.
@@ -113,7 +115,7 @@ class Readers:
         if (table / LOG_DIRECTORY).is_dir():
             # An incomplete newest entry is not committed yet.
             newest = max((table / LOG_DIRECTORY).glob("*.json"))
-            with _aside(newest), suppress(Refused):
+            with _renamed(newest), suppress(Refused):
                 yield _read(reader, self._place, subject)
 
     def _not_found(self, path: Path) -> Iterator[str]:
@@ -166,13 +168,13 @@ class Readers:
 
 
 @contextmanager
-def _aside(path: Path) -> Iterator[None]:
+def _renamed(path: Path) -> Iterator[None]:
     """Rename a file for the time of a ``with`` block, as if it were deleted."""
-    aside = path.rename(path.with_suffix(".aside"))
+    renamed = path.rename(path.with_suffix(".aside"))
     try:
         yield
     finally:
-        aside.rename(path)
+        renamed.rename(path)
 
 
 def _known(layout: DataLayout) -> Iterator[tuple[str, Known]]:
@@ -242,7 +244,7 @@ def main(arguments: list[str]) -> None:
     logging.disable(logging.CRITICAL)
     data, scratch = map(Path, arguments)
     checked = Readers(data, scratch)
-    answers, sys.stdout = sys.stdout, sys.stderr
+    responses, sys.stdout = sys.stdout, sys.stderr
     for line in sys.stdin:
         command, path = orjson.loads(line)
         found = None
@@ -250,8 +252,8 @@ def main(arguments: list[str]) -> None:
             checked.learn(Path(path))
         else:
             found = checked.wrong(Path(path))
-        answers.write(orjson.dumps(found).decode() + "\n")
-        answers.flush()
+        responses.write(orjson.dumps(found).decode() + "\n")
+        responses.flush()
 
 
 if __name__ == "__main__":

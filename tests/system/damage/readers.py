@@ -121,13 +121,13 @@ def _get(layout: DataLayout, *targets: str) -> list[Any]:
 
 
 def _body(client: ApiClient, target: str) -> Any:
-    answer = client.get(target)
-    if answer.status == 200:
-        return answer.json
-    text = answer.json.get("detail", "")
-    if answer.status in {404, 410, 503}:
+    response = client.get(target)
+    if response.status == 200:
+        return response.json
+    text = response.json.get("detail", "")
+    if response.status in {404, 410, 503}:
         raise Refused(text)
-    message = f"{target}: status {answer.status}: {text}"
+    message = f"{target}: status {response.status}: {text}"
     raise Unclear(message)
 
 
@@ -297,23 +297,23 @@ def compacted(place: Place, store: str) -> Any:
     layout = place.copy(f"tables/{store}")
     _command(compact.main, store, "--data", layout.root, "--all")
     if store == DEAD_LETTERS:
-        return _letters(layout)
+        return _dead_letters(layout)
     _follow(layout, store)
     return _indexed(layout, store)
 
 
-def served_letters(place: Place, _store: str) -> Any:
+def served_dead_letters(place: Place, _store: str) -> Any:
     """List and count dead letters through the service."""
-    return _letters(place.layout)
+    return _dead_letters(place.layout)
 
 
-def _letters(layout: DataLayout) -> Any:
+def _dead_letters(layout: DataLayout) -> Any:
     page, counts = _get(layout, "/v1/deadLetters?limit=1000", "/v1/deadLetters/count")
-    letters = sorted(page["letters"], key=str)
-    return letters, {name: counts[name] for name in counts if name != "version"}
+    dead_letters = sorted(page["letters"], key=str)
+    return dead_letters, {name: counts[name] for name in counts if name != "version"}
 
 
-def listed_letters(place: Place, _store: str) -> Any:
+def listed_dead_letters(place: Place, _store: str) -> Any:
     """List dead letters with the command."""
     return sorted(_command(dead_letters.main, "list", "--json", "--data", place.data).splitlines())
 
@@ -334,17 +334,17 @@ def health(place: Place, _path: str) -> Any:
     """
     client = _service(place.data)
     for target in ("/healthz", "/readyz", "/metrics", "/v1/status", "/v1/stores"):
-        answer = client.get(target)
-        if answer.status not in {200, 503}:
-            message = f"{target}: status {answer.status}: {answer.body[:300]!r}"
+        response = client.get(target)
+        if response.status not in {200, 503}:
+            message = f"{target}: status {response.status}: {response.body[:300]!r}"
             raise Unclear(message)
 
 
 def _command(main: Callable[[list[str]], int], *arguments: object) -> str:
-    with redirect_stdout(io.StringIO()) as output, redirect_stderr(io.StringIO()) as told:
+    with redirect_stdout(io.StringIO()) as output, redirect_stderr(io.StringIO()) as errors:
         code = main([str(argument) for argument in arguments])
     if code:
-        raise Refused(told.getvalue())
+        raise Refused(errors.getvalue())
     return output.getvalue()
 
 
@@ -374,7 +374,7 @@ def findings(place: Place, path: str) -> list[Finding]:
 
 def verified_backup(place: Place, _path: str) -> None:
     """Check the backup with ``oriel verify``. Findings are on stdout, errors on stderr."""
-    with redirect_stdout(io.StringIO()) as output, redirect_stderr(io.StringIO()) as told:
+    with redirect_stdout(io.StringIO()) as output, redirect_stderr(io.StringIO()) as errors:
         code = verify.main(["--backup", str(place.data / "backup")])
     if code:
-        raise Refused(output.getvalue() + told.getvalue())
+        raise Refused(output.getvalue() + errors.getvalue())

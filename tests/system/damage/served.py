@@ -93,10 +93,10 @@ def _rows(client: ApiClient, store: str) -> dict[str, Any]:
     rows: list[Any] = []
     cursor = ""
     while True:
-        answer = client.get(f"/v1/stores/{store}/all?limit=1000{cursor}")
-        if answer.status != 200:
-            return {"status": answer.status, "error": answer.json.get("detail", "")}
-        page = answer.json
+        response = client.get(f"/v1/stores/{store}/all?limit=1000{cursor}")
+        if response.status != 200:
+            return {"status": response.status, "error": response.json.get("detail", "")}
+        page = response.json
         rows += page.get("windows", page.get("rows"))
         if page["next_cursor"] is None:
             return {"rows": rows, "offsets": page["position"]["offsets"]}

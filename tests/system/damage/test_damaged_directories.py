@@ -79,13 +79,13 @@ def _prepared(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     backup = runs.oriel(
         "backup", "--data", str(directory / "data"), "--to", str(directory / "backup")
     )
-    assert backup.code == 0, backup.told
+    assert backup.code == 0, backup.errors
     shutil.move(directory / "backup", directory / "data" / "backup")
     shutil.copytree(directory / "data", directory / "whole")
     write_log(directory / "log")
     _run_all(runs, directory / "log", directory / "whole")
     ended = runs.call("tests.system.damage.served", str(directory / "whole"), "versions")
-    assert ended.code == 0, ended.told
+    assert ended.code == 0, ended.errors
     sources = Sources(directory / "earlier", directory / "foreign")
     return Prepared(directory, sources, orjson.loads(ended.output), topology_of)
 
@@ -93,7 +93,7 @@ def _prepared(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
 def _run_all(runs: Runs, log: Path, data: Path) -> None:
     for name in TOPOLOGIES:
         ended = _run(runs, name, log, data, "--max-batch-bytes", "5000")
-        assert ended.code == 0, ended.told
+        assert ended.code == 0, ended.errors
 
 
 def _run(runs: Runs, name: str, log: Path, data: Path, *more: str) -> Ended:
@@ -103,7 +103,7 @@ def _run(runs: Runs, name: str, log: Path, data: Path, *more: str) -> Ended:
 
 def _served(runs: Runs, data: Path) -> dict[str, Any]:
     ended = runs.call("tests.system.damage.served", str(data))
-    assert ended.code == 0, ended.told
+    assert ended.code == 0, ended.errors
     found: dict[str, Any] = orjson.loads(ended.output)
     return found
 
@@ -187,7 +187,7 @@ def _damaged_run(
     done = draw_damage(random)(data, path, random, prepared.sources)
     if done is None:
         return None
-    told = f"{kind} {path}, {done}"
+    change = f"{kind} {path}, {done}"
     # The pipeline and the index read the table only if the index is rebuilt.
     if kind in {"data file", "Delta entry", "Delta checkpoint"} and random.random() < 1 / 2:
         shutil.rmtree(data / "index")
@@ -196,16 +196,16 @@ def _damaged_run(
         ended = runs.oriel("restore", "--from", str(data / "backup"), "--data", str(restored))
         shutil.rmtree(data)
         if ended.code:
-            return _why_not_clear(told, ended)
+            return _why_not_clear(change, ended)
         shutil.move(restored, data)
-    wrong = _why_wrong(prepared, _served(runs, data), told)
+    wrong = _why_wrong(prepared, _served(runs, data), change)
     if wrong is not None:
         return wrong
     name = _topology_of(prepared, path)
     ended = _run(runs, name, prepared.directory / "log", data)
     if ended.code:
-        wrong = _why_not_clear(told, ended)
-    return wrong or _why_wrong(prepared, _served(runs, data), f"{told}, after the run")
+        wrong = _why_not_clear(change, ended)
+    return wrong or _why_wrong(prepared, _served(runs, data), f"{change}, after the run")
 
 
 def _topology_of(prepared: Prepared, path: Path) -> str:
@@ -216,18 +216,18 @@ def _topology_of(prepared: Prepared, path: Path) -> str:
     return named[0] if named else TOPOLOGIES[0]
 
 
-def _why_not_clear(told: str, ended: Ended) -> str | None:
+def _why_not_clear(change: str, ended: Ended) -> str | None:
     """Return why the error of a command is not clear, or None."""
-    text = " ".join(ended.told)
+    text = " ".join(ended.errors)
     is_clear = ended.code in {1, 3} and "oriel " in text and SOLUTION.search(text)
-    return None if is_clear else f"{told}: exit code {ended.code}: {ended.told[-5:]}"
+    return None if is_clear else f"{change}: exit code {ended.code}: {ended.errors[-5:]}"
 
 
-def _why_wrong(prepared: Prepared, served: dict[str, Any], told: str) -> str | None:
+def _why_wrong(prepared: Prepared, served: dict[str, Any], change: str) -> str | None:
     """Return why a response is wrong, or None if all are right or errors with a solution."""
     for moment, stores in served.items():
         for store, read in stores.items():
-            place = f"{told}: {store} {moment} the tailer's work"
+            place = f"{change}: {store} {moment} the tailer's work"
             if "rows" in read:
                 wanted = prepared.versions[store]
                 if {name: read[name] for name in ("rows", "offsets")} not in wanted:

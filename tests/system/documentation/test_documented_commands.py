@@ -25,7 +25,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory, runs: Runs) -> Iterator[tuple
 
 
 @pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_what_a_page_tells_to_type_works(
+def test_commands_of_a_page_work(
     page: Path, tmp_path: Path, demo: tuple[Path, int], runs: Runs
 ) -> None:
     """The page's blocks run in order in one directory, and the output has the shape on the page."""
@@ -36,7 +36,7 @@ def test_what_a_page_tells_to_type_works(
 
 
 @pytest.mark.parametrize("page", FROM_NOTHING, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_what_a_first_page_tells_to_type_works(
+def test_commands_of_a_start_page_work(
     page: Path, tmp_path: Path, demo: tuple[Path, int], runs: Runs
 ) -> None:
     """The page's blocks run in order in one empty directory, next to the service of the demo."""

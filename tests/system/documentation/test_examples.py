@@ -26,7 +26,7 @@ def service(tmp_path_factory: pytest.TempPathFactory, runs: Runs) -> Iterator[ht
             str(ROOT / "examples" / f"{example}.py"), "--event-log", str(directory / "log"),
             "--data", str(directory / "data"), "--once", "--no-sync",
         )  # fmt: skip
-        assert ended.code == 0, ended.told
+        assert ended.code == 0, ended.errors
         counters = ended.summary["stores"][EXAMPLES[example].store]
         assert counters["input"] == records
         assert counters["dead_lettered"] == 0
@@ -39,8 +39,8 @@ def service(tmp_path_factory: pytest.TempPathFactory, runs: Runs) -> Iterator[ht
 def test_the_first_output_of_an_example_has_windows(service: httpx.Client, example: str) -> None:
     """An example's dashboard link and first request show a key with final windows."""
     shown = EXAMPLES[example]
-    answer = service.get(f"/v1/stores/{shown.store}/{shown.read}/{shown.key}?limit=3&final=true")
-    assert answer.json()["windows"], answer.text
+    response = service.get(f"/v1/stores/{shown.store}/{shown.read}/{shown.key}?limit=3&final=true")
+    assert response.json()["windows"], response.text
 
 
 @pytest.mark.e2e

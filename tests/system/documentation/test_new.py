@@ -81,11 +81,11 @@ def test_the_project_runs_by_the_commands_that_are_printed(printed: str, tmp_pat
     port = reserved_port()
     url = curl.removeprefix("curl ").replace("localhost:8080", f"http://127.0.0.1:{port}")
     with _started(f"{serve} --port {port}", directory):
-        answer = wait_until(
+        response = wait_until(
             lambda: httpx.get(url, trust_env=False, timeout=WAIT_SECONDS), "windows",
-            lambda answer: answer.status_code == httpx.codes.OK, passing=(httpx.TransportError,),
+            lambda found: found.status_code == httpx.codes.OK, passing=(httpx.TransportError,),
         )  # fmt: skip
-    (window,) = answer.json()["windows"]
+    (window,) = response.json()["windows"]
     assert window["key"] == "berlin"
     assert window["revenue"] > 0
 

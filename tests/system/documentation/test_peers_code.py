@@ -122,7 +122,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory, runs: "Runs") -> "Iterator[
             "--once",
         ]
         ended = runs.run(str(topology), *options)
-        assert ended.code == 0, ended.told
+        assert ended.code == 0, ended.errors
     with ready_service(directory / "data") as service:
         yield service
 

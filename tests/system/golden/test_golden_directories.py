@@ -46,7 +46,7 @@ def _undisturbed(
         if name not in made:
             made[name] = Directory(tmp_path_factory.mktemp(name), kafka_runs)
             ended = made[name].run(name, "--once")
-            assert ended.code == 0, ended.told
+            assert ended.code == 0, ended.errors
         return made[name]
 
     return run
@@ -66,7 +66,7 @@ def assert_same(found: Directory, *wanted: Directory) -> None:
         for store in one.stores:
             assert found.rows(store) == one.rows(store) != [], store
             assert found.record(store) == one.record(store), store
-    assert found.letters == set.union(*(one.letters for one in wanted)) != set()
+    assert found.dead_letters == set.union(*(one.dead_letters for one in wanted)) != set()
 
 
 @pytest.mark.parametrize("name", CONTINUED)
@@ -77,7 +77,7 @@ def test_a_run_continues_as_if_it_had_never_stopped(
     with_stores = [one for one in topologies(name) if one != SINK]
     for each in with_stores:
         ended = directory.run(each, "--once")
-        assert ended.code == 0, ended.told
+        assert ended.code == 0, ended.errors
     assert_same(directory, *map(undisturbed, with_stores))
 
 
@@ -90,7 +90,7 @@ def test_state_that_cannot_be_read_is_refused_with_the_way_out(
     before = directory.rows(each), directory.record(each)
     ended = directory.run(each, "--once")
     assert ended.code == 1
-    (line,) = ended.told
+    (line,) = ended.errors
     file = str(directory.data / "checkpoints" / each / "state" / each) + "/"
     assert line.startswith(f"oriel run: state file {file}")
     assert line.endswith(
@@ -99,9 +99,9 @@ def test_state_that_cannot_be_read_is_refused_with_the_way_out(
     )
     assert (directory.rows(each), directory.record(each)) == before
     ended = directory.run(each, command=("rebuild", each))
-    assert ended.code == 0, ended.told
+    assert ended.code == 0, ended.errors
     ended = directory.run(each, "--once")
-    assert ended.code == 0, ended.told
+    assert ended.code == 0, ended.errors
     assert_same(directory, undisturbed(each))
 
 
@@ -116,9 +116,9 @@ def test_the_service_serves_every_table(directory: Directory) -> None:
     service = Service(directory.data)
     try:
         for store in directory.stores:
-            answer = ApiClient(service).get(f"/v1/stores/{store}/all?limit=1000").json
-            rows = answer.get("windows", answer.get("rows"))
-            key = "window_start_ms" if "windows" in answer else "key"
+            response = ApiClient(service).get(f"/v1/stores/{store}/all?limit=1000").json
+            rows = response.get("windows", response.get("rows"))
+            key = "window_start_ms" if "windows" in response else "key"
             assert sorted(rows, key=lambda row: (row["key"], row[key])) == directory.rows(store)
     finally:
         service.catalog.close()
@@ -135,7 +135,7 @@ def test_a_sink_continues_after_the_records_that_it_has_written(
         admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(WAIT_SECONDS)
     before = len(list(messages_of(broker.address, TOPIC, 1)))
     ended = directory.run(SINK, "--once", "--publish-to", broker.address)
-    assert ended.code == 0, ended.told
+    assert ended.code == 0, ended.errors
     messages = list(messages_of(broker.address, TOPIC, 1))[before:]
     found = [((m.key() or b"").decode(), orjson.loads(m.value() or b"null")) for m in messages]
     lines = [path.read_bytes().splitlines() for path in sorted(LOG.glob("orders/*"))]

@@ -103,7 +103,7 @@ def test_both_clients_return_equal_facts(broker: Broker, kafka_runs: Runs) -> No
         producer.produce(topics[0], b"x" * 100, b"key", number % 2, timestamp=1000 + number)
     producer.flush()
     ended = kafka_runs.call("tests.system.kafka.test_kafka_brokers", broker.address, *topics)
-    assert ended.code == 0, ended.told
+    assert ended.code == 0, ended.errors
     facts = orjson.loads(ended.output)
     assert {
         *facts.pop("retriable"), KafkaError.BROKER_NOT_AVAILABLE,
@@ -131,13 +131,13 @@ def test_the_end_is_the_last_stable_offset(
     assert _client(broker).ends(["stable"]) == {"stable": {"0": 0, "1": 0, "2": 0}}
     arguments = [*_arguments(tmp_path, broker, "stable"), "--start", "latest"]
     ended = kafka_runs.run(*arguments)
-    assert ended.code == 0, ended.told
+    assert ended.code == 0, ended.errors
     producer.commit_transaction(30)
     # The broker writes the marker after it has confirmed the commit.
     committed = {"stable": {"0": 6, "1": 0, "2": 0}}
     wait_for(committed, lambda: _client(broker).ends(["stable"]), "the marker of the transaction")
     ended = kafka_runs.run(*_arguments(tmp_path, broker, "stable"))
-    assert ended.code == 0, ended.told
+    assert ended.code == 0, ended.errors
     assert ended.summary["stores"]["s"]["input"] == 5
 
 
@@ -147,10 +147,10 @@ def test_errors_of_the_client_are_kinds_of_one_error(broker: Broker) -> None:
         _client(broker).topics(["none"])
     with pytest.raises(MissingTopic, match="has no topic 'no/name'"):
         _client(broker).ends(["no/name"])
-    silent = ClientBrokers({"bootstrap.servers": f"127.0.0.1:{reserved_port()}"})
+    unreachable = ClientBrokers({"bootstrap.servers": f"127.0.0.1:{reserved_port()}"})
     with pytest.raises(BrokersUnavailable, match="no broker responds there"):
-        silent.cluster_id()
-    assert silent.sample("none", {"0": 0}) == []
+        unreachable.cluster_id()
+    assert unreachable.sample("none", {"0": 0}) == []
     refused = ClientBrokers(
         {"bootstrap.servers": broker.address, "ssl.key.password": "hidden-word", "acks": "hidden"}
     )

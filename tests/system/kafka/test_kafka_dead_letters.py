@@ -56,22 +56,22 @@ def test_a_message_is_kept_whole_and_sent_again_as_it_was(
     run = [str(tmp_path / "readings.py"), "--kafka", address, "--data", data, "--once"]
     assert kafka_runs.run(*run).code == 3, "all records of this run are dead letters"
     replay = ["dead-letters", "replay", "--data", data, "--kafka", address]
-    told = kafka_runs.oriel(*replay)
-    assert told.code == 0, told.told
-    assert "2 records were sent" in told.output
-    told = kafka_runs.oriel(*replay, "--store", "s")
-    assert "2 records were sent" in told.output, told.told
+    replayed = kafka_runs.oriel(*replay)
+    assert replayed.code == 0, replayed.errors
+    assert "2 records were sent" in replayed.output
+    replayed = kafka_runs.oriel(*replay, "--store", "s")
+    assert "2 records were sent" in replayed.output, replayed.errors
     assert "0 records were sent" in kafka_runs.oriel(*replay, "--store", "s").output
     assert _messages(address, 2 * len(POISON)) == 2 * POISON
     missing = kafka_runs.oriel(*replay[:-1], f"127.0.0.1:{reserved_port()}", "--again")
     assert missing.code == 1
-    (line,) = missing.told
+    (line,) = missing.errors
     assert line.startswith("oriel dead-letters")
     assert "no broker responds" in line
-    letters = DeltaTable(tmp_path / "data" / "tables" / "_dead_letters").to_pyarrow_table()
+    dead_letters = DeltaTable(tmp_path / "data" / "tables" / "_dead_letters").to_pyarrow_table()
     assert [
         (row["reason"], row["key"], row["timestamp_ms"], row["headers"])
-        for row in letters.sort_by("offset").to_pylist()
+        for row in dead_letters.sort_by("offset").to_pylist()
     ] == [
         (
             "not-utf8", b"k\xff", 5_000_000_000,
@@ -87,11 +87,11 @@ def test_a_message_is_kept_whole_and_sent_again_as_it_was(
         {row["offset"]: row for row in map(json.loads, rows) if row["reason"] == reason}
         for reason in ("not-utf8", "not-json")
     )
-    for letters_of_reason in (first, second):
-        old, new = sorted(letters_of_reason)
-        assert letters_of_reason[new]["repeats_offset"] == old
-        assert letters_of_reason[old]["replayed_ms"] > 0
-        assert letters_of_reason[new]["replayed_ms"] is None
+    for of_reason in (first, second):
+        old, new = sorted(of_reason)
+        assert of_reason[new]["repeats_offset"] == old
+        assert of_reason[old]["replayed_ms"] > 0
+        assert of_reason[new]["replayed_ms"] is None
 
 
 def _messages(address: str, count: int) -> list[tuple[bytes | None, bytes | None, int, Any]]:

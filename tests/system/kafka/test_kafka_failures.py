@@ -220,7 +220,7 @@ def test_transactions_compaction_and_new_partitions(
                            "--kafka-config", str(config), "--max-batch-records", "4",
                            "--kafka-reader", reader)  # fmt: skip
     ended = runs.run(*arguments)
-    assert ended.code == 0, ended.told
+    assert ended.code == 0, ended.errors
     kept = len(cluster.offsets(newest))
     assert _input(ended.summary)[paid] == 5
     # Compaction can have continued since then.
@@ -232,7 +232,7 @@ def test_transactions_compaction_and_new_partitions(
     wait_for(2, lambda: cluster.partitions(paid), "the number of partitions")
     cluster.send(paid, 4, partition=1)
     ended = runs.run(*arguments)
-    assert ended.code == 0, ended.told
+    assert ended.code == 0, ended.errors
     assert _input(ended.summary)[paid] == 9
     files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
     assert files
@@ -249,23 +249,23 @@ def test_lost_records_stop_a_run_or_are_counted(
     cluster.send(short, 7)
     cluster.delete_before(short, 8)
     ended = runs.run(*arguments)
-    gone = f"topic {short!r}, partition 0: 5 offsets, 3 to 7, were deleted from Kafka"
+    deletion = f"topic {short!r}, partition 0: 5 offsets, 3 to 7, were deleted from Kafka"
     assert ended.code == 1
-    assert len(ended.told) == 1
-    assert gone in ended.told[0]
-    assert "--on-data-loss continue" in ended.told[0]
+    assert len(ended.errors) == 1
+    assert deletion in ended.errors[0]
+    assert "--on-data-loss continue" in ended.errors[0]
     ended = runs.run(*arguments, "--on-data-loss", "continue")
-    assert ended.code == 0, ended.told
-    assert gone in ended.told[0]
+    assert ended.code == 0, ended.errors
+    assert deletion in ended.errors[0]
     assert _input(ended.summary) == {short: 5}
     assert ended.summary["lost"] == {short: 5}
     # The run has recorded the gap, so it is not an error any more.
     ended = runs.run(*arguments)
-    assert ended.code == 0, ended.told
+    assert ended.code == 0, ended.errors
     assert ended.summary["lost"] == {short: 5}
 
 
-def test_a_topic_that_is_made_anew_is_another_log(
+def test_a_topic_that_is_created_again_is_another_log(
     tmp_path: Path, cluster: Cluster, runs: Runs
 ) -> None:
     """A new topic with the same name is another log, although it has all the offsets."""
@@ -280,11 +280,13 @@ def test_a_topic_that_is_made_anew_is_another_log(
     for choice in ("fail", "continue"):
         ended = runs.run(*arguments, "--on-data-loss", choice)
         assert ended.code == 1
-        assert len(ended.told) == 1
-        assert "topic 'again' was deleted and created again" in ended.told[0]
+        assert len(ended.errors) == 1
+        assert "topic 'again' was deleted and created again" in ended.errors[0]
 
 
-def test_a_checkpoint_begins_where_it_is_told(tmp_path: Path, cluster: Cluster, runs: Runs) -> None:
+def test_a_checkpoint_starts_at_the_given_offsets(
+    tmp_path: Path, cluster: Cluster, runs: Runs
+) -> None:
     """A checkpoint starts after the last record or at a time. Later starts ignore the option.
 
     The run reports that it ignores the option.
@@ -296,13 +298,13 @@ def test_a_checkpoint_begins_where_it_is_told(tmp_path: Path, cluster: Cluster, 
         directory.mkdir()
         arguments = _arguments(directory, ["later"], cluster.broker.address, "--once")
         ended = runs.run(*arguments, "--start", start)
-        assert ended.code == 0, ended.told
+        assert ended.code == 0, ended.errors
         assert _input(ended.summary) == {"later": expected}
     cluster.send("later", 2)
     ended = runs.run(*_arguments(tmp_path / "latest", ["later"], cluster.broker.address, "--once"),
                      "--start", "earliest")  # fmt: skip
     assert ended.code == 0
-    assert ended.told[0].startswith(
+    assert ended.errors[0].startswith(
         "--start earliest has no effect on topic 'later': this checkpoint began at latest"
     )
     assert _input(ended.summary) == {"later": 2}
@@ -318,11 +320,11 @@ def test_topics_begin_at_places_of_their_own(tmp_path: Path, cluster: Cluster, r
                  "--start", "latest", "--start", "twos=earliest",
                  "--start", "threes=1970-01-01T00:00:00.004Z"]  # fmt: skip
     ended = runs.run(*arguments, "--start", "fours=latest")
-    assert (ended.code, len(ended.told)) == (1, 1)
-    assert "the topology reads ones, threes, twos, not 'fours'" in ended.told[0]
+    assert (ended.code, len(ended.errors)) == (1, 1)
+    assert "the topology reads ones, threes, twos, not 'fours'" in ended.errors[0]
     for expected in (0, 5, 2), (2, 7, 4):
         ended = runs.run(*arguments)
-        assert ended.code == 0, ended.told
+        assert ended.code == 0, ended.errors
         assert _input(ended.summary) == dict(zip(topics, expected, strict=True))
         for topic in topics:
             cluster.send(topic, 2)
@@ -335,7 +337,7 @@ def test_batches_are_bounded_by_bytes(tmp_path: Path, cluster: Cluster, runs: Ru
     cluster.send("large", 60, value=b'{"v": 1, "padding": "' + b"x" * 10_000 + b'"}')
     ended = runs.run(*_arguments(tmp_path, ["large"], cluster.broker.address, "--once",
                                  "--max-batch-bytes", "200000"))  # fmt: skip
-    assert ended.code == 0, ended.told
+    assert ended.code == 0, ended.errors
     assert _input(ended.summary) == {"large": 160}
     # At most 19 records of 10 kB fit into a batch.
     assert ended.summary["batches"] >= 160 // 20
@@ -356,13 +358,13 @@ def test_a_run_survives_its_broker(tmp_path: Path, cluster: Cluster, reader: str
     options = [text for option in quick for text in ("--kafka-option", option)]
     arguments = _arguments(tmp_path, [steady], cluster.broker.address, *options,
                            "--kafka-reader", reader)  # fmt: skip
-    told = tmp_path / "told"
-    with told.open("w") as errors:
+    log_file = tmp_path / "told"
+    with log_file.open("w") as errors:
         run = subprocess.Popen(
             [sys.executable, "-m", "oriel", "run", *arguments], cwd=ROOT,
             stdout=subprocess.DEVNULL, stderr=errors,
         )  # fmt: skip
-    watched = _Watched(tmp_path / "data", told, run)
+    watched = _Watched(tmp_path / "data", log_file, run)
     said, said_more, committed = watched.said, watched.said_more, watched.committed
     try:
         said_more(0)
@@ -385,7 +387,7 @@ def test_a_run_survives_its_broker(tmp_path: Path, cluster: Cluster, reader: str
         cluster.broker.ensure_running()
         run.kill()
         run.wait()
-    lines = told.read_text().splitlines()
+    lines = log_file.read_text().splitlines()
     if reader == "client":
         assert run.returncode == 0, lines
     else:
@@ -403,17 +405,17 @@ class _Watched(NamedTuple):
     """A run with its data directory and the file with its output."""
 
     data: Path
-    told: Path
+    log_file: Path
     process: "subprocess.Popen[bytes]"
 
     def said(self, part: str) -> int:
         """Return how many lines contain ``part``."""
-        return sum(part in line for line in self.told.read_text().splitlines())
+        return sum(part in line for line in self.log_file.read_text().splitlines())
 
     def said_more(self, than: int) -> None:
         """Wait until the run has reported more often than ``than`` that it waits."""
         wait_until(
-            self.told.read_text, f"more than {than} lines about the broker",
+            self.log_file.read_text, f"more than {than} lines about the broker",
             lambda text: text.count("waiting: Kafka at ") > than, process=self.process,
         )  # fmt: skip
 
@@ -423,7 +425,7 @@ class _Watched(NamedTuple):
         def state() -> tuple[list[int], str]:
             stores = overview(self.data).stores
             offsets = [part.offset for store in stores for part in store.partitions]
-            return offsets, self.told.read_text()
+            return offsets, self.log_file.read_text()
 
         wait_until(
             state, f"offset {offset}", lambda seen: seen[0] == [offset], process=self.process

@@ -64,15 +64,15 @@ def test_topics_of_several_formats_in_one_run(
     arguments += ["--data", str(tmp_path / "data"), "--schema-registry"]
     with running_registry() as registry:
         # Without a response of the registry the run ends, and decodes nothing.
-        registry.answers["/schemas/ids/7"] = 403
+        registry.responses["/schemas/ids/7"] = 403
         ended = kafka_runs.run(*arguments, registry.url)
         assert ended.code == 1
-        assert "status 403" in ended.told[-1]
+        assert "status 403" in ended.errors[-1]
         assert not _rows(tmp_path, "from_avro")
         between_ms = time.time_ns() // 1_000_000
-        registry.answers["/schemas/ids/7"] = {"schema": SCHEMA}
+        registry.responses["/schemas/ids/7"] = {"schema": SCHEMA}
         done = kafka_runs.run(*arguments, registry.url)
-        assert done.code == 0, done.told
+        assert done.code == 0, done.errors
     assert _rows(tmp_path, "from_avro") == {"hi": {"total": 4, "timestamp": 12_000}}
     assert _rows(tmp_path, "from_protobuf") == {"p": {"total": 5, "timestamp": 10}}
     numbers = _rows(tmp_path, "from_numbers")
@@ -84,8 +84,8 @@ def test_topics_of_several_formats_in_one_run(
     assert _rows(tmp_path, "from_texts") == {
         '{"a":1,"b":2}': {"last": "y", "trace": "t2", "timestamp": 10}
     }
-    letters = DeltaTable(tmp_path / "data" / "tables" / "_dead_letters").to_pyarrow_table()
-    places = zip(letters["topic"].to_pylist(), letters["reason"].to_pylist(), strict=True)
+    dead_letters = DeltaTable(tmp_path / "data" / "tables" / "_dead_letters").to_pyarrow_table()
+    places = zip(dead_letters["topic"].to_pylist(), dead_letters["reason"].to_pylist(), strict=True)
     assert sorted(places) == [
         ("avro", "not-avro"), ("avro", "unknown-schema"), ("numbers", "wrong-type"),
         ("numbers", "wrong-type"), ("protobuf", "not-protobuf"), ("texts", "not-json"),

@@ -136,7 +136,7 @@ def test_both_readers_have_equal_results(
                 "--once", "--kafka-reader", reader, "--max-batch-records",
                 str(choose.randint(5, 60)),
             )  # fmt: skip
-            assert ended.code == 0, ended.told
+            assert ended.code == 0, ended.errors
             counters[reader] = {
                 store: {name: n for name, n in of_store.items() if name != "changed_windows"}
                 for store, of_store in ended.summary["stores"].items()

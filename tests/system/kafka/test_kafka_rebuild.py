@@ -58,10 +58,10 @@ class Cluster:
             arguments = [command[0], str(path), *command[1:]]
         options = ["--data", str(self.directory / "data"), "--cores", "1", *source, *once]
         ended = self._runs.oriel(*arguments, *options)
-        self.told = "\n".join(ended.told)
+        self.errors = "\n".join(ended.errors)
         if ended.code == 0:
             return ""
-        (line,) = (one for one in ended.told if one.startswith("oriel "))
+        (line,) = (one for one in ended.errors if one.startswith("oriel "))
         return line
 
     def total(self, store: str) -> int:
@@ -84,8 +84,8 @@ def test_stores_of_a_cluster_are_rebuilt_and_other_logs_refused(
     cluster.create("a", 1, 2, 4)
     assert cluster.oriel("run") == ""
     assert cluster.total("a") == 7
-    told = cluster.oriel("run", above=1)
-    assert told.startswith("oriel run: store 'a': its chain of steps was a.filter('v > 0'), but")
+    error = cluster.oriel("run", above=1)
+    assert error.startswith("oriel run: store 'a': its chain of steps was a.filter('v > 0'), but")
     assert cluster.oriel("rebuild", "a", above=1) == ""
     assert cluster.total("a") == 6
     # The new topic sorts before the other one. Spark distinguishes its sources by their order.
@@ -99,16 +99,16 @@ def test_stores_of_a_cluster_are_rebuilt_and_other_logs_refused(
     cluster.admin.delete_records([TopicPartition("a", 0, 3)])
     _wait_for_deletion(cluster)
     assert cluster.oriel("rebuild", "a", topics=("a", "B")) == ""
-    assert "first records lost: store=a topic=a (partition 0 below 3)" in cluster.told
+    assert "first records lost: store=a topic=a (partition 0 below 3)" in cluster.errors
     assert cluster.total("a") == 16
     (tmp_path / "log").mkdir()
-    told = cluster.oriel("run", "--event-log", str(tmp_path / "log"))
-    assert "has read another log (Kafka cluster " in told
+    error = cluster.oriel("run", "--event-log", str(tmp_path / "log"))
+    assert "has read another log (Kafka cluster " in error
     nowhere = f"127.0.0.1:{reserved_port()}"
-    told = cluster.oriel(
+    error = cluster.oriel(
         "run", "--kafka", nowhere, "--kafka-wait", "1s", above=1, topics=("a", "B")
     )
-    assert told.startswith(f"oriel run: Kafka at {nowhere} cannot be read: ")
+    assert error.startswith(f"oriel run: Kafka at {nowhere} cannot be read: ")
 
 
 def _wait_for_deletion(cluster: Cluster) -> None:

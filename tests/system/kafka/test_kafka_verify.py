@@ -63,7 +63,7 @@ def test_committed_offsets_are_compared_with_the_topics(
     assert not [problem for problem in problems if whole in problem]
     ended = verify(f"127.0.0.1:{reserved_port()}")
     assert ended.code == 2
-    assert "no broker responds" in "\n".join(ended.told)
+    assert "no broker responds" in "\n".join(ended.errors)
 
 
 def _problems(ended: Ended) -> set[str]:

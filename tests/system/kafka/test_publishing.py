@@ -34,7 +34,7 @@ def _messages(
     ended = kafka_runs.call(
         "tests.system.kafka.published_run", str(directory / "run"), broker.address
     )
-    assert ended.code == 0, ended.told
+    assert ended.code == 0, ended.errors
     return {store: _read(broker.address, store) for store in STORES}
 
 
@@ -126,6 +126,6 @@ def test_a_cluster_that_is_down_is_one_line(tmp_path: Path, kafka_runs: Runs) ->
         "--kafka-option", "reconnect.backoff.max.ms=600000",
     )  # fmt: skip
     assert ended.code == 1
-    (line,) = ended.told
+    (line,) = ended.errors
     assert line.startswith(f"oriel run: rows of store 's' cannot be written to Kafka at {nowhere}")
     assert DeltaTable(tmp_path / "data" / "tables" / "s").to_pyarrow_table().num_rows == 1

@@ -173,7 +173,7 @@ def _survived(
         killed = start("tests.system.kafka.killed_sink", step, str(batch), *run)
         assert killed.returncode == -9, killed.stderr[-3000:]
     ended = kafka_runs.run(*run)
-    assert ended.code == 0, ended.told
+    assert ended.code == 0, ended.errors
     counters = ended.summary["stores"][pipeline.sink]
     return Survived(pipeline, counters, pipeline.messages(), pipeline.enriched())
 
@@ -198,11 +198,11 @@ def test_each_record_comes_whatever_is_killed(survived: Survived) -> None:
 def test_a_topic_that_is_new_gets_all_records(pipeline: Pipeline, kafka_runs: Runs) -> None:
     """A new output topic receives all records, including earlier ones and null keys or values."""
     first = kafka_runs.run(*pipeline.arguments(), "--once")
-    assert first.code == 0, first.told
+    assert first.code == 0, first.errors
     ended = kafka_runs.run(*pipeline.arguments(more=COPIED), "--once")
-    assert ended.code == 0, ended.told
+    assert ended.code == 0, ended.errors
     copied = f"to(copied-{pipeline.name})"
-    assert f"output topic rebuilt: sink={copied}" in "".join(ended.told)
+    assert f"output topic rebuilt: sink={copied}" in "".join(ended.errors)
     messages = pipeline.messages("copied")
     assert {m.source: (m.key, m.time_ms, m.value) for m in messages} == {
         source: (key, time_ms, None if value is None else orjson.dumps(value).decode())
@@ -210,10 +210,10 @@ def test_a_topic_that_is_new_gets_all_records(pipeline: Pipeline, kafka_runs: Ru
     }
     assert len(messages) == len(pipeline.records)
     _check_order(messages)
-    letters = DeltaTable(
+    dead_letters = DeltaTable(
         pipeline.directory / "data" / "tables" / "_dead_letters"
     ).to_pyarrow_table()
-    found = Counter((row["store"], row["reason"]) for row in letters.to_pylist())
+    found = Counter((row["store"], row["reason"]) for row in dead_letters.to_pylist())
     assert found[None, "not-json"] == 2
     assert found[pipeline.sink, "null-key"] > 0
     assert (copied, "null-key") not in found
@@ -228,14 +228,16 @@ def test_a_topic_that_is_new_gets_all_records(pipeline: Pipeline, kafka_runs: Ru
     shown = kafka_runs.oriel("status", "--data", str(pipeline.directory / "data")).output
     assert copied in shown
     listed = kafka_runs.oriel("clock", copied, "--data", str(pipeline.directory / "data"))
-    assert listed.code == 0, listed.told
+    assert listed.code == 0, listed.errors
     left = kafka_runs.run(*pipeline.arguments(), "--once")
-    assert left.told[0] == (
+    assert left.errors[0] == (
         f"{copied} is not in the topology: no more records are written to the topic"
     )
 
 
-def test_other_steps_are_refused_or_write_all_anew(pipeline: Pipeline, kafka_runs: Runs) -> None:
+def test_other_steps_are_rejected_or_rewrite_all_records(
+    pipeline: Pipeline, kafka_runs: Runs
+) -> None:
     """One line describes the difference and the fixes.
 
     A rebuild writes the records of the new steps.
@@ -247,17 +249,17 @@ def test_other_steps_are_refused_or_write_all_anew(pipeline: Pipeline, kafka_run
     assert kafka_runs.oriel("rebuild", "counted", *other).code == 0
     refused = kafka_runs.run(*other, "--once")
     assert refused.code == 1
-    (line,) = refused.told
+    (line,) = refused.errors
     assert f"{pipeline.sink}: its chain of steps was" in line
     assert "use other names for changed stores and output topics" in line
     assert f"`oriel rebuild '{pipeline.sink}' TOPOLOGY.py`" in line
     ended = kafka_runs.oriel("rebuild", pipeline.sink, *other)
-    assert ended.code == 0, ended.told
+    assert ended.code == 0, ended.errors
     messages = Counter(m.source for m in pipeline.messages())
     messages.subtract(m.source for m in known)
     assert +messages == Counter(dict.fromkeys(pipeline.enriched(least=15), 1))
     again = kafka_runs.run(*other, "--once")
-    assert again.code == 0, again.told
+    assert again.code == 0, again.errors
     assert not [name for name in again.summary["stores"].values() if name["changed_windows"]]
 
 
@@ -271,7 +273,7 @@ def test_another_pipeline_reads_the_records_with_their_own_times(
         str(tmp_path / "reader.py"), "--kafka", pipeline.address, "--once",
         "--data", str(tmp_path / "data"),
     )  # fmt: skip
-    assert ended.code == 0, ended.told
+    assert ended.code == 0, ended.errors
     rows = DeltaTable(tmp_path / "data" / "tables" / "by_city").to_pyarrow_table().to_pylist()
     messages = [orjson.loads(m.value or "") for m in pipeline.messages()]
     counted = Counter((m["city"], m["time_ms"] // 1000) for m in messages if m["city"])
@@ -293,7 +295,7 @@ def test_a_cluster_that_is_down_is_one_line(survived: Survived, kafka_runs: Runs
     run[run.index(pipeline.address)] = nowhere
     ended = kafka_runs.run(*run)
     assert ended.code == 1
-    assert ended.told[-1].startswith(
+    assert ended.errors[-1].startswith(
         f"oriel run: records for the topic 'enriched-{pipeline.name}' cannot be written to Kafka "
         f"at {nowhere}"
     )
@@ -308,7 +310,7 @@ def test_without_a_cluster_it_is_refused(pipeline: Pipeline, kafka_runs: Runs) -
     at = arguments.index("--publish-to")
     ended = kafka_runs.run(*arguments[:at], *arguments[at + 2 :], "--once")
     assert ended.code == 1
-    (line,) = ended.told
+    (line,) = ended.errors
     assert line == (
         f"oriel run: a stream writes to the Kafka topic 'enriched-{pipeline.name}', but no "
         "cluster is named. Name the cluster with --publish-to HOST:PORT"

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from tests.windows.kafka_peer import KafkaPeer, some_logs
-from tests.windows.topologies.comparison import kafka_answer
+from tests.windows.topologies.comparison import kafka_result
 from tests.windows.topologies.operations import Node, topology_of
 from tests.windows.topologies.random_logs import Entry
 from tests.windows.topologies.random_trees import Case
@@ -79,7 +79,7 @@ def check(peer: KafkaPeer, case: Case) -> None:
     if case.seed % 4 == 0:
         # The stages are slower than the rest of the test.
         assert stages_rows(topology_of(case.tree), case) == ours, f"seed {case.seed}"
-    kafkas = kafka_answer(peer, case).rows
+    kafkas = kafka_result(peer, case).rows
     values, kafkas_values = (
         {place: value for place, (_, value) in rows.items()} for rows in (ours, kafkas)
     )
@@ -145,6 +145,6 @@ def test_each_step_of_a_rows_life(peer: KafkaPeer, how: str) -> None:
     for number, (_, inner, outer) in enumerate(WALKTHROUGH, start=1):
         case = case_of(how, [entry for entry, _, _ in WALKTHROUGH[:number]])
         expected = inner if how == "inner" else outer
-        for rows in (driver_rows(topology_of(case.tree), case), kafka_answer(peer, case).rows):
-            told = [f"{value.get('s', '')}-{value.get('r', '')}" for _, value in rows.values()]
-            assert told == ([] if expected is None else [expected]), number
+        for rows in (driver_rows(topology_of(case.tree), case), kafka_result(peer, case).rows):
+            texts = [f"{value.get('s', '')}-{value.get('r', '')}" for _, value in rows.values()]
+            assert texts == ([] if expected is None else [expected]), number

@@ -67,28 +67,28 @@ def test_rows_and_drops_equal_kafka_streams(peer: KafkaPeer, number: int) -> Non
     """Sessions, function calls and late records equal Kafka's after its tombstones."""
     late, rescued, same_start = 0, 0, 0
     by_seed = cases_by_seed(number)
-    answers = peer.answers(by_seed.values())
-    for (seed, case), kafka in zip(by_seed.items(), answers, strict=True):
+    results = peer.results(by_seed.values())
+    for (seed, case), kafka in zip(by_seed.items(), results, strict=True):
         run = our_run(case, seed)
         assert our_rows(case, run) == kafka.left, f"seed {seed}: {case.line}"
         assert our_calls(case, seed) == kafka.calls, f"seed {seed}: {case.line}"
         assert run.late == kafka.dropped, f"seed {seed}: {case.line}"
         assert kafka.rows.items() <= kafka.left.items()
         late += run.late
-        rescued += behind_the_grace(case) - run.late
+        rescued += older_than_the_grace(case) - run.late
         same_start += len({place[:2] for place in kafka.left}) < len(kafka.left)
     assert late > number, f"seeds from {FIRST_SEED}: few records are late"
     assert rescued > number // 3, f"seeds from {FIRST_SEED}: few records touch an open session"
     assert same_start, f"seeds from {FIRST_SEED}: no two sessions of a key start together"
 
 
-def behind_the_grace(case: Case) -> int:
+def older_than_the_grace(case: Case) -> int:
     """Return how many records are below their close time, and so late unless a session is open."""
-    stream_time, behind = -1, 0
+    stream_time, older = -1, 0
     for _, time, _ in case.log:
         stream_time = max(stream_time, time)
-        behind += time < stream_time - case.windows.close_delay_ms
-    return behind
+        older += time < stream_time - case.windows.close_delay_ms
+    return older
 
 
 @pytest.mark.kafka
@@ -97,8 +97,8 @@ def test_final_rows_equal_what_kafka_streams_emits_on_close(peer: KafkaPeer, num
     """Oriel's final sessions are the sessions that Kafka emits, each once."""
     final = 0
     cases = {seed: replace(case, emit="close") for seed, case in cases_by_seed(number).items()}
-    answers = peer.answers(cases.values())
-    for (seed, case), kafka in zip(cases.items(), answers, strict=True):
+    results = peer.results(cases.values())
+    for (seed, case), kafka in zip(cases.items(), results, strict=True):
         ours = our_rows(case, our_run(case, seed))
         assert ours == kafka.left, f"seed {seed}: {case.line}"
         assert len(kafka.emitted) == len(ours), f"seed {seed}: emitted twice: {case.line}"
@@ -167,7 +167,7 @@ def test_example(peer: KafkaPeer, name: str) -> None:
     """In each example of semantics.md#4, Kafka and Oriel have equal rows."""
     text, (gap, grace), members, dropped = EXAMPLES[name]
     case = example(text, gap, grace)
-    kafka = peer.answer(case)
+    kafka = peer.result(case)
     assert {place: row.members for place, row in kafka.left.items()} == members
     assert our_rows(case, our_run(case, 0)) == kafka.left
     assert kafka.dropped == dropped
@@ -181,9 +181,9 @@ def test_the_default_retention_hides_open_sessions(peer: KafkaPeer) -> None:
     Therefore, the comparison adds one ms.
     """
     default = example("A:0 B:10 A:10", 10, 0, retention_ms=10)
-    assert Place("A", 0, 10) not in peer.answer(default).left
+    assert Place("A", 0, 10) not in peer.result(default).left
     hull = example("0 30 15 20 10", 10, 20, retention_ms=30)
-    assert sorted(peer.answer(hull).left) == [("k", 0, 0), ("k", 10, 30)]
+    assert sorted(peer.result(hull).left) == [("k", 0, 0), ("k", 10, 30)]
 
 
 @pytest.mark.kafka
@@ -193,20 +193,20 @@ def test_a_longer_retention_reopens_closed_sessions(peer: KafkaPeer) -> None:
     Therefore, the comparison adds only one ms.
     """
     case = example("A:0 B:15 A:8 B:50", 10, 0, retention_ms=100)
-    assert Place("A", 0, 8) in peer.answer(case).left
-    final = peer.answer(replace(case, emit="close"))
+    assert Place("A", 0, 8) in peer.result(case).left
+    final = peer.result(replace(case, emit="close"))
     assert [place for place, *_ in final.emitted] == [("A", 0, 0), ("A", 0, 8), ("B", 15, 15)]
     frozen = replace(case, retention_ms=None)
     assert sorted(our_rows(frozen, our_run(frozen, 0)))[:2] == [("A", 0, 0), ("A", 8, 8)]
 
 
 @pytest.mark.kafka
-def test_joined_sessions_are_taken_back_before_their_hull_is_told(peer: KafkaPeer) -> None:
+def test_merged_sessions_are_removed_before_the_new_session_is_emitted(peer: KafkaPeer) -> None:
     """Tombstones have their own ends (semantics.md#4-4).
 
     A merge begins with the initial value.
     """
-    kafka = peer.answer(example("0 30 15 20 10", 10, 20, retention_ms=30))
+    kafka = peer.result(example("0 30 15 20 10", 10, 20, retention_ms=30))
     assert kafka.emitted == [
         Emitted(Place("k", 0, 0), 0, "0+1"),
         Emitted(Place("k", 30, 30), 30, "0+2"),
@@ -223,20 +223,20 @@ def test_joined_sessions_are_taken_back_before_their_hull_is_told(peer: KafkaPee
 def test_kafka_loses_final_sessions_over_a_long_silence(peer: KafkaPeer) -> None:
     """Kafka's store drops whole segments of a minute before it looks for closed sessions."""
     case = replace(example("0 70000 200000", 10, 0), emit="close")
-    assert peer.answer(case).emitted == []
+    assert peer.result(case).emitted == []
     assert sorted(our_rows(case, our_run(case, 0))) == [("k", 0, 0), ("k", 70000, 70000)]
 
 
 @pytest.mark.kafka
-def test_suppress_tells_an_open_session_as_final(peer: KafkaPeer) -> None:
+def test_suppress_emits_an_open_session_as_final(peer: KafkaPeer) -> None:
     """``suppress`` emits one ms early: it emits [0,0], which is still open, as final.
 
     Therefore, ``suppress`` is not compared.
     """
     case = replace(example("A:0 B:10 A:10 B:50", 10, 0), emit="suppress")
-    emitted = [e.place for e in peer.answer(case).emitted if e.place.key == "A"]
+    emitted = [e.place for e in peer.result(case).emitted if e.place.key == "A"]
     assert emitted == [("A", 0, 0), ("A", 0, 10)]
     case = replace(case, emit="close")
-    kafka = peer.answer(case)
+    kafka = peer.result(case)
     assert kafka.left == our_rows(case, our_run(case, 0))
     assert kafka.left[Place("A", 0, 10)] == Row(timestamp=10, number=2, total=4, members=[1, 3])

@@ -64,8 +64,8 @@ def test_rows_equal_kafka_streams_where_records_came_in_time(peer: KafkaPeer, nu
     """Rows are equal if all records are in time. Otherwise, Kafka never has more than Oriel."""
     in_time, different = 0, 0
     cases = cases_by_seed(number)
-    answers = peer.answers(cases.values())
-    for (seed, case), kafka in zip(cases.items(), answers, strict=True):
+    results = peer.results(cases.values())
+    for (seed, case), kafka in zip(cases.items(), results, strict=True):
         ours = our_rows(case, our_run(case, seed))
         assert ours == model_rows(case), f"seed {seed}: engine and model differ: {case.line}"
         if is_in_time(case):
@@ -111,8 +111,8 @@ def test_final_rows_equal_what_kafka_streams_emits_on_close(peer: KafkaPeer, num
     in_time = {seed: case for seed, case in random_cases if is_in_time(case)}
     cases = {s: replace(c, emit="close") for s, c in list(in_time.items())[:number]}
     assert len(cases) == number
-    answers = peer.answers(cases.values())
-    for (seed, case), kafka in zip(cases.items(), answers, strict=True):
+    results = peer.results(cases.values())
+    for (seed, case), kafka in zip(cases.items(), results, strict=True):
         ours = our_rows(case, our_run(case, seed))
         assert ours == kafka.left, f"seed {seed}: {case.line}"
         assert len(kafka.emitted) == len(ours), f"seed {seed}: emitted twice: {case.line}"
@@ -171,15 +171,15 @@ def test_example(peer: KafkaPeer, name: str) -> None:
     """In each example of semantics.md#2, Kafka and Oriel have equal rows."""
     text, (difference, grace), members = EXAMPLES[name]
     case = example(text, difference, grace)
-    kafka = peer.answer(case)
+    kafka = peer.result(case)
     assert {place.start: row.members for place, row in kafka.rows.items()} == members
     assert our_rows(case, our_run(case, 0)) == kafka.rows
 
 
 @pytest.mark.kafka
-def test_each_update_is_told_in_kafkas_order(peer: KafkaPeer) -> None:
+def test_each_update_is_emitted_in_kafkas_order(peer: KafkaPeer) -> None:
     """The emissions of semantics.md#2-1 are in Kafka's order."""
-    kafka = peer.answer(example("10 10 14 15 20", 10, 100))
+    kafka = peer.result(example("10 10 14 15 20", 10, 100))
     assert [f"[{e.place.start},{e.place.end}]={e.calls}" for e in kafka.emitted] == [
         "[0,10]=0+1",
         "[0,10]=0+1+2",
@@ -224,7 +224,7 @@ def test_partly_late_records(peer: KafkaPeer, name: str) -> None:
     """In Oriel, an open window contains all accepted records. In Kafka, it can lack some."""
     text, (difference, grace), theirs, ours = PARTLY_LATE[name]
     case = example(text, difference, grace)
-    rows_of_both = (peer.answer(case).rows, our_rows(case, our_run(case, 0)))
+    rows_of_both = (peer.result(case).rows, our_rows(case, our_run(case, 0)))
     members = [
         {p.start: r.members for p, r in rows.items() if p.key == "B"} for rows in rows_of_both
     ]
@@ -236,17 +236,17 @@ def test_kafka_copies_a_partly_late_record_into_a_window_it_lies_before(peer: Ka
     """Kafka's window [2, 6] contains a record of time 1, which is outside the bounds."""
     case = example("a:0 c:5 a:1 a:2 a:1", 4, 0)
     place = Place("a", 2, 6)
-    assert peer.answer(case).rows[place] == Row(timestamp=2, number=2, total=7, members=[3, 4])
+    assert peer.result(case).rows[place] == Row(timestamp=2, number=2, total=7, members=[3, 4])
     ours = our_rows(case, our_run(case, 0))
     assert ours[place] == Row(timestamp=2, number=1, total=4, members=[4])
 
 
 @pytest.mark.kafka
-def test_suppress_tells_an_open_window_as_final(peer: KafkaPeer) -> None:
+def test_suppress_emits_an_open_window_as_final(peer: KafkaPeer) -> None:
     """With grace 5, ``suppress`` emits [0,10] at 15, and again after a late 10.
 
     Therefore, ``suppress`` is not compared.
     """
     case = replace(example("10 15 10", 10, 5), emit="suppress")
-    calls = [e.calls for e in peer.answer(case).emitted if e.place.start == 0]
+    calls = [e.calls for e in peer.result(case).emitted if e.place.start == 0]
     assert calls == ["0+1", "0+1+3"]

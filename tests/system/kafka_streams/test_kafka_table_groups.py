@@ -50,11 +50,11 @@ def kafkas(logs: Sequence[Sequence[Entry]], directory: Path) -> list[tuple[Rows,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr[-3000:]
-    answers = []
+    results = []
     for line in ran.stdout.splitlines():
         counts, aggregates = map(_rows, line.split("|"))
-        answers.append((counts, aggregates))
-    return answers
+        results.append((counts, aggregates))
+    return results
 
 
 def _rows(text: str) -> Rows:
@@ -67,7 +67,7 @@ def ours(log: Sequence[Entry], random: Random) -> tuple[Rows, Rows]:
     builder = StreamsBuilder()
     table = builder.table("t", "g STRING, n BIGINT").group_by("g")
     table.count().materialize("counts")
-    table.aggregate(lambda: "0", with_row, without_row, schema="text STRING").materialize("told")
+    table.aggregate(lambda: "0", with_row, without_row, schema="text STRING").materialize("texts")
     driver = TopologyTestDriver(builder.build())
     records = [
         Record(key, None if row is None else {"g": row[0], "n": row[1]}, time)
@@ -77,14 +77,14 @@ def ours(log: Sequence[Entry], random: Random) -> tuple[Rows, Rows]:
         size = random.randint(1, 8)
         driver.pipe_input("t", records[:size])
         records = records[size:]
-    counts, told = (
+    counts, texts = (
         {
             row.key: (str(next(iter(row.value.values()))), row.timestamp_ms)
             for row in driver.key_value_store(name).all()
         }
-        for name in ("counts", "told")
+        for name in ("counts", "texts")
     )
-    return counts, told
+    return counts, texts
 
 
 def with_row(_key: str, value: Any, text: str) -> str | None:
@@ -105,6 +105,6 @@ def test_groups_of_tables_equal_kafka_streams(
     """Counts, function calls and times are equal in any batching."""
     randoms = [Random(seed) for seed in range(FIRST_SEED, FIRST_SEED + number)]
     logs = [random_log(random) for random in randoms]
-    answers = kafkas(logs, tmp_path_factory.getbasetemp())
-    for log, random, answer in zip(logs, randoms, answers, strict=True):
-        assert ours(log, random) == answer, line_of(log)
+    results = kafkas(logs, tmp_path_factory.getbasetemp())
+    for log, random, result in zip(logs, randoms, results, strict=True):
+        assert ours(log, random) == result, line_of(log)

@@ -45,8 +45,8 @@ def test_rows_and_drops_equal_kafka_streams(peer: KafkaPeer, number: int) -> Non
     """Rows, function calls and the drops of tumbling windows equal Kafka's."""
     late = 0
     cases = cases_by_seed(number)
-    answers = peer.answers(cases.values())
-    for (seed, case), kafka in zip(cases.items(), answers, strict=True):
+    results = peer.results(cases.values())
+    for (seed, case), kafka in zip(cases.items(), results, strict=True):
         run = our_run(case, seed)
         assert our_rows(case, run) == kafka.rows == kafka.left, f"seed {seed}: {case.line}"
         assert our_calls(case, seed) == kafka.calls, f"seed {seed}: {case.line}"
@@ -66,8 +66,8 @@ def test_final_rows_equal_what_kafka_streams_emits(
     """Oriel's final rows are Kafka's rows on window close and with ``suppress``, each once."""
     final = 0
     cases = {seed: replace(case, emit=emit) for seed, case in cases_by_seed(number).items()}
-    answers = peer.answers(cases.values())
-    for (seed, case), kafka in zip(cases.items(), answers, strict=True):
+    results = peer.results(cases.values())
+    for (seed, case), kafka in zip(cases.items(), results, strict=True):
         ours = our_rows(case, our_run(replace(case, emit="close"), seed))
         assert ours == kafka.left, f"seed {seed}: {case.line}"
         assert len(kafka.emitted) == len(ours), f"seed {seed}: emitted twice: {case.line}"
@@ -115,7 +115,7 @@ def test_example(peer: KafkaPeer, name: str) -> None:
     text, (size, advance, grace), members, dropped = EXAMPLES[name]
     windows = TimeWindows.of_size_and_grace(size, grace).advance_by(advance)
     case = Case(windows, log_of(text))
-    kafka = peer.answer(case)
+    kafka = peer.result(case)
     assert {(p.key, p.start): row.members for p, row in kafka.rows.items()} == members
     assert {place.end - place.start for place in kafka.rows} == {size}
     assert our_rows(case, our_run(case, 0)) == kafka.rows
@@ -126,7 +126,7 @@ def test_example(peer: KafkaPeer, name: str) -> None:
 def test_a_null_value_counts_and_adds_nothing(peer: KafkaPeer) -> None:
     """Kafka calls the aggregator with null, so the count grows, but not the sum and the members."""
     case = Case(TimeWindows.of_size_and_grace(10, 0), log_of("1 2! 7!"))
-    row = peer.answer(case).rows[Place("k", 0, 10)]
+    row = peer.result(case).rows[Place("k", 0, 10)]
     assert (row.number, row.total, row.timestamp) == (3, 1, 7)
 
 
@@ -136,7 +136,7 @@ def test_emission_on_close_is_in_the_order_of_starts_then_keys(peer: KafkaPeer, 
     """In semantics.md#3's example, A:10 emits [0,10) of A and B, and A:3 is dropped."""
     windows = TimeWindows.of_size_and_grace(10, 0)
     case = Case(windows, log_of("B:1 A:2 A:9 A:10 A:3 A:25"), emit=emit)
-    kafka = peer.answer(case)
+    kafka = peer.result(case)
     assert [(e.place.key, e.place.start, e.timestamp, e.calls) for e in kafka.emitted] == [
         ("A", 0, 9, "0+2+3"),
         ("B", 0, 1, "0+1"),
@@ -153,9 +153,9 @@ def test_kafka_loses_final_rows_with_its_default_retention(peer: KafkaPeer) -> N
     """
     windows = TimeWindows.of_size_and_grace(10, 0)
     short = Case(windows, log_of("1 25 37"), emit="close", retention_ms=10)
-    assert [e.place.start for e in peer.answer(short).emitted] == [20]
+    assert [e.place.start for e in peer.result(short).emitted] == [20]
     ample = replace(short, retention_ms=None)
-    assert [e.place.start for e in peer.answer(ample).emitted] == [0, 20]
+    assert [e.place.start for e in peer.result(ample).emitted] == [0, 20]
     assert sorted(place.start for place in our_rows(ample, our_run(ample, 0))) == [0, 20]
 
 
@@ -168,6 +168,6 @@ def test_timestamps_of_kip_259(peer: KafkaPeer, size: int, timestamps: list[int]
     """Each update has its window's greatest time, not the time of the record."""
     windows = TimeWindows.of_size_and_grace(size, 100)
     case = Case(windows, log_of("1 2 5 6 4 3 7 9"))
-    kafka = peer.answer(case)
+    kafka = peer.result(case)
     assert [e.timestamp for e in kafka.emitted] == timestamps
     assert our_rows(case, our_run(case, 0)) == kafka.rows

@@ -16,7 +16,7 @@ from tests.campaigns import cases
 from tests.tidy.project import ROOT
 from tests.windows.kafka_peer import KafkaPeer
 from tests.windows.topologies import campaign
-from tests.windows.topologies.comparison import LOST_DELETION, RULES, compared, kafka_answer
+from tests.windows.topologies.comparison import LOST_DELETION, RULES, compared, kafka_result
 from tests.windows.topologies.named_differences import (
     NAMED,
     TUMBLING,
@@ -159,9 +159,9 @@ def test_every_operation_comes_up() -> None:
     trees = [random_cases(seed, 1)[0].tree for seed in range(FIRST_SEED, FIRST_SEED + 600)]
     found = {name for tree in trees for name in operations_of(tree)}
     assert found == STREAMS.keys() | TABLES.keys() | STORES.keys()
-    told = repr(trees)
-    assert [name for name in [*CONDITIONS, *ARRAYS] if f"['{name}', " not in told] == []
-    assert [emit for emit in ("update", "close", "suppress") if f"'{emit}'" not in told] == []
+    text = repr(trees)
+    assert [name for name in [*CONDITIONS, *ARRAYS] if f"['{name}', " not in text] == []
+    assert [emit for emit in ("update", "close", "suppress") if f"'{emit}'" not in text] == []
     assert len(KINDS) == 16
 
 
@@ -183,7 +183,7 @@ def test_a_difference_that_the_page_names(
     assert f"\n| {name} |" in differences
     tree, log, of_kafka, of_us = NAMED[name]
     case = Case(0, tree, log_of(log), is_interleaving_free(tree))
-    assert pairs(kafka_answer(peer, case).rows) == of_kafka
+    assert pairs(kafka_result(peer, case).rows) == of_kafka
     topology = topology_of(tree)
     assert pairs(driver_rows(topology, case)) == of_us
     assert pairs(stages_rows(topology, case)) == of_us
@@ -199,7 +199,7 @@ def test_a_difference_that_the_page_names(
         ("suppress", "last", [2, 3]),
     ],
 )
-def test_what_is_told_of_rows_that_a_filter_leaves_out(
+def test_updates_of_rows_that_a_filter_drops(
     peer: KafkaPeer, spark: "SparkSession", emit: str, suppress: str, expected: list[Any]
 ) -> None:
     """A filtered row has one tombstone if it existed, and none among final rows."""
@@ -208,8 +208,8 @@ def test_what_is_told_of_rows_that_a_filter_leaves_out(
         "behind": [{"op": "filter", "condition": ["third", "total0_v"]}],
     }  # fmt: skip
     log = log_of("a:k:3 a:k:5 a:q:6 a:q:7 a:q:8 a:z:40")
-    answer = json.loads(peer.answered(json.dumps({"tree": tree, "log": log})))
-    assert [row[4] and row[4]["n0"] for row in answer["emitted"]] == expected
+    response = json.loads(peer.response(json.dumps({"tree": tree, "log": log})))
+    assert [row[4] and row[4]["n0"] for row in response["emitted"]] == expected
     driver = TopologyTestDriver(topology_of(tree))
     for topic, *entry in log:
         driver.pipe_input(topic, record_of(entry))

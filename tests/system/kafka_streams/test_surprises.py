@@ -17,16 +17,16 @@ pytestmark = pytest.mark.slow
 _WINDOW = re.compile(r"\[(\d+),(\d+)[\])] ?([a-z ]*)")
 
 
-def test_kafka_answers_the_examples(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_kafka_has_the_results_of_the_examples(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Kafka returns the page's windows at the end, or the new rows after each record."""
     with running_peer(tmp_path_factory.getbasetemp() / "kafka-peer") as peer:
         for name, example in surprises.EXAMPLES.items():
             records = arrivals(example.records)
             if example.emit == "update":
-                answer = peer.answer(_case(example, records))
+                result = peer.result(_case(example, records))
                 found = sorted(
-                    (place.start, place.end, _letters(records, row.members))
-                    for place, row in answer.left.items()
+                    (place.start, place.end, _names(records, row.members))
+                    for place, row in result.left.items()
                     if place.key == "key"
                 )
                 expected = sorted(_windows(" ".join(example.kafka)))
@@ -46,9 +46,9 @@ def _emitted(
     """Return the rows that each record adds to the result of the records before it."""
     by_record, before = [], 0
     for number in range(1, len(records) + 1):
-        emitted = peer.answer(_case(example, records[:number])).emitted
+        emitted = peer.result(_case(example, records[:number])).emitted
         by_record.append([
-            (one.place.start, one.place.end, _letters(records, _members(one.calls)))
+            (one.place.start, one.place.end, _names(records, _members(one.calls)))
             for one in emitted[before:]
         ])  # fmt: skip
         before = len(emitted)
@@ -59,7 +59,7 @@ def _members(calls: str | None) -> list[int]:
     return sorted(int(call) for call in (calls or "").split("+") if call not in ("", "0", "null"))
 
 
-def _letters(records: list[Arrival], members: list[int]) -> str:
+def _names(records: list[Arrival], members: list[int]) -> str:
     """Return the sorted names of a window's records."""
     return "".join(sorted(records[place - 1].name for place in members))
 
@@ -70,15 +70,17 @@ def _windows(text: str) -> list[tuple[int, int, str]]:
     return [(int(start), int(end), "".join(sorted(names.split()))) for start, end, names in found]
 
 
-def test_kafka_answers_the_other_examples(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_kafka_has_the_results_of_the_other_examples(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     """Kafka returns the page's values for removals, cogroups, merged streams and joins."""
     jars = class_path(tmp_path_factory.getbasetemp() / "kafka-peer")
     command = ["java", "-XX:TieredStopAtLevel=1", "-cp", jars, "oriel.Surprises"]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120
     )
-    answers = dict(line.split("=") for line in done.stdout.splitlines())
-    assert answers.keys() == surprises.RESULTS.keys()
-    for name, told in surprises.RESULTS.items():
-        plain = [window.replace(")", "]").replace(" ", "") for window in told]
-        assert sorted(answers[name].split()) == sorted(plain), name
+    results = dict(line.split("=") for line in done.stdout.splitlines())
+    assert results.keys() == surprises.RESULTS.keys()
+    for name, windows in surprises.RESULTS.items():
+        plain = [window.replace(")", "]").replace(" ", "") for window in windows]
+        assert sorted(results[name].split()) == sorted(plain), name

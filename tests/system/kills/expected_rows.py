@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.e2e.event_logs import Line
 from tests.models import sliding
-from tests.models.sessions import expected_sessions, folded_sessions
+from tests.models.sessions import aggregated_sessions, expected_sessions
 from tests.models.tables import Functions, Outcome, Place, Record, table_rows
 from tests.models.time_windows import Hopping, expected_windows
 from tests.system.kills.kinds_topology import (
@@ -29,8 +29,8 @@ from tests.system.kills.kinds_topology import (
     TOTALS,
     WINDOWS,
     begun,
+    concatenated,
     merged,
-    told,
 )
 
 Lines = Mapping[int, Sequence[Line]]
@@ -55,14 +55,14 @@ class Expected:
         kind: The kind of its windows, or ``none``.
         rows: The rows by key, start and end. Without windows, start and end are 0.
         counters: The counters.
-        letters: The dead letters of only this store.
+        dead_letters: The dead letters of only this store.
     """
 
     name: str
     kind: str
     rows: dict[Place, Json]
     counters: dict[str, int]
-    letters: set[Letter]
+    dead_letters: set[Letter]
 
     @property
     def is_windowed(self) -> bool:
@@ -123,15 +123,15 @@ def _expected(store: str, lines: Lines, grace_ms: int) -> Expected:
     }
     logs = {p: [line.record for line in log if line.record] for p, log in taken.items()}
     model = _model(store, logs, grace_ms)
-    letters: set[Letter] = {
+    dead_letters: set[Letter] = {
         (p, line.offset, store, reason, line.raw)
         for p, log in lines.items()
         for line, reason in zip(log, reasons[p], strict=True)
         if reason in {"null-key", "null-value"}
     }
     raised = [(p, taken[p][place]) for p, place in model.raised]
-    letters |= {(p, line.offset, store, "function-raised", line.raw) for p, line in raised}
-    everything = [reason for told_of in reasons.values() for reason in told_of]
+    dead_letters |= {(p, line.offset, store, "function-raised", line.raw) for p, line in raised}
+    everything = [reason for of_store in reasons.values() for reason in of_store]
     filtered = everything.count("filtered")
     dead = sum(reason is not None for reason in everything) - filtered
     counters = {
@@ -144,7 +144,7 @@ def _expected(store: str, lines: Lines, grace_ms: int) -> Expected:
     rows = model.rows
     if store.endswith("_close"):
         rows = {place: row for place, row in rows.items() if row["final"]}
-    return Expected(store, kind, rows, counters, letters)
+    return Expected(store, kind, rows, counters, dead_letters)
 
 
 def _layers(front: Expected) -> Expected:
@@ -237,8 +237,8 @@ def _sliding(logs: dict[int, list[Record]], grace_ms: int) -> _Model:
 
 
 def _texts(logs: dict[int, list[Record]], grace_ms: int) -> _Model:
-    functions = Functions(begun, (told,), merged)
-    outcome = folded_sessions(logs, GAP_MS, grace_ms, functions)
+    functions = Functions(begun, (concatenated,), merged)
+    outcome = aggregated_sessions(logs, GAP_MS, grace_ms, functions)
     rows = {
         place: _framed(place[0], row.value, row.timestamp, place, final=row.final)
         for place, row in outcome.rows.items()

@@ -36,7 +36,7 @@ from tests.system.kills.event_topics import produced
 from tests.system.kills.expected_rows import STORES, Json, bad_for_all, expected_stores
 from tests.system.kills.killed_in_maintenance import STEPS
 from tests.system.kills.killed_runs import pipeline_arguments, start
-from tests.system.kills.table_checks import check_rows, told_letters, told_rows
+from tests.system.kills.table_checks import check_rows, emitted_rows, read_dead_letters
 
 #: A random moment, in ms after the first batch.
 _ANY_MS = 6_000
@@ -72,24 +72,31 @@ def killed_in_maintenance_runs(
     with _reading(directory / "data", done):
         for step in steps:
             number = random.randrange(_ANY_MS) if step == "any" else random.randint(1, 8)
-            told = (step, str(number), *pipeline_arguments(directory, random, address), *compacting)
-            killed = start("tests.system.kills.killed_in_maintenance", *told)
-            assert killed.returncode in {0, -9}, f"seed {seed}: {told}: {killed.stderr[-3000:]}"
+            arguments = (
+                step,
+                str(number),
+                *pipeline_arguments(directory, random, address),
+                *compacting,
+            )
+            killed = start("tests.system.kills.killed_in_maintenance", *arguments)
+            assert killed.returncode in {0, -9}, (
+                f"seed {seed}: {arguments}: {killed.stderr[-3000:]}"
+            )
             done[step] += killed.returncode == -9
         finished = runs.run(*pipeline_arguments(directory, random, address), *compacting)
-    assert finished.code == 0, f"seed {seed}: {finished.told}"
+    assert finished.code == 0, f"seed {seed}: {finished.errors}"
     stores = expected_stores(lines)
     for name in STORES:
         table = directory / "data" / "tables" / name
-        check_rows(told_rows(table), stores[name])
+        check_rows(emitted_rows(table), stores[name])
         rows = stores[name].rows
         assert _indexed(table, directory / "index") == [rows[place] for place in _in_order(rows)], (
             name
         )
         assert _compacted(table), f"seed {seed}: {name} was not compacted"
-    wanted = bad_for_all(lines) | {each for store in stores.values() for each in store.letters}
-    letters = told_letters(directory / "data" / "tables" / "_dead_letters")
-    assert sorted(letters, key=repr) == sorted(wanted, key=repr), f"seed {seed}: dead letters"
+    wanted = bad_for_all(lines) | {each for store in stores.values() for each in store.dead_letters}
+    dead_letters = read_dead_letters(directory / "data" / "tables" / "_dead_letters")
+    assert sorted(dead_letters, key=repr) == sorted(wanted, key=repr), f"seed {seed}: dead letters"
     return done
 
 

@@ -18,14 +18,14 @@ from oriel.storage.delta.maintenance import cleanup, compaction
 from tests.system.kills.killed_run import kill_everything
 
 
-def _kill_at(owner: Any, name: str, number: int, *, behind: bool = False) -> None:
-    """Kill before the ``number``-th call of a function, or after it with ``behind``."""
+def _kill_at(owner: Any, name: str, number: int, *, after: bool = False) -> None:
+    """Kill before the ``number``-th call of a function, or after it with ``after``."""
     original: Callable[..., Any] = getattr(owner, name)
     calls = itertools.count(1)
 
     def killing(*arguments: Any, **named: Any) -> Any:
         is_time = next(calls) >= number
-        if is_time and not behind:
+        if is_time and not after:
             kill_everything()
         result = original(*arguments, **named)
         if is_time:
@@ -54,8 +54,8 @@ def _kill_after(delay_ms: int) -> None:
 
 STEPS: dict[str, Callable[[int], None]] = {
     "written": lambda number: _kill_at(compaction, "create_entry", number),
-    "merged": lambda number: _kill_at(compaction, "create_entry", number, behind=True),
-    "checkpointed": lambda number: _kill_at(cleanup, "add_checkpoint", number, behind=True),
+    "merged": lambda number: _kill_at(compaction, "create_entry", number, after=True),
+    "checkpointed": lambda number: _kill_at(cleanup, "add_checkpoint", number, after=True),
     "cleaned": lambda number: _kill_at(cleanup.Cleanup, "remove_files", number),
     "any": _kill_after,
 }

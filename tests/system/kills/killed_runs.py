@@ -53,11 +53,11 @@ def killed_at_steps(directory: Path, seed: int, runs: Runs, *, all_steps: bool) 
             store for store in STORES if store != kinds_topology.LAYERS or step != "computing"
         ]
         place = (random.choice(stores), step, str(batch))
-        told = pipeline_arguments(directory, random, sizes=_BYTES)
-        killed = start("tests.system.kills.killed_at_store", *place, *told)
+        arguments = pipeline_arguments(directory, random, sizes=_BYTES)
+        killed = start("tests.system.kills.killed_at_store", *place, *arguments)
         assert killed.returncode == -9, f"seed {seed}: {place}: {killed.stderr[-3000:]}"
     finished = runs.run(*pipeline_arguments(directory, random, sizes=_BYTES))
-    assert finished.code == 0, f"seed {seed}: {finished.told}"
+    assert finished.code == 0, f"seed {seed}: {finished.errors}"
     return Survivor(seed, directory / "data", lines, expected_stores(lines))
 
 

@@ -54,7 +54,7 @@ def begun() -> Text:
     return {"text": "", "n": 0}
 
 
-def told(key: str, value: dict[str, Any] | None, old: Text) -> Text | None:
+def concatenated(key: str, value: dict[str, Any] | None, old: Text) -> Text | None:
     """Append words in the order of the calls. One word raises, and one removes the row."""
     word = "-" if value is None else value["word"]
     if word == RAISES:
@@ -111,7 +111,7 @@ def add_every_kind(builder: StreamsBuilder, strategies: Iterable[str] = STRATEGI
         events.filter(f"coalesce(word, '') <> '{SKIPPED}'")
         .group_by_key()
         .windowed_by(WINDOWS["session"])
-        .aggregate(begun, told, merged, schema="text STRING, n BIGINT")
+        .aggregate(begun, concatenated, merged, schema="text STRING, n BIGINT")
         .materialize(TEXTS)
     )
 

@@ -28,9 +28,9 @@ class StoreReads:
 
     def items(self, read: str, key: str, **parameters: int) -> list[Json]:
         """Return windows or rows of a read with one page (``session/3/4``, ``fetch`` ...)."""
-        answer = self._good(self._path(read, key), **parameters)
-        assert answer["next_cursor"] is None
-        found: list[Json] = answer["rows" if read == "get" else "windows"]
+        page = self._good(self._path(read, key), **parameters)
+        assert page["next_cursor"] is None
+        found: list[Json] = page["rows" if read == "get" else "windows"]
         return found
 
     def pages(self, read: str, key: str, **parameters: int) -> list[Json]:
@@ -38,23 +38,23 @@ class StoreReads:
         found: list[Json] = []
         more: dict[str, Any] = {"limit": _PAGE}
         while True:
-            answer = self._good(self._path(read, key), **parameters, **more)
-            assert len(answer["windows"]) == _PAGE or answer["next_cursor"] is None
-            found += answer["windows"]
-            if answer["next_cursor"] is None:
+            page = self._good(self._path(read, key), **parameters, **more)
+            assert len(page["windows"]) == _PAGE or page["next_cursor"] is None
+            found += page["windows"]
+            if page["next_cursor"] is None:
                 return found
-            more["cursor"] = answer["next_cursor"]
+            more["cursor"] = page["next_cursor"]
 
     def all_pages(self, read: str, **parameters: Any) -> list[Json]:
         """Return the rows or windows of all pages of a read of many keys."""
         found: list[Json] = []
         more: dict[str, Any] = {"limit": 1000}
         while True:
-            answer = self._good(f"/{read}", **parameters, **more)
-            found += answer["rows"] if "rows" in answer else answer["windows"]
-            if answer["next_cursor"] is None:
+            page = self._good(f"/{read}", **parameters, **more)
+            found += page["rows"] if "rows" in page else page["windows"]
+            if page["next_cursor"] is None:
                 return found
-            more["cursor"] = answer["next_cursor"]
+            more["cursor"] = page["next_cursor"]
 
     def problem(self, read: str, key: str) -> tuple[int, str]:
         """Return status and code of a rejected read."""
@@ -69,5 +69,5 @@ class StoreReads:
     def _good(self, path: str, **parameters: Any) -> Json:
         response = self._client.get(self._root + path, params=parameters)
         assert response.status_code == httpx.codes.OK, response.text
-        answer: Json = response.json()
-        return answer
+        page: Json = response.json()
+        return page

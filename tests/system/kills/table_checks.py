@@ -13,22 +13,22 @@ _TIMES = {"window_start": "window_start_ms", "window_end": "window_end_ms",
           "timestamp": "timestamp_ms"}  # fmt: skip
 
 
-def told_rows(table: Path) -> dict[Place, list[Json]]:
+def emitted_rows(table: Path) -> dict[Place, list[Json]]:
     """Return all rows of a store's table by key, start and end, in revision order.
 
     Rows without windows have 0 as start and end.
     """
     rows: dict[Place, list[Json]] = {}
-    for told in DeltaTable(table).to_pyarrow_table().sort_by("revision").to_pylist():
-        row = {_TIMES.get(name, name): _plain(value) for name, value in told.items()}
+    for emitted in DeltaTable(table).to_pyarrow_table().sort_by("revision").to_pylist():
+        row = {_TIMES.get(name, name): _plain(value) for name, value in emitted.items()}
         place = row["key"], row.get("window_start_ms", 0), row.get("window_end_ms", 0)
         rows.setdefault(place, []).append(row)
     return rows
 
 
-def check_rows(told: dict[Place, list[Json]], store: Expected) -> None:
+def check_rows(emitted: dict[Place, list[Json]], store: Expected) -> None:
     """Check that each window's newest row is the model's, and that a final row is the last."""
-    for place, rows in told.items():
+    for place, rows in emitted.items():
         revisions = [row["revision"] for row in rows]
         assert len(set(revisions)) == len(rows), f"{place} twice in a batch: {revisions}"
         early = [row for row in rows[:-1] if row.get("final")]
@@ -36,7 +36,7 @@ def check_rows(told: dict[Place, list[Json]], store: Expected) -> None:
         both = [row for row in rows if row["deleted"] and row.get("final")]
         assert both == [], f"{place}: deleted and final"
         assert len(rows) == 1 or not store.has_final_only, f"{place}: told before it was final"
-    newest = {place: rows[-1] for place, rows in told.items() if not rows[-1]["deleted"]}
+    newest = {place: rows[-1] for place, rows in emitted.items() if not rows[-1]["deleted"]}
     wanted = store.rows
     differs = sorted(newest.keys() ^ wanted.keys())
     assert not differs, f"in the table or the model only: {differs}"
@@ -46,7 +46,7 @@ def check_rows(told: dict[Place, list[Json]], store: Expected) -> None:
         assert row.keys() - found.keys() == {"deleted", "revision"}
 
 
-def told_letters(table: Path) -> list[Letter]:
+def read_dead_letters(table: Path) -> list[Letter]:
     """Return all dead letters."""
     rows = DeltaTable(table).to_pyarrow_table().to_pylist()
     assert [row for row in rows if not (row["detail"] and row["topic"])] == []

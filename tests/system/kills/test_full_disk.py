@@ -26,9 +26,9 @@ def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path, runs: Runs) -
     assert "Traceback" not in full.stderr
     assert "\tat " not in full.stderr
     finished = runs.oriel(*directory.arguments(), "--once")
-    assert finished.code == 0, finished.told
+    assert finished.code == 0, finished.errors
     (store,) = finished.summary["stores"].values()
     assert store["input"] == directory.written + 8
     undisturbed = runs.oriel(*directory.arguments("other"), "--once")
-    assert undisturbed.code == 0, undisturbed.told
+    assert undisturbed.code == 0, undisturbed.errors
     assert rows(directory.data) == rows(tmp_path / "other")

@@ -37,7 +37,7 @@ def test_killed_at_any_step_all_stores_have_the_rows_of_an_undisturbed_run(
         assert killed.returncode == -9, f"{store}, {step}: {killed.stderr[-3000:]}"
     for data, batch_bytes in (("killed", 4_000), ("undisturbed", 1_000_000)):
         ended = runs.run(*_arguments(tmp_path, data, batch_bytes))
-        assert ended.code == 0, ended.told
+        assert ended.code == 0, ended.errors
     for store in STORES:
         killed_rows, rows = (
             newest_rows(tmp_path / data / "tables" / store) for data in ("killed", "undisturbed")

@@ -12,7 +12,7 @@ from tests.system.kills.expected_rows import STORES, Expected, Json, kind_of
 from tests.system.kills.killed_runs import Survivor
 from tests.system.kills.kinds_topology import FRONT, LAYERS, PEAKS, RISES, TOPIC, TOTALS
 from tests.system.kills.store_reads import StoreReads
-from tests.system.kills.table_checks import told_rows
+from tests.system.kills.table_checks import emitted_rows
 
 pytestmark = pytest.mark.e2e
 
@@ -143,14 +143,14 @@ def test_two_sessions_that_begin_together_are_two(expected: Expected, reads: Sto
 
 
 @pytest.mark.parametrize("store", SESSIONS)
-def test_sessions_that_were_merged_or_removed_are_gone(
+def test_merged_and_removed_sessions_are_deleted(
     survivor: Survivor, store: str, expected: Expected, reads: StoreReads
 ) -> None:
     """HTTP does not return merged or removed sessions that the table once had."""
-    told = told_rows(survivor.table(store))
-    gone = sorted(told.keys() - expected.rows.keys())
-    assert bool(gone) != expected.has_final_only
-    for key, start, end in gone:
+    emitted = emitted_rows(survivor.table(store))
+    deleted = sorted(emitted.keys() - expected.rows.keys())
+    assert bool(deleted) != expected.has_final_only
+    for key, start, end in deleted:
         assert reads.problem(f"session/{start}/{end}", key) == (404, "window-not-found")
 
 

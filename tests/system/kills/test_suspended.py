@@ -71,10 +71,11 @@ class Directory:
     @contextmanager
     def running(self, *command: str, stderr: str) -> Iterator["subprocess.Popen[str]"]:
         """Run a pipeline in its own process group until the block ends, with errors in a file."""
-        with (self.root / stderr).open("w") as told:
+        with (self.root / stderr).open("w") as errors:
             process = subprocess.Popen(
                 [*command, *self.arguments(), "--trigger", "20ms"],
-                cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=told, text=True,
+                cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=errors,
+                text=True,
             )  # fmt: skip
         try:
             yield process
@@ -92,9 +93,9 @@ def rows(data: Path) -> dict[Any, Any]:
         place = row["key"], row["window_start"]
         assert found.get(place, (-1,))[0] != revision, "a batch came twice"
         found[place] = revision, row
-    letters = DeltaTable(data / "tables" / "_dead_letters").to_pyarrow_table().to_pylist()
+    dead_letters = DeltaTable(data / "tables" / "_dead_letters").to_pyarrow_table().to_pylist()
     newest = {place: row for place, (_, row) in found.items()}
-    return {**newest, "letters": sorted(letter["offset"] for letter in letters)}
+    return {**newest, "letters": sorted(letter["offset"] for letter in dead_letters)}
 
 
 #: After the first number, the state of the suspended process is already old.
@@ -141,5 +142,5 @@ def test_a_suspended_pipeline_wakes_after_its_successor_ran_on(
     assert "\tat " not in text
     for data in ("other", "data"):
         ended = runs.oriel(*directory.arguments(data), "--once")
-        assert ended.code == 0, ended.told
+        assert ended.code == 0, ended.errors
     assert rows(directory.data) == rows(tmp_path / "other")

@@ -30,7 +30,7 @@ def operations_of_a_batch(directory: Path) -> int:
     return len(files.operations)
 
 
-def told_as_fenced(writer: Writer) -> None:
+def run_and_check_epoch(writer: Writer) -> None:
     """Continue, and report a successor in the same way as the pipeline."""
     try:
         writer.run()
@@ -85,7 +85,7 @@ def test_suspended_at_any_operation_a_process_changes_nothing(
                     successors[0].run(ran)
 
         with use_files(HookedFiles(suspend)), pytest.raises(Fenced, match=r"took over.*epoch"):
-            told_as_fenced(suspended)
+            run_and_check_epoch(suspended)
         suspended.close()
         (successor,) = successors
         successor.run()

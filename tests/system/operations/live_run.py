@@ -24,13 +24,13 @@ class LiveRun:
                 start_new_session=True,
             )
 
-    def told(self) -> str:
+    def stderr(self) -> str:
         """Return all output of the run."""
         return self._log.read_text()
 
     def wait_for(self, words: str) -> None:
         """Wait until the run prints ``words``."""
-        wait_until(self.told, words, lambda told: words in told, process=self.process)
+        wait_until(self.stderr, words, lambda stderr: words in stderr, process=self.process)
 
     def kill(self) -> None:
         """End the run with its JVM and its workers, like a power cut."""

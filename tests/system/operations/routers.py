@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import orjson
 
-from tests.app.serving import NO_ANSWER, ROOT, Serving, connection_to
+from tests.app.serving import NO_RESPONSE, ROOT, Serving, connection_to
 from tests.certificates import write_certificate
 from tests.ports import reserved_port
 from tests.storage.store_tables import StoreTable, make_definition
@@ -37,8 +37,8 @@ class Router(NamedTuple):
         body = None if keys is None else orjson.dumps(keys)
         try:
             connection.request("GET" if keys is None else "POST", target, body, {"Host": host})
-            answer = connection.getresponse()
-            return answer.status, orjson.loads(answer.read())
+            response = connection.getresponse()
+            return response.status, orjson.loads(response.read())
         finally:
             connection.close()
 
@@ -131,6 +131,6 @@ def _status(port: int, *, is_tls: bool) -> int:
 def wait_until_ready(service: Serving) -> None:
     """Wait until the service can serve its stores."""
     wait_until(
-        lambda: service.get("/readyz"), "readiness", lambda answer: answer.status == 200,
-        passing=NO_ANSWER,
+        lambda: service.get("/readyz"), "readiness", lambda response: response.status == 200,
+        passing=NO_RESPONSE,
     )  # fmt: skip

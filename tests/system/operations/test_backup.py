@@ -19,7 +19,7 @@ from tests.e2e.runs_in_one_process import ROOT, Runs
 from tests.storage.waiting import wait_until
 from tests.system.kills import kinds_topology
 from tests.system.kills.expected_rows import bad_for_all, expected_stores
-from tests.system.kills.table_checks import check_rows, told_letters, told_rows
+from tests.system.kills.table_checks import check_rows, emitted_rows, read_dead_letters
 
 pytestmark = pytest.mark.e2e
 
@@ -48,8 +48,8 @@ def _running(directory: Path, data: Path) -> Iterator["subprocess.Popen[bytes]"]
         "oriel",
         *_arguments(directory, data, _SMALL, "--trigger", "1ms"),
     ]
-    with (directory / "stderr").open("wb") as told, subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=told
+    with (directory / "stderr").open("wb") as error_file, subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=error_file
     ) as run:  # fmt: skip
         try:
             yield run
@@ -75,8 +75,8 @@ def test_backups_of_a_running_pipeline_go_on_to_the_same_rows(tmp_path: Path, ru
         assert run.wait() == 0, (tmp_path / "stderr").read_text()
 
     expected = expected_stores(lines)
-    letters = bad_for_all(lines) | {
-        letter for store in expected.values() for letter in store.letters
+    dead_letters = bad_for_all(lines) | {
+        letter for store in expected.values() for letter in store.dead_letters
     }
     batches = []
     for number in _BACKUP_AFTER:
@@ -86,10 +86,10 @@ def test_backups_of_a_running_pipeline_go_on_to_the_same_rows(tmp_path: Path, ru
         source = str(tmp_path / f"backup-{number}")
         assert restore.main(["--from", source, "--data", str(restored)]) == 0
         ended = runs.oriel(*_arguments(tmp_path, restored, _LARGE, "--once"))
-        assert ended.code == 0, ended.told
+        assert ended.code == 0, ended.errors
         assert ended.summary["batches"] > 1
         for name, store in expected.items():
-            check_rows(told_rows(restored / "tables" / name), store)
-        found = told_letters(restored / "tables" / "_dead_letters")
-        assert sorted(found, key=repr) == sorted(letters, key=repr)
+            check_rows(emitted_rows(restored / "tables" / name), store)
+        found = read_dead_letters(restored / "tables" / "_dead_letters")
+        assert sorted(found, key=repr) == sorted(dead_letters, key=repr)
     assert batches[0] < batches[1]

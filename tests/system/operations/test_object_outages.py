@@ -73,7 +73,7 @@ def test_a_pipeline_and_a_service_outlive_an_outage(
             if outage == "down":
                 gate.close()
             else:
-                gate.fall_silent()
+                gate.stop_responding()
             _append(log, (_record(random, number) for number in range(500, 1000)))
             run.wait_for(f"object store {gate.address}: no response to the request to ")
             if outage == "down":
@@ -94,7 +94,7 @@ def test_a_pipeline_and_a_service_outlive_an_outage(
         finally:
             serving.end()
         run.process.send_signal(signal.SIGTERM)
-        assert run.process.wait() == 0, run.told()
+        assert run.process.wait() == 0, run.stderr()
     local = run_here(topology, tmp_path / "local", options, runs)
     assert local.counters["tumbling"]["input"] == 1001
     assert newest_windows(data) == newest_windows(tmp_path / "local")

@@ -71,7 +71,7 @@ class Finished:
             file.write(_line(_LAST, 1.0, 100_000))
         self._wait_for_batch(third, self.local.batches)
         self.code_of_second = second.process.wait()
-        self.second_told = second.told()
+        self.second_stderr = second.stderr()
         third.process.send_signal(signal.SIGTERM)
         self.code_of_third = third.process.wait()
 
@@ -107,7 +107,7 @@ def finished(
     return Finished(tmp_path_factory.mktemp("objects"), object_store, runs)
 
 
-def test_a_killed_run_goes_on_and_leaves_the_rows_of_a_local_run(finished: Finished) -> None:
+def test_a_killed_run_resumes_with_the_rows_of_a_local_run(finished: Finished) -> None:
     """All rows of all tables are equal, including revisions and dead letters."""
     assert finished.local.batches > 2
     assert finished.digests == finished.local.digests
@@ -123,18 +123,18 @@ def test_a_run_has_a_fork_server(finished: Finished) -> None:
 def test_of_two_runs_the_later_one_writes(finished: Finished) -> None:
     """The earlier run ends with one line, and the new record exists once."""
     assert (finished.code_of_second, finished.code_of_third) == (1, 0)
-    assert re.search(r"took over this pipeline at .*\(epoch 3\)", finished.second_told)
+    assert re.search(r"took over this pipeline at .*\(epoch 3\)", finished.second_stderr)
     rows = open_delta(finished.data / "tables" / "tumbling").to_pyarrow_table().to_pylist()
     assert [row["n"] for row in rows if row["key"] == _LAST] == [1]
 
 
-def test_no_folder_of_this_machine_is_meant(finished: Finished) -> None:
+def test_a_uri_is_not_a_local_directory(finished: Finished) -> None:
     """No code uses the name of an object as a local path."""
     assert finished.data.parts[0] == "s3:"
     assert not Path("s3:").exists()
 
 
-def test_the_service_answers_from_objects(finished: Finished, tmp_path: Path) -> None:
+def test_the_service_reads_from_objects(finished: Finished, tmp_path: Path) -> None:
     """The index is on this machine, and without a directory for it the service reports an error."""
     data = uri(finished.data)
     command = [sys.executable, "-m", "oriel", "serve", "--data", data]
@@ -156,27 +156,27 @@ def test_commands_work_on_objects(
 ) -> None:
     """The commands for status, stream times, dead letters, tables and backups work on objects."""
 
-    def told(*arguments: str, data: Path = finished.data) -> str:
+    def printed(*arguments: str, data: Path = finished.data) -> str:
         assert main([*arguments, "--data", uri(data)]) == 0, capfd.readouterr().err
         return capfd.readouterr().out
 
-    tumbling, sessions = json.loads(told("status", "--json"))["stores"][::-1]
+    tumbling, sessions = json.loads(printed("status", "--json"))["stores"][::-1]
     assert [tumbling["name"], sessions["name"]] == ["tumbling", "sessions"]
     assert tumbling["state_bytes"] > 0
     # Each status would list all objects of a table.
     assert tumbling["table_bytes"] is tumbling["files"] is None
-    assert "tumbling" in told("clock")
-    assert "not-json" in told("dead-letters", "list")
+    assert "tumbling" in printed("clock")
+    assert "not-json" in printed("dead-letters", "list")
     again = ["dead-letters", "replay", "--event-log", str(finished.log)]
-    assert told(*again) != told(*again)
+    assert printed(*again) != printed(*again)
     notes = current_files().names(finished.data / "replayed" / "_dead_letters")
     assert sorted(notes) == [f"{0:012d}.jsonl", f"{0:012d}.sent.jsonl"]
     rows = newest_windows(finished.data)
-    told("compact", "tumbling", "--all")
+    printed("compact", "tumbling", "--all")
     assert len(open_delta(finished.data / "tables" / "tumbling").file_uris()) == 1
-    told("backup", "--to", str(tmp_path / "backup"))
+    printed("backup", "--to", str(tmp_path / "backup"))
     restored = finished.data.with_name("restored")
-    told("restore", "--from", str(tmp_path / "backup"), data=restored)
+    printed("restore", "--from", str(tmp_path / "backup"), data=restored)
     assert newest_windows(restored) == newest_windows(finished.data) == rows
     assert main(["restore", "--from", str(tmp_path / "backup"), "--data", uri(restored)]) == 1
     assert "already exists" in capfd.readouterr().err
@@ -184,7 +184,7 @@ def test_commands_work_on_objects(
     assert "Copy the backup into a directory" in capfd.readouterr().err
 
 
-def test_a_rescaled_store_is_computed_anew(finished: Finished) -> None:
+def test_a_rescaled_store_is_recomputed(finished: Finished) -> None:
     """Both commands replace the state by another generation with the same windows."""
     rows = newest_windows(finished.data)
     assert main(["rescale", "tumbling", "16", "--data", uri(finished.data)]) == 0

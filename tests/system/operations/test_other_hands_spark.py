@@ -137,10 +137,10 @@ def test_the_index_is_what_spark_reads(followed: Followed, spark: SparkSession, 
     statements, goes_on = _HANDS[hand]
     for statement in statements:
         spark.sql(statement.format(table=f"delta.`{followed.table.path}`"))
-        told = expected(followed.table, _rows(followed, spark))
-        assert _windows(followed) == told
+        wanted = expected(followed.table, _rows(followed, spark))
+        assert _windows(followed) == wanted
         followed.directory.remove()
-        assert _windows(followed) == told
+        assert _windows(followed) == wanted
     if not goes_on:
         with pytest.raises(CorruptLog, match="writer protocol"):
             _commit(followed, [{"key": "a", "start": 1}])
@@ -149,10 +149,10 @@ def test_the_index_is_what_spark_reads(followed: Followed, spark: SparkSession, 
         _commit(followed, [{"key": "a", "start": 1, "n": n}, {"key": "d", "start": n}])
         assert ("d", n) in {(row["key"], row["window_start_ms"]) for row in _windows(followed)}
     assert followed.content()[0].record == make_record(5)
-    told = expected(followed.table, _rows(followed, spark))
-    assert _windows(followed) == told
+    wanted = expected(followed.table, _rows(followed, spark))
+    assert _windows(followed) == wanted
     followed.directory.remove()
-    assert _windows(followed) == told
+    assert _windows(followed) == wanted
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ def bench(spark: SparkSession, tmp_path: Path) -> Bench:
 
 # One group, and more groups than before: each store has one of both, adjacent kinds have both.
 @pytest.mark.parametrize("numbers", [(1, 200), *full((200, 1))])
-def test_a_store_with_other_key_groups_goes_on(bench: Bench, numbers: tuple[int, int]) -> None:
+def test_a_store_with_other_key_groups_continues(bench: Bench, numbers: tuple[int, int]) -> None:
     """For each kind, rows and counters equal those of an unchanged store."""
     lines = random_logs(Random(4))
     half = {p: of_partition[: len(of_partition) // 2] for p, of_partition in lines.items()}
@@ -109,7 +109,7 @@ def _killed(*_given: Any) -> None:
         (lambda data: shutil.rmtree(data / "checkpoints/app/state"), "s", "`oriel rebuild s`"),
     ],
 )
-def test_what_can_not_be_rescaled_is_told_in_a_line(
+def test_a_rescale_that_is_not_possible_is_an_error_of_one_line(
     bench: Bench,
     capsys: pytest.CaptureFixture[str],
     harm: Callable[[Path], None],
@@ -122,6 +122,6 @@ def test_what_can_not_be_rescaled_is_told_in_a_line(
     harm(bench.settings.data)
     capsys.readouterr()
     assert rescale.main([store, "3", "--data", str(bench.settings.data)]) == 1
-    told = capsys.readouterr().err
-    assert re.search(said, told)
-    assert told.count("\n") == 1
+    errors = capsys.readouterr().err
+    assert re.search(said, errors)
+    assert errors.count("\n") == 1

@@ -87,7 +87,7 @@ def test_a_problem_of_the_host_passes_the_router(router: Router) -> None:
     assert "--allowed-host" in problem["detail"]
 
 
-def _have_gone_on(seen: list[int], rounds: list[int]) -> bool:
+def _have_continued(seen: list[int], rounds: list[int]) -> bool:
     return all(now > before for now, before in zip(rounds, seen, strict=True))
 
 
@@ -120,7 +120,7 @@ def test_a_rolling_restart_fails_no_request(router: Router) -> None:
         router.restart(*place)
         wait_until(
             lambda: list(rounds), f"a round of each client after {seen}",
-            partial(_have_gone_on, seen),
+            partial(_have_continued, seen),
         )  # fmt: skip
     done.set()
     for client in clients:

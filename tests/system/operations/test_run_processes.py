@@ -30,9 +30,9 @@ def test_a_cluster_that_is_none_is_one_line(tmp_path: Path) -> None:
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert "Traceback" not in ended.stderr
-    told = ended.stderr.splitlines()[-1]
-    assert told.startswith("oriel run: no session on the cluster nowhere: "), ended.stderr
-    assert "Check --master" in told
+    text = ended.stderr.splitlines()[-1]
+    assert text.startswith("oriel run: no session on the cluster nowhere: "), ended.stderr
+    assert "Check --master" in text
 
 
 @contextmanager
@@ -55,17 +55,17 @@ def _committed(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
 
 
 @pytest.mark.parametrize("to", ["Python", "Python and Java"])
-def test_a_run_that_is_asked_to_stop_ends_well(tmp_path: Path, to: str) -> None:
+def test_a_run_that_receives_a_stop_signal_ends_with_success(tmp_path: Path, to: str) -> None:
     """After SIGTERM, a run prints its summary on stdout and exits with 0.
 
     This also holds if all processes of the run receive the signal, as from systemd.
     """
     with _committed(tmp_path) as run:
         (run.send_signal if to == "Python" else partial(os.killpg, run.pid))(signal.SIGTERM)
-        told, errors = run.communicate()
+        text, errors = run.communicate()
     assert run.returncode == 0, errors
     assert "Traceback" not in errors
-    counters = orjson.loads(told.splitlines()[-1])["stores"]["s"]
+    counters = orjson.loads(text.splitlines()[-1])["stores"]["s"]
     assert (counters["input"], counters["applied"]) == (1, 1)
 
 
@@ -81,13 +81,13 @@ def test_a_run_whose_java_is_killed_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "ours"), [("EventLogError('from a task')", True), ("KeyError('odd')", False)]
+    ("error", "ours"), [("EventLogError('from a task')", True), ("KeyError('odd')", False)]
 )
 def test_an_error_in_a_task_of_a_process_is_one_line(
-    tmp_path: Path, fault: str, ours: bool
+    tmp_path: Path, error: str, ours: bool
 ) -> None:
     """A separate process also prints one line, although Spark writes to the same outputs."""
-    (tmp_path / "topology.py").write_text(failing_by(fault))
+    (tmp_path / "topology.py").write_text(failing_by(error))
     log = tmp_path / "log" / "t"
     log.mkdir(parents=True)
     (log / "0.jsonl").write_bytes(LINE)
@@ -97,7 +97,7 @@ def test_an_error_in_a_task_of_a_process_is_one_line(
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (ended.returncode, ended.stdout) == (1, "")
-    (told,) = after_start(ended.stderr)
+    (text,) = after_start(ended.stderr)
     begun = [line.partition(" seconds=")[0] for line in ended.stderr.splitlines()]
     assert begun[:3] == [
         "starting Spark", 'starting Spark: phase="starting Java"',
@@ -105,8 +105,8 @@ def test_an_error_in_a_task_of_a_process_is_one_line(
     ]  # fmt: skip
     trace = tmp_path / "data" / "logs" / "topology.log"
     if ours:
-        assert told == "oriel run: from a task"
+        assert text == "oriel run: from a task"
     else:
-        assert told.startswith("oriel run: store 's', step filter(")
-        assert told.endswith(f": KeyError: 'odd' (see the stack trace in {trace})")
+        assert text.startswith("oriel run: store 's', step filter(")
+        assert text.endswith(f": KeyError: 'odd' (see the stack trace in {trace})")
         assert "\tat org.apache.spark" in trace.read_text()

@@ -25,7 +25,7 @@ from tests.golden.directories import LOG, topology
 from tests.packaging.wheels import build_wheel, run_elsewhere
 from tests.storage.store_tables import StoreTable, make_definition
 from tests.storage.waiting import WAIT_SECONDS, wait_until
-from tests.system.kills.table_checks import told_rows
+from tests.system.kills.table_checks import emitted_rows
 from tests.tidy.project import ROOT
 
 pytestmark = [pytest.mark.slow]
@@ -194,7 +194,7 @@ def test_the_pipeline(pipeline: Environment, tmp_path: Path) -> None:
     run_elsewhere(command, timeout=_INSTALL_SECONDS)
     lines = [line for path in LOG.glob("orders/*") for line in path.read_bytes().splitlines()]
     orders = [json.loads(line) for line in lines if line != b"rubbish"]
-    rows = told_rows(tmp_path / "tables" / "totals")
+    rows = emitted_rows(tmp_path / "tables" / "totals")
     assert {key: newest["n"] for (key, *_), (*_, newest) in rows.items()} == Counter(
         order["key"] for order in orders if order["key"] and order["value"] is not None
     )

@@ -51,8 +51,8 @@ def test_the_wheel_has_all_modules_and_data_and_nothing_else(wheel: Path) -> Non
             modules |= {p.relative_to(own).as_posix() for p in own.glob(f"oriel/{directory}/*.py")}
         templates = {p.relative_to(own).as_posix() for p in own.rglob("*.template")}
         assert len(templates) > 5
-        for room in ROOMS:
-            modules |= {f"oriel/{p.relative_to(ROOT)}" for p in (ROOT / room).rglob("*.py")}
+        for package in ROOMS:
+            modules |= {f"oriel/{p.relative_to(ROOT)}" for p in (ROOT / package).rglob("*.py")}
         page = {f"oriel/{p.relative_to(ROOT)}" for p in PAGE.rglob("*") if p.is_file()}
         assert files == modules | templates | DATA | page
         licences = {name.partition("/licenses/")[2] for name in archive.namelist()} - {""}

@@ -182,7 +182,7 @@ def test_a_change_that_could_not_be_taken_is_made_up_for(page: Dashboard) -> Non
     assert [line for line in page.console() if "ERR_BLOCKED_BY_CLIENT" not in line] == []
 
 
-def test_the_request_is_a_curl_line_and_its_answer_a_file(page: Dashboard) -> None:
+def test_the_request_is_a_curl_line_and_its_response_a_file(page: Dashboard) -> None:
     """The curl line requests the visible windows, and CSV and Arrow files have the key's name."""
     _make(page.serving.data, "saved")
     _open(page, "saved")

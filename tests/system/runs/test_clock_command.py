@@ -32,9 +32,9 @@ def test_a_store_that_left_the_topology_keeps_its_clocks(
     report.end()
     data = ["--data", str(runs.data)]
     assert clock.main([*data, "--set", "t", "0", "113"]) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert told[0] == "left: no longer in the topology, so its stream times stay unchanged"
-    assert [line.partition(":")[0] for line in told] == ["left", "s"]
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "left: no longer in the topology, so its stream times stay unchanged"
+    assert [line.partition(":")[0] for line in lines] == ["left", "s"]
     assert clock.main([*data, "left", "--set", "t", "0", "113"]) == 1
     assert "store 'left' is no longer in the topology" in capsys.readouterr().err
     assert clock.main([*data, "left"]) == 0

@@ -91,7 +91,7 @@ def _no_directory(log: Path) -> None:
         (_no_directory, "is not a directory. Name the directory that has a"),
     ],
 )
-def test_what_is_wrong_with_the_folders_is_one_line(
+def test_an_error_of_a_directory_is_one_line(
     command: Callable[[str], str], log: Path, harm: Callable[[Path], None], said: str
 ) -> None:
     """Errors of the source are Oriel's messages, not Java stack traces."""
@@ -102,9 +102,9 @@ def test_what_is_wrong_with_the_folders_is_one_line(
 @pytest.mark.parametrize("schema", ["v NOPE", "v INT, V INT", "v INT,", "struct<"])
 def test_a_schema_that_is_none_is_one_line(command: Callable[[str], str], schema: str) -> None:
     """The message about invalid Spark DDL names the stream."""
-    told = command(TOPOLOGY.replace("v INT", schema))
-    assert told.startswith("oriel run: stream")
-    assert repr(schema) in told
+    message = command(TOPOLOGY.replace("v INT", schema))
+    assert message.startswith("oriel run: stream")
+    assert repr(schema) in message
 
 
 @pytest.mark.parametrize(
@@ -131,9 +131,9 @@ def test_an_expression_that_fails_on_a_record_is_one_line(
         "b = builder\nw5 = JoinWindows.of_time_difference_with_no_grace(5)\nstream = b",
     )
     text = text.replace("'v INT')", f"'v INT'){steps}")
-    told = command(text)
-    assert told.startswith("oriel run: store 's', step ")
-    assert said in told
+    message = command(text)
+    assert message.startswith("oriel run: store 's', step ")
+    assert said in message
 
 
 FAILING = """
@@ -141,16 +141,16 @@ from pyspark.sql import functions as F
 from oriel.pipeline.errors import EventLogError
 
 def fail(v):
-    raise {fault}
+    raise {error}
 
 fails = F.udf(fail, 'boolean')
 """
 
 
-def failing_by(fault: str) -> str:
-    """Return a topology with a function that raises ``fault``."""
+def failing_by(error: str) -> str:
+    """Return a topology with a function that raises ``error``."""
     by_function = TOPOLOGY.replace("'v INT')", "'v INT').filter(fails(F.col('v')))")
-    return FAILING.format(fault=fault) + by_function
+    return FAILING.format(error=error) + by_function
 
 
 def test_an_error_of_ours_in_a_task_is_one_line(command: Callable[[str], str]) -> None:
@@ -160,10 +160,10 @@ def test_an_error_of_ours_in_a_task_is_one_line(command: Callable[[str], str]) -
 
 def test_another_error_in_a_task_is_one_line(command: Callable[[str], str], tmp_path: Path) -> None:
     """The message names the step and the log with the stack traces."""
-    told = command(failing_by("KeyError('odd')"))
-    assert told.startswith("oriel run: store 's', step filter(")
+    message = command(failing_by("KeyError('odd')"))
+    assert message.startswith("oriel run: store 's', step filter(")
     trace = tmp_path / "data" / "logs" / "topology.log"
-    assert told.endswith(f": KeyError: 'odd' (see the stack trace in {trace})\n")
+    assert message.endswith(f": KeyError: 'odd' (see the stack trace in {trace})\n")
     # The log of the session has Java's traces (test_session.py).
     assert "Traceback" in trace.read_text()
 
@@ -184,14 +184,14 @@ def test_java_that_does_not_start_is_one_line(tmp_path: Path, log: Path, has_jav
         env=os.environ | {"JAVA_HOME": str(tmp_path / "home")},
     )  # fmt: skip
     assert ended.returncode == 1
-    (told,) = after_start(ended.stderr)
+    (message,) = after_start(ended.stderr)
     if has_java:
         assert ended.stderr.startswith('starting Spark\nstarting Spark: phase="starting Java" ')
-        assert told.startswith("oriel run: Java did not start: ")
-        assert "no room for Java" in told
-        assert str(tmp_path / "data" / "logs" / "topology.out") in told
+        assert message.startswith("oriel run: Java did not start: ")
+        assert "no room for Java" in message
+        assert str(tmp_path / "data" / "logs" / "topology.out") in message
     else:
-        assert told == (
+        assert message == (
             f"oriel run: Spark needs Java 17 or 21, and JAVA_HOME is {tmp_path}/home, which has no "
             "bin/java. Install it (Debian: apt-get install openjdk-17-jre-headless) or set "
             "JAVA_HOME"

@@ -18,7 +18,7 @@ __all__ = ["whole"]
 
 
 #: Stores with steps before them, and after a table join, a stream join and a foreign-key join.
-SOME = {"plain", "asked", "left", "by_foreign_key"}
+SOME = {"plain", "enriched", "left", "by_foreign_key"}
 
 
 @pytest.mark.parametrize("one_task_batches", [0, 64])
@@ -73,5 +73,5 @@ def test_steps_that_only_spark_knows_make_the_same(
     for name in wanted:
         assert stores.newest(name) == whole.stores.newest(name), name
         assert stores.counters(name) == whole.stores.counters(name), name
-    letters = [one for one in whole.stores.dead_letters() if one[3] in {None, *wanted}]
-    assert stores.dead_letters() == letters
+    dead_letters = [one for one in whole.stores.dead_letters() if one[3] in {None, *wanted}]
+    assert stores.dead_letters() == dead_letters

@@ -183,7 +183,7 @@ def _crashing_for(store: str, original: Callable[..., Any]) -> Callable[..., Any
 
 
 @pytest.mark.parametrize(
-    ("effect", "store"),
+    ("method", "store"),
     [
         ("finish", "sums"),
         ("begin", "hours"),
@@ -191,12 +191,12 @@ def _crashing_for(store: str, original: Callable[..., Any]) -> Callable[..., Any
     ],
 )
 def test_a_crash_between_stores_repeats_what_is_missing(
-    half: Stores, expected: Rows, monkeypatch: pytest.MonkeyPatch, effect: str, store: str
+    half: Stores, expected: Rows, monkeypatch: pytest.MonkeyPatch, method: str, store: str
 ) -> None:
     """After a crash, the first stores have the batch, and the stores after them repeat it."""
-    crashing = _crashing_for(store, getattr(StoreBatches, effect))
+    crashing = _crashing_for(store, getattr(StoreBatches, method))
     with monkeypatch.context() as patched:
-        patched.setattr(StoreBatches, effect, crashing)
+        patched.setattr(StoreBatches, method, crashing)
         with pytest.raises(_Crash):
             half.run(layered())
     half.run(layered())
@@ -258,7 +258,7 @@ def test_a_batch_is_read_again_from_compacted_files(
     assert table_rows(half) == expected
 
 
-def test_a_store_in_front_is_computed_anew_once_all_have_its_batch(
+def test_an_upstream_store_is_recomputed_once_all_have_its_batch(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: Rows,
     capfd: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip

@@ -272,7 +272,7 @@ def _catch_up(tailer: tailing.StoreTailer) -> None:
     tailer.close()
 
 
-def test_what_can_not_be_rebuilt_is_told(bench: Bench) -> None:
+def test_a_rebuild_that_is_not_possible_is_an_error(bench: Bench) -> None:
     """An unknown store, or a pipeline that has not run, cannot be rebuilt."""
     bench.append("t", 0, *RECORDS)
     with pytest.raises(CheckpointError, match="the pipeline has not run"):

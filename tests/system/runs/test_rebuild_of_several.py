@@ -51,10 +51,10 @@ def test_all_changed_stores_are_named_and_rebuilt_at_once(
     bench.run(changed, "second")
     assert "the topology also changes first. Rebuild" in capsys.readouterr().err
     bench.run(changed, "second", "first")
-    told = capsys.readouterr().err
-    assert "store rebuilt: store=first " in told
-    assert "store rebuilt: store=second " in told
-    assert "also changes" not in told
+    errors = capsys.readouterr().err
+    assert "store rebuilt: store=first " in errors
+    assert "store rebuilt: store=second " in errors
+    assert "also changes" not in errors
     bench.append("t", 0, ("a", 14, 60), ("b", 15, 61))
     bench.assert_as_fresh(changed, "first", "second", "third")
     assert bench.newest("third") == third

@@ -98,8 +98,8 @@ def test_a_record_from_the_future_is_a_dead_letter_whoever_decodes_it(
         }  # fmt: skip
         assert max(runs.last[store].record.stream_time_ms["t"].values()) == 1100
         assert [row["n"] for row in runs.rows(store)] == [1, 1]
-    letters = runs.letters()
-    assert [(reason, store) for reason, _, store in letters] == [("timestamp-ahead", None)] * 2
+    dead_letters = runs.dead_letters()
+    assert [(reason, store) for reason, _, store in dead_letters] == [("timestamp-ahead", None)] * 2
 
 
 @pytest.mark.parametrize("mode", ["live", "--once"])
@@ -131,8 +131,8 @@ def test_a_live_run_a_run_once_and_a_rebuild_give_the_same_result(
         query.stop()
     finally:
         run.close()
-    letters = stores.dead_letters()
-    assert [(letter[3], letter[4]) for letter in letters] == [(None, "timestamp-ahead")]
+    dead_letters = stores.dead_letters()
+    assert [(letter[3], letter[4]) for letter in dead_letters] == [(None, "timestamp-ahead")]
     assert stores.newest("s") == undisturbed.newest("s") != []
 
     log = EventLog(tmp_path / "log")
@@ -140,7 +140,7 @@ def test_a_live_run_a_run_once_and_a_rebuild_give_the_same_result(
     rebuilt = DeltaLog(tmp_path / "data" / "tables" / "s").newest_record()
     assert rebuilt is not None
     assert rebuilt.counters == wanted
-    assert (stores.newest("s"), stores.dead_letters()) == (undisturbed.newest("s"), letters)
+    assert (stores.newest("s"), stores.dead_letters()) == (undisturbed.newest("s"), dead_letters)
 
 
 @pytest.mark.parametrize("failing", [1, 2, 3])
@@ -173,7 +173,7 @@ def test_a_crash_leaves_no_batch_judged_by_two_wall_clocks(
     for store in ("one", "two", "three"):
         counters = runs.counters(store)
         assert (counters["applied"], counters["dead_lettered"]) == (2 - dead, dead)
-    assert len(runs.letters()) == dead
+    assert len(runs.dead_letters()) == dead
 
 
 def test_silence_is_counted_from_when_the_run_began(runs: ClockRuns) -> None:
@@ -214,7 +214,7 @@ def starts(snapshot: Any, key: str) -> list[int]:
     return [orjson.loads(window)["window_start_ms"] for window in page.windows]
 
 
-def test_a_clock_that_ran_ahead_is_set_back_and_the_answers_return(
+def test_an_early_stream_time_is_set_back_and_reads_succeed_again(
     runs: ClockRuns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A record of the year 9999 hides all windows, and a lower stream time shows them again.
@@ -293,10 +293,10 @@ def test_a_clock_is_not_set_back_by_a_damaged_file(
         flip_bit(directory / name)
     capsys.readouterr()
     assert clock.main(["--data", str(runs.data), "--set", "t", "0", "113"]) == 1
-    told = capsys.readouterr().err
-    assert [name for name in names if str(directory / name) in told]
-    assert "not what" in told
-    assert "`oriel rebuild s`" in told
+    captured = capsys.readouterr().err
+    assert [name for name in names if str(directory / name) in captured]
+    assert "not what" in captured
+    assert "`oriel rebuild s`" in captured
 
 
 def test_compaction_leaves_what_a_wrong_clock_hides(runs: ClockRuns) -> None:
@@ -323,7 +323,7 @@ def test_compaction_leaves_what_a_wrong_clock_hides(runs: ClockRuns) -> None:
     assert index(runs.data, "s") == {"bad": [bad], "k": [*times, runs.now_ms]}
 
 
-def test_every_kind_of_windows_goes_on_behind_what_was_final(runs: ClockRuns) -> None:
+def test_every_kind_of_windows_resumes_after_its_final_windows(runs: ClockRuns) -> None:
     """For every kind of windows, no final row is written twice, and later windows are right."""
     builder = StreamsBuilder()
     kinds = {
@@ -365,11 +365,13 @@ def test_a_clock_is_mended_where_a_crash_left_the_batch(
         with pytest.raises(FilesFailed, match="disk is gone"):
             runs.run(topology("s"))
     arguments = ["--data", str(runs.data), "--set", "t", "0", "100"]
-    code, told = clock.main(arguments), capsys.readouterr()
-    assert code == 1 - prepared, told.err
+    code, captured = clock.main(arguments), capsys.readouterr()
+    assert code == 1 - prepared, captured.err
     if not prepared:
-        assert "no Delta table" in told.err or "is prepared, but not in the table" in told.err
-        assert told.err.count("\n") == 1
+        assert (
+            "no Delta table" in captured.err or "is prepared, but not in the table" in captured.err
+        )
+        assert captured.err.count("\n") == 1
     # After [100, 110), which the wrong stream time closed.
     runs.append({0: [record(110)]})
     runs.run(topology("s"))
@@ -407,10 +409,10 @@ def test_what_cannot_be_set_is_one_line(
     ]
     for arguments, said in refused:
         assert clock.main(arguments) == 1
-        told = capsys.readouterr()
-        assert said in told.err
-        assert told.err.count("\n") == 1
-        assert told.out == ""
+        captured = capsys.readouterr()
+        assert said in captured.err
+        assert captured.err.count("\n") == 1
+        assert captured.out == ""
     # Otherwise, the second process waits for five seconds.
     defaults = Checkpoint.__init__.__kwdefaults__
     assert defaults is not None

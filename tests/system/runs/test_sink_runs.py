@@ -119,7 +119,7 @@ def test_a_batch_is_published_until_it_is_noted(site: Site) -> None:
     assert len(sources) == 6 + 2 * 6
 
 
-def test_a_restored_pipeline_goes_on_behind_its_backup(site: Site) -> None:
+def test_a_restored_pipeline_resumes_after_its_backup(site: Site) -> None:
     """A restored pipeline does not publish records that were published before the backup."""
     site.append(0, 4)
     site.run()
@@ -137,7 +137,7 @@ def test_a_restored_pipeline_goes_on_behind_its_backup(site: Site) -> None:
     assert site.published[2] == site.published[3]
 
 
-def test_a_rebuild_publishes_all_and_goes_on(site: Site) -> None:
+def test_a_rebuild_publishes_all_records_and_continues(site: Site) -> None:
     """A rebuild publishes all records of the new steps, and a killed one starts over."""
     site.append(0, 6)
     site.run()

@@ -14,7 +14,7 @@ __all__ = ["topology"]
 pytestmark = pytest.mark.slow
 
 
-def test_modules_beside_the_file_reach_the_workers(topology: Path, tmp_path: Path) -> None:
+def test_modules_next_to_the_file_reach_the_workers(topology: Path, tmp_path: Path) -> None:
     """The modules define a Python function of an aggregation, a Spark UDF and a column."""
     log = tmp_path / "log" / "t"
     log.mkdir(parents=True)

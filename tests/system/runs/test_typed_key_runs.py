@@ -76,13 +76,13 @@ def test_any_cut_gives_the_same_stores_in_the_order_of_their_keys(
         stores.run(by_car_and_city(), batch_bytes=batch_bytes, small_batch_bytes=small_batch_bytes)
         assert indexed_keys(tmp_path / name / "data", "by_car") == BY_CAR
         assert indexed_keys(tmp_path / name / "data", "by_city") == sorted_by_value(BY_CITY)
-        letters = stores.dead_letters()
-        assert [(store, reason) for _, _, _, store, reason, _ in letters] == [
+        dead_letters = stores.dead_letters()
+        assert [(store, reason) for _, _, _, store, reason, _ in dead_letters] == [
             ("by_car", "unfit-key"), ("by_car", "unfit-key"), ("by_city", "null-key"),
             ("by_car", "unfit-key"), ("by_city", "null-key"),
         ]  # fmt: skip
-        assert [letter for letter in letters if not letter[-1]] == []
-        found.append((stores.newest("by_car"), stores.newest("by_city"), letters))
+        assert [letter for letter in dead_letters if not letter[-1]] == []
+        found.append((stores.newest("by_car"), stores.newest("by_city"), dead_letters))
         assert stores.counters("by_car")["applied"] == len(TRIPS) - 3
     assert found[0] == found[1]
 

@@ -197,7 +197,7 @@ def test_prometheus_reads_the_metrics_with_its_token(machine: Machine) -> None:
     query = "curl -s 'http://localhost:9090/api/v1/query?query=oriel_pipeline_up'"
     wait_for(
         lambda: machine.attempt(query)[1],
-        lambda answer: '"application":"flights"' in answer and '"1"]' in answer,
+        lambda response: '"application":"flights"' in response and '"1"]' in response,
         "a metric",
     )
     rules = json.loads(machine.run("curl -s http://localhost:9090/api/v1/rules"))

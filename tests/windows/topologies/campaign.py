@@ -22,17 +22,17 @@ from tests.windows.topologies.comparison import compared
 from tests.windows.topologies.random_trees import random_cases
 from tests.windows.topologies.tree_facts import SOURCES, operations_of
 
-#: More cost little: it takes Spark longest to read a topology's expressions.
+#: Logs per topology. Parsing the expressions of a topology by Spark is the slowest step.
 LOGS = 4
-#: How many topologies it takes before the campaign says how far it is.
-_TOLD_EACH = 50
+#: The campaign prints its progress after this many topologies.
+_PROGRESS_EACH = 50
 
 
 def checked(peer: KafkaPeer, seed: int, logs: int = LOGS) -> Counter[str]:
-    """Compare the topology of a seed over so many logs; how often which rule explains them.
+    """Compare the topology of a seed for some logs, and count the rules of their differences.
 
     Raises:
-        AssertionError: no rule explains a difference.
+        AssertionError: No rule explains a difference.
     """
     found: Counter[str] = Counter()
     for case in random_cases(seed, logs):
@@ -46,7 +46,7 @@ def checked(peer: KafkaPeer, seed: int, logs: int = LOGS) -> Counter[str]:
 
 
 def differing(peer: KafkaPeer, seeds: Iterable[int], logs: int) -> int:
-    """Compare the topologies of ``seeds``, telling all; how many differ unexplained."""
+    """Compare the topologies of ``seeds``, and print the result. Return unexplained differences."""
     total: Counter[str] = Counter()
     operations: Counter[str] = Counter()
     failed, started = 0, time.monotonic()
@@ -57,7 +57,7 @@ def differing(peer: KafkaPeer, seeds: Iterable[int], logs: int) -> int:
         except AssertionError as error:
             failed += 1
             sys.stderr.write(f"{error}\n")
-        if number % _TOLD_EACH == 0:
+        if number % _PROGRESS_EACH == 0:
             seconds = time.monotonic() - started
             sys.stderr.write(f"{number} topologies, {failed} differ, {seconds:.0f} s\n")
     for what, number in total.most_common():
@@ -73,7 +73,7 @@ def _operations(seed: int) -> set[str]:
 
 
 def _wanted(seeds: Iterable[int], having: str | None, most: int | None) -> Iterator[int]:
-    """The seeds of trees with an operation, and of so many operations behind their sources."""
+    """Yield seeds whose trees have the operation, and at most ``most`` operations."""
     for seed in seeds:
         operations = operations_of(random_cases(seed, 1)[0].tree)
         number = sum(operation not in SOURCES for operation in operations)
@@ -82,13 +82,15 @@ def _wanted(seeds: Iterable[int], having: str | None, most: int | None) -> Itera
 
 
 def main() -> int:
-    """Compare random topologies by seed; 1 if any differs without a rule that explains it."""
+    """Compare random topologies by seed. Return 1 after a difference that no rule explains."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--topologies", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--logs", type=int, default=LOGS, help="of each topology")
     parser.add_argument("--having", metavar="OPERATION", help="only topologies that have this one")
-    parser.add_argument("--most", type=int, help="only topologies of at most so many operations")
+    parser.add_argument(
+        "--most", type=int, help="only topologies with at most this many operations"
+    )
     options = parser.parse_args()
     spark_session()
     with (

@@ -1,4 +1,4 @@
-"""A tree's rows in Kafka Streams and in our language, side by side; what may differ and why."""
+"""Compare the rows of a tree in Kafka Streams and in Oriel, and explain known differences."""
 
 import json
 from collections import Counter
@@ -17,9 +17,9 @@ from tests.windows.topologies.runs import (
     Written,
     driver_records,
     driver_rows,
+    normalized,
     stages_records,
     stages_rows,
-    told,
 )
 from tests.windows.topologies.tree_facts import (
     nodes_of,
@@ -30,17 +30,17 @@ from tests.windows.topologies.tree_facts import (
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What Kafka made of a case: what was told last of each row, and what was aggregated."""
+class KafkaRows:
+    """Kafka's result of a case: the last update of each row, and the aggregated records."""
 
     rows: Rows
-    #: Key, time, whether there is a value: records as they came to the aggregation.
+    #: Key, time, and whether the value is not null, for each record of the aggregation.
     arrived: Sequence[tuple[str | None, int, bool]]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Rows that are not alike; a side that lacks the row has None."""
+    """Rows that differ, per system. None: the system does not have the row."""
 
     kafka: dict[Place, Any]
     ours: dict[Place, Any]
@@ -48,24 +48,24 @@ class Difference:
 
 @dataclass(frozen=True)
 class Rule:
-    """A difference that a page names."""
+    """A documented difference."""
 
     name: str
     #: Page and section.
     page: str
-    explains: Callable[[Case, Answer, Difference], bool]
+    explains: Callable[[Case, KafkaRows, Difference], bool]
 
 
 def compared(peer: KafkaPeer, case: Case) -> Rule | None:
-    """Compare a case; the rule of its difference, None if there is none.
+    """Compare a case. Return the rule of its difference, or None if the rows are equal.
 
     Raises:
-        AssertionError: they differ, and no rule explains it, or our two runs do.
+        AssertionError: No rule explains the difference, or the driver and the stages differ.
     """
     topology = topology_of(case.tree)
     if topology.sinks:
         return _compare_written(peer, topology, case)
-    # Both for a tree's first log, then in turn: they take longer than Kafka.
+    # Both run for the first log of a tree, then in turn, because they are slower than Kafka.
     runs = [
         run(topology, case)
         for number, run in enumerate((driver_rows, stages_rows))
@@ -73,72 +73,71 @@ def compared(peer: KafkaPeer, case: Case) -> Rule | None:
     ]
     ours = runs[0]
     assert ours == runs[-1], _message("driver and stages differ", case, ours, runs[-1])
-    answer = kafka_answer(peer, case)
-    if answer.rows == ours:
+    kafka = kafka_result(peer, case)
+    if kafka.rows == ours:
         return None
-    places = {p for p in answer.rows.keys() | ours.keys() if answer.rows.get(p) != ours.get(p)}
+    places = {p for p in kafka.rows.keys() | ours.keys() if kafka.rows.get(p) != ours.get(p)}
     difference = Difference(
-        {place: answer.rows.get(place) for place in places},
+        {place: kafka.rows.get(place) for place in places},
         {place: ours.get(place) for place in places},
     )
     for rule in RULES:
-        if rule.explains(case, answer, difference):
+        if rule.explains(case, kafka, difference):
             return rule
     raise AssertionError(_message("Kafka differs", case, difference.kafka, difference.ours))
 
 
 def _compare_written(peer: KafkaPeer, topology: Topology, case: Case) -> Rule | None:
-    """Compare the records of a tree's topic: which, and of each key in which order.
+    """Compare the records of the output topic of a tree, and their order per key.
 
-    If one has more, the rule that explains it. A join of streams gives pairs when the later
-    record comes, in Kafka each by itself and here a batch together, so there the order is not
-    compared.
+    Return the rule of a difference. The order after a join of streams is not compared: Kafka emits
+    a match when its later record arrives, but we emit all matches of a batch together.
 
     Raises:
-        AssertionError: they differ.
+        AssertionError: No rule explains the difference.
     """
-    asked = json.dumps({"tree": case.tree, "log": case.log}, separators=(",", ":"))
-    answer = json.loads(peer.answered(asked))
-    assert "error" not in answer, f"seed {case.seed}: {answer}: {asked}"
-    kafka = [Written.of(key, time, value) for key, _, _, time, value in answer["emitted"]]
+    request = json.dumps({"tree": case.tree, "log": case.log}, separators=(",", ":"))
+    response = json.loads(peer.response(request))
+    assert "error" not in response, f"seed {case.seed}: {response}: {request}"
+    kafka = [Written.of(key, time, value) for key, _, _, time, value in response["emitted"]]
     has_order = "join_streams" not in operations_of(case.tree) and not waits_at_one_time(case)
     for run in (driver_records, stages_records):
         ours = run(topology, case)
-        if _filters_behind_foreign_key(case.tree) and Counter(ours) < Counter(kafka):
-            return FILTER_BEHIND_FOREIGN_KEY
+        if _filters_after_foreign_key(case.tree) and Counter(ours) < Counter(kafka):
+            return FILTER_AFTER_FOREIGN_KEY
         if _names_rows_by_elements(case.tree) and Counter(kafka) < Counter(ours):
-            return DROPPED_ANSWERS
+            return DROPPED_RESPONSES
         if Counter(kafka) != Counter(ours) and _deletes_at_its_versions_time(case):
             return LOST_DELETION
         lacking = Counter(kafka) - Counter(ours)
         if _are_without_key(case.tree, lacking) and Counter(ours) < Counter(kafka):
             return WITHOUT_KEY
-        assert Counter(ours) == Counter(kafka), f"seed {case.seed}: {asked}: {kafka} | {ours}"
+        assert Counter(ours) == Counter(kafka), f"seed {case.seed}: {request}: {kafka} | {ours}"
         if has_order and (run is driver_records or len(case.topics) == 1):
             for key in {one.key for one in kafka}:
                 assert [one for one in ours if one.key == key] == [
                     one for one in kafka if one.key == key
-                ], f"seed {case.seed}: order of {key!r}: {asked}: {kafka} | {ours}"
+                ], f"seed {case.seed}: order of {key!r}: {request}: {kafka} | {ours}"
     return None
 
 
-def kafka_answer(peer: KafkaPeer, case: Case) -> Answer:
-    """Ask Kafka; what its store holds in the end is checked against what came out of it."""
-    asked = json.dumps({"tree": case.tree, "log": case.log}, separators=(",", ":"))
-    answer = json.loads(peer.answered(asked))
-    assert "error" not in answer, f"seed {case.seed}: {answer}: {asked}"
+def kafka_result(peer: KafkaPeer, case: Case) -> KafkaRows:
+    """Return Kafka's result, and check that its store equals the records that it emitted."""
+    request = json.dumps({"tree": case.tree, "log": case.log}, separators=(",", ":"))
+    response = json.loads(peer.response(request))
+    assert "error" not in response, f"seed {case.seed}: {response}: {request}"
     left: Rows = {}
-    for key, start, end, time, value in answer["emitted"]:
+    for key, start, end, time, value in response["emitted"]:
         left.pop(Place(key, start, end), None)
         if value is not None:
-            left[Place(key, start, end)] = (time, told(value))
-    held = {Place(*row[:3]): (row[3], told(row[4])) for row in answer["rows"]}
+            left[Place(key, start, end)] = (time, normalized(value))
+    held = {Place(*row[:3]): (row[3], normalized(row[4])) for row in response["rows"]}
     if case.tree.get("emit", "update") == "update":
         # Retention hides sessions that have closed.
         assert held.items() <= left.items(), _message("store and updates differ", case, held, left)
         is_session = case.tree.get("windows", {}).get("kind") == "session"
         assert is_session or held == left, _message("store and updates differ", case, held, left)
-    return Answer(left, [(key, time, valued) for key, time, valued in answer["arrived"]])
+    return KafkaRows(left, [(key, time, valued) for key, time, valued in response["arrived"]])
 
 
 def _message(what: str, case: Case, first: Mapping[Place, Any], second: Mapping[Place, Any]) -> str:
@@ -152,16 +151,16 @@ def _message(what: str, case: Case, first: Mapping[Place, Any], second: Mapping[
     return "\n".join([f"seed {case.seed}: {what}: {tree}", log, *rows])
 
 
-def _sliding_loses(case: Case, answer: Answer, difference: Difference) -> bool:
-    """Some record came after its own left window had closed: Kafka then never knows more than we.
+def _sliding_loses(case: Case, kafka: KafkaRows, difference: Difference) -> bool:
+    """A record arrived after its left window closed, and Kafka has only a part of our records.
 
-    It may lose the record for windows that are open. What it has in a row, we have, too.
+    Kafka can lose such a record for windows that are still open.
     """
     windows = case.tree.get("windows", {})
-    if windows.get("kind") != "sliding" or _is_in_time(answer, windows):
+    if windows.get("kind") != "sliding" or _is_in_time(kafka, windows):
         return False
     if case.tree["behind"]:
-        # What its filters leave out it may have, where it lacks a record.
+        # Without the record, a row of Kafka can pass a filter that our row does not pass.
         return True
     for place, of_kafka in difference.kafka.items():
         of_us = difference.ours[place]
@@ -170,10 +169,10 @@ def _sliding_loses(case: Case, answer: Answer, difference: Difference) -> bool:
     return True
 
 
-def _is_in_time(answer: Answer, windows: Mapping[str, int]) -> bool:
-    """Whether each accepted record came while its own left window was open."""
+def _is_in_time(kafka: KafkaRows, windows: Mapping[str, int]) -> bool:
+    """Return True if each accepted record arrived while its own left window was open."""
     length, grace, stream_time = windows["length"], windows["grace"], -1
-    for key, time, has_value in answer.arrived:
+    for key, time, has_value in kafka.arrived:
         if key is None or not has_value:
             continue
         stream_time = max(stream_time, time)
@@ -182,10 +181,10 @@ def _is_in_time(answer: Answer, windows: Mapping[str, int]) -> bool:
     return True
 
 
-def _deleted_row_had_a_time(case: Case, _: Answer, difference: Difference) -> bool:
-    """Of joined tables, rows that lack a side differ in their times, and in nothing else.
+def _deleted_row_had_a_time(case: Case, _: KafkaRows, difference: Difference) -> bool:
+    """In a join of tables, unmatched rows differ only in their times.
 
-    Ours have the time of the record that deleted the side, or that a filter left out.
+    Our rows have the time of the record that deleted the other side, or that a filter dropped.
     """
     operations = operations_of(case.tree)
     joins = operations.count("join_tables") + operations.count("join_by_foreign_key")
@@ -201,10 +200,10 @@ def _deleted_row_had_a_time(case: Case, _: Answer, difference: Difference) -> bo
     return True
 
 
-def _right_row_has_its_own_time(case: Case, _: Answer, difference: Difference) -> bool:
-    """A log out of order and a foreign key: rows of earlier times in Kafka, else the same.
+def _right_row_has_its_own_time(case: Case, _: KafkaRows, difference: Difference) -> bool:
+    """For a foreign key and an unordered log, rows only have earlier times in Kafka.
 
-    There a joined row has the time of the right record that came last, whatever the left one's.
+    There, a joined row has the time of the last right record, also if the left record is later.
     """
     times = [entry[-1] for entry in case.log]
     if "join_by_foreign_key" not in operations_of(case.tree) or times == sorted(times):
@@ -216,17 +215,19 @@ def _right_row_has_its_own_time(case: Case, _: Answer, difference: Difference) -
     return True
 
 
-def _suppress_waits_for_rows_that_pass(case: Case, _: Answer, difference: Difference) -> bool:
-    """Behind a filter suppress hears time from rows that pass: final ones may be still to come."""
+def _suppress_waits_for_rows_that_pass(case: Case, _: KafkaRows, difference: Difference) -> bool:
+    """After a filter, suppress only sees the time of rows that pass, so Kafka lacks final rows."""
     is_final = case.tree.get("emit") == "suppress" and case.tree.get("suppress") == "last"
     filters = any(step["op"] != "map_values" for step in case.tree.get("behind", ()))
     return is_final and filters and not any(difference.kafka.values())
 
 
-def _functions_see_updates_in_another_order(case: Case, _: Answer, difference: Difference) -> bool:
-    """Functions over sliding windows of joined tables' updates: the same windows, at their times.
+def _functions_see_updates_in_another_order(
+    case: Case, _: KafkaRows, difference: Difference
+) -> bool:
+    """Functions over sliding windows of updates of joined tables: only the values differ.
 
-    A window is folded in the order of stream times there, in Kafka as the updates came.
+    Oriel calls the functions in the order of stream times, and Kafka in the order of arrival.
     """
     of_functions = case.tree.get("how") in {"fold", "reduce"}
     is_sliding = case.tree.get("windows", {}).get("kind") == "sliding"
@@ -240,7 +241,7 @@ def _differ_in_values(difference: Difference) -> bool:
 
 
 def waits_at_one_time(case: Case) -> bool:
-    """Whether records of one time wait in front of a versioned table."""
+    """Return True if records with equal times wait in the grace buffer of a versioned table."""
     return any(
         len(times := _times_of(case, node["left"])) > len(set(times))
         or not {"flat_map", "flat_map_values"}.isdisjoint(operations_of(node["left"]))
@@ -253,26 +254,26 @@ def _times_of(case: Case, tree: Any) -> list[int]:
     return [time for topic, _, _, time in case.log if topic in topics]
 
 
-def _functions_see_one_time_by_key(case: Case, _: Answer, difference: Difference) -> bool:
-    """Functions behind a buffer: the same rows; what is of one time leaves Kafka's by its key."""
+def _functions_see_one_time_by_key(case: Case, _: KafkaRows, difference: Difference) -> bool:
+    """After a grace buffer, values of functions differ: Kafka's orders equal times by key."""
     of_functions = case.tree.get("how") in {"fold", "reduce"}
     return of_functions and waits_at_one_time(case) and _differ_in_values(difference)
 
 
 def _deletes_at_its_versions_time(case: Case, *_: object) -> bool:
-    """A version is deleted by a record of its own time, and an older one of its key comes later."""
+    """A deletion has the time of its version, and an older record of the key arrives later."""
     topics = {n["topic"] for n in nodes_of(case.tree) if n.get("op") == "versioned_table"}
     for number, (topic, key, value, time) in enumerate(case.log):
         if topic in topics and value is None:
-            before, behind = case.log[:number], case.log[number + 1 :]
+            before, after = case.log[:number], case.log[number + 1 :]
             replaces = any((t, k, at) == (topic, key, time) for t, k, _, at in before)
-            if replaces and any((t, k) == (topic, key) and at < time for t, k, _, at in behind):
+            if replaces and any((t, k) == (topic, key) and at < time for t, k, _, at in after):
                 return True
     return False
 
 
-def _filters_behind_foreign_key(tree: Any) -> bool:
-    """Whether updates of a table go on that a filter stands in, behind a join by a foreign key."""
+def _filters_after_foreign_key(tree: Any) -> bool:
+    """Return True if a filter is downstream of a foreign-key join."""
     return any(
         "join_by_foreign_key" in operations_of(node.get("input", []))
         for node in nodes_of(tree)
@@ -280,14 +281,14 @@ def _filters_behind_foreign_key(tree: Any) -> bool:
     )
 
 
-def _a_filter_tells_what_was_not_there(case: Case, _: Answer, __: Difference) -> bool:
-    """Kafka tells of each update that the filter leaves out, which windows count as a record."""
-    goes_on = "to_stream" in operations_of(case.tree) or case.tree["op"] == "group_table"
-    return goes_on and _filters_behind_foreign_key(case.tree)
+def _a_filter_deletes_missing_rows(case: Case, _: KafkaRows, __: Difference) -> bool:
+    """Kafka emits a tombstone for each update that the filter drops, and windows count it."""
+    continues = "to_stream" in operations_of(case.tree) or case.tree["op"] == "group_table"
+    return continues and _filters_after_foreign_key(case.tree)
 
 
 def _names_rows_by_elements(tree: Any) -> bool:
-    """Whether the rows that name others, by a foreign key, are an aggregation of elements."""
+    """Return True if the left rows of a foreign-key join aggregate flattened records."""
     of_left = (
         set(operations_of(node["left"]))
         for node in nodes_of(tree)
@@ -296,14 +297,14 @@ def _names_rows_by_elements(tree: Any) -> bool:
     return any("aggregated" in of and {"flat_map", "flat_map_values"} & of for of in of_left)
 
 
-def _answers_are_dropped(case: Case, _: Answer, __: Difference) -> bool:
-    """Kafka does not tell of a row that is another one already when its answer comes."""
-    goes_on = "to_stream" in operations_of(case.tree) or case.tree["op"] == "group_table"
-    return goes_on and _names_rows_by_elements(case.tree)
+def _responses_are_dropped(case: Case, _: KafkaRows, __: Difference) -> bool:
+    """Kafka drops the response for a left row that has changed before the response arrives."""
+    continues = "to_stream" in operations_of(case.tree) or case.tree["op"] == "group_table"
+    return continues and _names_rows_by_elements(case.tree)
 
 
 def _are_without_key(tree: Any, records: Iterable[Written]) -> bool:
-    """Whether records of a left join have none, as Kafka lets them pass."""
+    """Return True if only records of a left join without a key differ, which Kafka forwards."""
     joins = {"join_streams", "join_table", "join_global"}
     passes = any(
         node.get("how") in {"left", "outer"} for node in nodes_of(tree) if node.get("op") in joins
@@ -324,19 +325,19 @@ LOST_DELETION = Rule(
     _deletes_at_its_versions_time,
 )
 
-DROPPED_ANSWERS = Rule(
+DROPPED_RESPONSES = Rule(
     "a row that one record changes twice is emitted once in Kafka",
     "reference/kafka-streams-differences.md, Tables and updates",
-    _answers_are_dropped,
+    _responses_are_dropped,
 )
 
-FILTER_BEHIND_FOREIGN_KEY = Rule(
+FILTER_AFTER_FOREIGN_KEY = Rule(
     "a filter after a foreign key deletes rows that did not exist in Kafka",
     "reference/kafka-streams-differences.md, Tables and updates",
-    _a_filter_tells_what_was_not_there,
+    _a_filter_deletes_missing_rows,
 )
 
-#: In the order in which they are asked.
+#: In the order in which they are checked.
 RULES = (
     Rule(
         "sliding windows lose partly late records in Kafka",
@@ -368,8 +369,8 @@ RULES = (
         "reference/kafka-streams-differences.md, Tables and updates",
         _suppress_waits_for_rows_that_pass,
     ),
-    FILTER_BEHIND_FOREIGN_KEY,
-    DROPPED_ANSWERS,
+    FILTER_AFTER_FOREIGN_KEY,
+    DROPPED_RESPONSES,
     WITHOUT_KEY,
     LOST_DELETION,
 )

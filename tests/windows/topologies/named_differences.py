@@ -13,23 +13,23 @@ Node = dict[str, Any]
 
 
 def stream(topic: str) -> Node:
-    """A topic as a stream."""
+    """Return a topic as a stream."""
     return {"op": "stream", "topic": topic}
 
 
 def table(topic: str) -> Node:
-    """A topic as a table."""
+    """Return a topic as a table."""
     return {"op": "table", "topic": topic}
 
 
 def renamed(node: Node) -> Node:
-    """With the column names of a join's right side."""
+    """Return a node with the column names of the right side of a join."""
     columns = {"w": ["column", "v"], "r": ["column", "s"]}
     return {"op": "map_values", "columns": columns, "input": node}
 
 
 def joined(how: str, *, grace: int, within: int = 5) -> Node:
-    """Streams of both topics."""
+    """Return a join of the streams of both topics."""
     return {
         "op": "join_streams", "how": how, "before": within, "after": within, "grace": grace,
         "left": stream("a"), "right": renamed(stream("b")),
@@ -37,7 +37,7 @@ def joined(how: str, *, grace: int, within: int = 5) -> Node:
 
 
 def joined_again(front: Node, *, grace: int) -> Node:
-    """What a join gives with a further topic's stream."""
+    """Return a join with the stream of a third topic."""
     columns = {"x": ["column", "v"], "q": ["column", "s"]}
     return {
         "op": "join_streams", "how": "inner", "before": 5, "after": 5, "grace": grace,
@@ -46,12 +46,12 @@ def joined_again(front: Node, *, grace: int) -> Node:
 
 
 def joined_tables(how: str, left: Node) -> Node:
-    """Tables of both topics."""
+    """Return a join of the tables of both topics."""
     return {"op": "join_tables", "how": how, "left": left, "right": renamed(table("b"))}
 
 
 def updates(how: str, left: Node) -> Node:
-    """The updates of tables of both topics."""
+    """Return the updates of a join of the tables of both topics."""
     return {"op": "to_stream", "input": joined_tables(how, left)}
 
 
@@ -70,7 +70,7 @@ def aggregated(
     joins: bool = True,
     columns: Node | None = None,
 ) -> Node:
-    """Every column of ``node``; behind a join there are those of both sides."""
+    """Return an aggregation of every column of ``node``, after a join of both sides."""
     if columns is None:
         columns = {"v": "BIGINT", "s": "STRING"} | ({"w": "BIGINT", "r": "STRING"} if joins else {})
     keyed = {"input": node, "key": key, "columns": columns}
@@ -81,9 +81,9 @@ def aggregated(
 
 
 def log_of(text: str) -> list[Entry]:
-    """Records ``TOPIC:KEY:TIME`` in their order, whose ``v`` counts them; ``!``: without a value.
+    """Parse records ``TOPIC:KEY:TIME``. Their ``v`` counts them, and a final ``!`` is a null value.
 
-    The key ``*`` is none.
+    The key ``*`` is null.
     """
     log: list[Entry] = []
     for place, word in enumerate(text.split(), start=1):
@@ -94,7 +94,7 @@ def log_of(text: str) -> list[Entry]:
 
 
 def pairs(rows: Rows) -> dict[str, Any]:
-    """By key and window start: the time, and the values of ``v`` and ``w``."""
+    """Return the time and the values of ``v`` and ``w`` by key and window start."""
     return {
         f"{place.key}@{place.start}" if place.end else place.key: (
             time,
@@ -106,14 +106,14 @@ def pairs(rows: Rows) -> dict[str, Any]:
 
 
 def counted(topic: str) -> Node:
-    """A topic's counts as a table with the columns of a join's right side."""
+    """Return the counts of a topic as a table with the columns of the right side of a join."""
     counts = aggregated(stream(topic), joins=False) | {"behind": [], "store": "counts"}
     columns = {"w": ["column", "n0"], "r": ["column", "least0_s"]}
     return {"op": "map_values", "columns": columns, "input": {"op": "aggregated", "input": counts}}
 
 
 def twice_counted(topic: str) -> Node:
-    """How many elements a topic has, of which each record has two."""
+    """Return a count of the flattened records of a topic. Each record has two."""
     twice = {"op": "flat_map_values", "array": ["twice", "v"], "keep": ["s"]}
     counts = aggregated(twice | {"input": stream(topic)}, joins=False)
     columns = {"v": ["column", "n0"], "s": ["column", "least0_s"]}
@@ -121,10 +121,10 @@ def twice_counted(topic: str) -> Node:
     return {"op": "map_values", "columns": columns, "input": rows}
 
 
-def updates_of(windows: Node, columns: Node, *behind: Node) -> Node:
-    """Some columns of the updates of windows over a topic."""
+def updates_of(windows: Node, columns: Node, *steps: Node) -> Node:
+    """Return some columns of the updates of windows over a topic."""
     front = aggregated(stream("a"), windows, joins=False) | {
-        "behind": list(behind), "store": "front"
+        "behind": list(steps), "store": "front"
     }  # fmt: skip
     return {"op": "map_values", "columns": columns, "input": {"op": "rows_of", "input": front}}
 

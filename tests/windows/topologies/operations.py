@@ -1,10 +1,10 @@
-"""The operations of a tree, in our language; Tree.java has them in Kafka's.
+"""The operations of a tree in Oriel. Tree.java has them in Kafka Streams.
 
-A tree is data: a node is a dict with its operation's name, ``op``, its arguments, and the nodes
-that it goes on from (``input``, or ``left`` and ``right``). An operation is one entry here (of
-``STREAMS``, ``TABLES`` or ``STORES``) and one of the same name in Tree.java; an expression is
-[NAME, COLUMN], one entry here and one in Expressions.java, and so is an array. ``random_trees``
-makes trees of them.
+A tree is data. A node is a dict with the name of its operation (``op``), its arguments, and its
+children (``input``, or ``left`` and ``right``). An operation has an entry here (in ``STREAMS``,
+``TABLES`` or ``STORES``) and an entry with the same name in Tree.java. An expression is
+[NAME, COLUMN], with an entry here and an entry in Expressions.java. Arrays are written like
+expressions. ``random_trees`` creates trees.
 """
 
 import builtins
@@ -32,10 +32,10 @@ from oriel.pipeline.language.tables import KTable
 from oriel.pipeline.windows import Aggregate, NoWindows, Windows
 
 Node = Mapping[str, Any]
-#: What every topic's values are; ``v`` is the record's place in the log, or no number.
+#: The schema of all topics. ``v`` is the position of the record in the log, or null.
 SCHEMA = "v BIGINT, s STRING"
 STORE = "store"
-#: The topic of ``to``.
+#: The output topic of ``to``.
 OUT = "out"
 
 #: An expression over a column, by its name.
@@ -54,7 +54,7 @@ ARRAYS = {
         "CASE abs({0}) % 3 WHEN 0 THEN slice(array({0}), 1, 0) WHEN 1 THEN array({0}) "
         "WHEN 2 THEN array({0}, -{0}) END"
     ),
-    # A computed length may be less than 0, which is an error, so this one is not in Arrow.
+    # Arrow does not support a computed length, because a length below 0 is an error.
     "up_to_2_by_spark": "slice(array({0}, -{0}), 1, CAST(abs({0}) % 3 AS INT))",
     "with_marked": "array({0}, concat({0}, '!'))",
     "split": "split({0}, '!')",
@@ -70,47 +70,47 @@ CONDITIONS = {
 
 
 def topology_of(tree: Node) -> Topology:
-    """The tree in our language; the last store is ``STORE``, or there is one topic."""
+    """Return the topology of a tree. The last store is ``STORE``, or it has one output topic."""
     builder = StreamsBuilder()
     STORES[tree["op"]](builder, tree)
     return builder.build()
 
 
 def expression(named: list[str]) -> str:
-    """An expression in SQL."""
+    """Return an expression in SQL."""
     name, column = named
     return EXPRESSIONS[name].format(column)
 
 
 def array_of(node: Node) -> dict[str, str]:
-    """The array of a node of ``flat_map_values`` or ``flat_map``, named as the column it is of."""
+    """Return the array of a ``flat_map_values`` or ``flat_map`` node. It replaces its column."""
     name, column = node["array"]
     return {column: ARRAYS[name].format(column)}
 
 
 def condition(named: list[str]) -> str:
-    """A condition in SQL."""
+    """Return a condition in SQL."""
     name, column = named
     return CONDITIONS[name].format(column)
 
 
 def stream_of(builder: StreamsBuilder, node: Node) -> KStream:
-    """The stream of a node."""
+    """Return the stream of a node."""
     return STREAMS[node["op"]](builder, node)
 
 
 def table_of(builder: StreamsBuilder, node: Node) -> Any:
-    """The table of a node, of a topic or an aggregation."""
+    """Return the table of a node: of a topic or an aggregation."""
     return TABLES[node["op"]](builder, node)
 
 
 def columns_of(node: Node) -> dict[str, str]:
-    """The columns of a node of ``map_values`` or ``map`` in SQL."""
+    """Return the columns of a ``map_values`` or ``map`` node in SQL."""
     return {name: expression(of) for name, of in node["columns"].items()}
 
 
 def _branches(builder: StreamsBuilder, node: Node) -> list[KStream]:
-    """The branches in the order of their conditions, the default one last."""
+    """Return the branches in the order of their conditions, with the default branch last."""
     split = stream_of(builder, node["input"]).split()
     for of in node["conditions"]:
         split = split.branch(condition(of))
@@ -125,7 +125,7 @@ def _merged_branches(builder: StreamsBuilder, node: Node) -> KStream:
 def _join_streams(builder: StreamsBuilder, node: Node) -> KStream:
     left, right = (stream_of(builder, node[side]) for side in ("left", "right"))
     before, after = node["before"], node["after"]
-    # The greater first: before + after must not be negative at any time, in Kafka neither.
+    # The greater bound is set first, because before + after must never be negative, as in Kafka.
     windows = JoinWindows.of_time_difference_and_grace(builtins.max(before, after), node["grace"])
     windows = windows.before(before).after(after)
     stream: KStream = _by_how(left, node)(right, windows)
@@ -184,7 +184,7 @@ TABLES: Mapping[str, Callable[[StreamsBuilder, Node], Any]] = {
 
 
 def windows_of(node: Node) -> Windows:
-    """The windows of an aggregation."""
+    """Return the windows of an aggregation."""
     windows = node["windows"]
     length, grace = windows.get("length", 0), windows.get("grace", 0)
     if windows["kind"] == "none":
@@ -204,7 +204,7 @@ def _grouped(builder: StreamsBuilder, node: Node) -> KGroupedStream:
 
 
 def every_column(number: int, columns: Mapping[str, str]) -> dict[str, Aggregate]:
-    """Aggregates of every column of stream ``number``, by RowAggregation.java's names."""
+    """Return aggregates of all columns of stream ``number``, with names of RowAggregation.java."""
     aggregates = {f"n{number}": count()}
     for name, of_type in columns.items():
         if of_type == "BIGINT":
@@ -219,16 +219,16 @@ def _v(value: Mapping[str, Any] | None) -> int | None:
     return None if value is None else value["v"]
 
 
-def _told(value: Mapping[str, Any] | None) -> str:
+def _text_of(value: Mapping[str, Any] | None) -> str:
     return "null" if _v(value) is None else str(_v(value))
 
 
 def _folded(_: str, value: Mapping[str, Any] | None, text: str) -> str:
-    return f"{text}+{_told(value)}"
+    return f"{text}+{_text_of(value)}"
 
 
 def _unfolded(_: str, value: Mapping[str, Any], text: str) -> str:
-    return f"{text}-{_told(value)}"
+    return f"{text}-{_text_of(value)}"
 
 
 def _removing(key: str, value: Mapping[str, Any] | None, text: str) -> str | None:
@@ -246,7 +246,7 @@ def _reduced(kept: Any, added: Any) -> Any:
     return others | newer
 
 
-_FOLDS = {"fold": _folded, "removing": _removing}
+_AGGREGATORS = {"fold": _folded, "removing": _removing}
 
 
 def _aggregated_of(builder: StreamsBuilder, node: Node) -> KTable:
@@ -263,9 +263,9 @@ def _aggregate(builder: StreamsBuilder, node: Node) -> KTable:
         for each, of_it in zip(grouped[1:], aggregates[1:], strict=True):
             cogrouped = cogrouped.cogroup(each, **of_it)
         table = _windowed(cogrouped, windows, node).aggregate()
-    elif how in _FOLDS:
+    elif how in _AGGREGATORS:
         stream = _windowed(grouped[0], windows, node)
-        table = stream.aggregate(lambda: "0", _FOLDS[how], _merged, "text STRING")
+        table = stream.aggregate(lambda: "0", _AGGREGATORS[how], _merged, "text STRING")
     else:
         table = _windowed(grouped[0], windows, node).aggregate(**aggregates[0])
     return _kept(table, node)
@@ -283,7 +283,7 @@ def _windowed(stream: Any, windows: Windows, node: Node) -> Any:
     return windowed.emit(EmitStrategy.on_window_close()) if node["emit"] == "close" else windowed
 
 
-#: The steps behind an aggregation.
+#: The steps after an aggregation.
 ROW_STEPS: Mapping[str, Callable[[KTable, Node], KTable]] = {
     "filter": lambda table, step: table.filter(condition(step["condition"])),
     "filter_not": lambda table, step: table.filter_not(condition(step["condition"])),
@@ -292,7 +292,7 @@ ROW_STEPS: Mapping[str, Callable[[KTable, Node], KTable]] = {
 
 
 def _kept(table: KTable, node: Node) -> KTable:
-    """Keep the rows behind their steps; suppress is in front of these or last."""
+    """Materialize the rows after their steps. Suppress is the first or the last step."""
     suppresses, is_last = node.get("emit") == "suppress", node.get("suppress") == "last"
     if suppresses and not is_last:
         table = table.suppress(until_window_closes())
@@ -321,7 +321,7 @@ def _group_table(builder: StreamsBuilder, node: Node) -> KTable:
     return _kept(table, node)
 
 
-#: Which rows of two aggregations a join of them has.
+#: The rows that a join of two aggregations has.
 _JOINED_ROWS = {"inner": "n0 > 0 AND n1 > 0", "left": "n0 > 0"}
 
 

@@ -1,4 +1,4 @@
-"""Random logs for random trees: what a kind of tree needs of its log, and logs like that."""
+"""Random logs for random trees, with the properties that a kind of tree needs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,31 +10,31 @@ from tests.windows.topologies.tree_facts import follows_pairs, nodes_of, topics_
 #: Topic, key, value, time.
 Entry = tuple[str, str | None, Mapping[str, Any] | None, int]
 
-#: What all windows of a log are closed by: one record of each topic, at this time. A longer silence
-#: would lose sessions in Kafka (tests/system/kafka_streams/test_kafka_sessions.py).
+#: One record of each topic at this time closes all windows of a log. A longer gap would lose
+#: sessions in Kafka (tests/system/kafka_streams/test_kafka_sessions.py).
 _LAST_MS = 30_000
-#: Positive, divisible by 3, set, "a": every condition in front of a join or a merger lets it pass.
+#: Positive, divisible by 3, not null, and "a": it passes all conditions before a join or a merge.
 _LAST_VALUE = {"v": 999_999, "s": "a"}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a kind of tree needs of its windows and its log."""
+    """The properties of windows and log that a kind of tree needs."""
 
     in_order: bool
     ample: bool
-    #: Whether the log ends with a record of each topic that closes all before it.
+    #: Whether the log ends with a record of each topic that closes all windows.
     ends: bool
     emits: Sequence[str] = ("update",)
     hows: Sequence[str] = ("columns",)
-    #: Whether the log has many records, and most windows of it close.
+    #: Whether the log has many records, and most of its windows close.
     many: bool = False
-    #: Whether aggregations that are tables may be of pairs of streams.
+    #: Whether tables can be aggregations of joined streams.
     pairs: bool = False
 
 
 def _passes_records_without_keys(tree: Any) -> bool:
-    """Whether one of Kafka's joins, left or outer, lets a record without a key get another."""
+    """Return True if a left or outer join of Kafka forwards records without a key."""
     of_tables = {"join_tables", "join_by_foreign_key"}
     return any(
         node.get("how") in {"left", "outer"} and node.get("op") not in of_tables
@@ -42,8 +42,8 @@ def _passes_records_without_keys(tree: Any) -> bool:
     )
 
 
-def _tells_sliding_windows(tree: Any) -> bool:
-    """Whether updates of sliding windows go on as a stream."""
+def _emits_sliding_windows(tree: Any) -> bool:
+    """Return True if a stream has the updates of sliding windows."""
     return any(
         node.get("windows", {}).get("kind") == "sliding"
         and node["emit"] == "update"
@@ -53,17 +53,17 @@ def _tells_sliding_windows(tree: Any) -> bool:
 
 
 def random_log(random: Random, tree: Mapping[str, Any], plan: Plan) -> list[Entry]:
-    """Few keys and small times; some records without a key, a value or one of its columns."""
+    """Return a log with few keys and small times. Some records have a null key, value or column."""
     topics = sorted(topics_of(tree))
     spread = 0 if plan.in_order else random.choice((0, 3, 10, 30))
     odd = random.choice((0.0, 0.1, 0.25))
     unset = 0 if _passes_records_without_keys(tree) else odd / 2
     drift = random.choice((3.0, 6.0) if plan.many else (0.0, 0.7, 3.0))
-    # With even times and lengths no window has two definers, which Kafka would tell twice.
-    step_ms = 2 if _tells_sliding_windows(tree) else 1
-    #: How probably a record's topic is that of the one before.
+    # With even times and lengths, no window is defined by two records. Kafka would emit it twice.
+    step_ms = 2 if _emits_sliding_windows(tree) else 1
+    #: The probability that a record has the topic of the previous record.
     stays = random.choice((0.0, 0.8))
-    # Of one time, what has waited goes on by its keys in Kafka ("records of one time that waited").
+    # Kafka forwards waiting records of one time by their keys ("waiting records of one time").
     is_distinct = waiting_joins(tree) and random.random() < 0.7
     moments: set[int] = set()
     log: list[Entry] = []
@@ -89,7 +89,7 @@ def random_log(random: Random, tree: Mapping[str, Any], plan: Plan) -> list[Entr
             topic = random.choice(topics)
         log.append((topic, key, value, moment))
     if plan.ends:
-        # Kafka may tell of a record that is alone later than we do: what it looks up is there.
+        # Tables are first, because Kafka can emit an unmatched record, and so its lookup, later.
         log.sort(key=lambda entry: not entry[0].startswith("t"))
         log += [(topic, "a", _LAST_VALUE, _LAST_MS) for topic in topics]
     return log

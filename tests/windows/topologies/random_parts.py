@@ -1,4 +1,4 @@
-"""Streams and tables of random trees: topics, operations behind them, joins and lookups."""
+"""Streams and tables of random trees: topics, row-wise operations, joins and lookups."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -6,11 +6,11 @@ from itertools import count
 from random import Random
 from typing import Any
 
-#: More than the times of a log are apart.
+#: More than the difference of any two times of a log.
 AMPLE_MS = 10_000
 #: Column -> type.
 Columns = dict[str, str]
-#: The names that ``v`` and ``s`` have on a join's right side, the first join's first.
+#: The names of ``v`` and ``s`` on the right side of the first join, the second join, and so on.
 RIGHT_NAMES = (
     ("w", "r"), ("x", "q"), ("y", "p"), ("z", "o"), ("g", "h"), ("i", "j"),
     *((f"v{number}", f"s{number}") for number in range(10)),
@@ -19,33 +19,33 @@ RIGHT_NAMES = (
 
 @dataclass
 class Built:
-    """A stream or table under way."""
+    """A stream or table, with its columns."""
 
     node: dict[str, Any]
     columns: Columns
-    #: Columns that are null where a record of a join has no partner, and where rows are updates.
+    #: Columns that can be null because of an unmatched record of a join or an update.
     unset: frozenset[str] = frozenset()
-    #: Of joined tables the columns of the first one, by which rows name others.
+    #: For joined tables, the columns of the first table, which can be foreign keys.
     first: Columns | None = None
 
     @property
     def naming(self) -> Columns:
-        """The columns by which its rows may name rows of another table."""
+        """Return the columns that can be a foreign key."""
         return self.columns if self.first is None else self.first
 
     @property
     def set_columns(self) -> Columns:
-        """The columns that are set if those of the log's records are."""
+        """Return the columns that are not null if the columns of the log are not null."""
         return {name: of for name, of in self.columns.items() if name not in self.unset}
 
 
 @dataclass
 class Trees:
-    """Makes the trees of one seed; ``steady``: the log's last records pass all operations."""
+    """Creates the trees of a seed. With ``steady``, the last records pass all operations."""
 
     random: Random
     steady: bool
-    #: Whether aggregations that are tables may be of pairs: the log is in order.
+    #: Whether tables can be aggregations of joined streams, because the log is in order.
     pairs: bool = False
     topics: list[str] = field(default_factory=lambda: ["a", "b"])
     right_names: Iterator[tuple[str, str]] = field(default_factory=lambda: iter(RIGHT_NAMES))
@@ -54,7 +54,7 @@ class Trees:
     table_topics: Iterator[str] = field(default_factory=lambda: map("t{}".format, count(1)))
 
     def condition(self, columns: Columns) -> list[str]:
-        """A condition over a random column."""
+        """Return a condition over a random column."""
         name = self.random.choice([*columns, "key"])
         is_number = columns.get(name) == "BIGINT"
         if self.steady:
@@ -63,7 +63,7 @@ class Trees:
         return [self.random.choice((*tests, *tests, "is_null", "is_set")), name]
 
     def key(self, columns: Columns) -> list[str]:
-        """What a new key is made of."""
+        """Return the expression of a new key."""
         name = self.random.choice(["s", "s", "key", *columns])
         if self.steady:
             return [self.random.choice(("column", "marked")), "s"]
@@ -72,7 +72,7 @@ class Trees:
         return [self.random.choice(("column", "marked")), name if name in columns else "key"]
 
     def values(self, columns: Columns) -> tuple[dict[str, list[str]], Columns]:
-        """New columns of the same types and names; now and then one more."""
+        """Return new columns of the same types and names, and sometimes one more column."""
         made: dict[str, list[str]] = {}
         changes = ("plus_1",) if self.steady else ("plus_1", "negated", "remainder_3")
         for name, of_type in columns.items():
@@ -82,7 +82,7 @@ class Trees:
         return made, dict(columns)
 
     def stepped(self, built: Built, *, is_table: bool = False, most: int = 2) -> Built:
-        """With up to ``most`` row-wise operations behind."""
+        """Append up to ``most`` row-wise operations."""
         for _ in range(self.random.choice((0, 0, 1, 1, most))):
             rowwise = [self._mapped, self._filtered, self._filtered_not]
             if not is_table:
@@ -92,14 +92,14 @@ class Trees:
         return built
 
     def stream(self, topic: str, most: int = 2) -> Built:
-        """A topic with row-wise operations behind."""
+        """Return the stream of a topic, with row-wise operations."""
         columns = {"v": "BIGINT", "s": "STRING"}
         return self.stepped(Built({"op": "stream", "topic": topic}, columns), most=most)
 
     def table(self) -> Built:
-        """A further topic as a table with row-wise operations behind, versioned now and then.
+        """Return the table of a new topic with row-wise operations.
 
-        Or a stream that becomes a table.
+        Sometimes it is versioned, or a stream that becomes a table.
         """
         if self.random.random() < 0.2:
             stream = self.stream(next(self.table_topics))
@@ -113,7 +113,7 @@ class Trees:
         return self.stepped(built, is_table=True)
 
     def aggregated(self) -> Built:
-        """A further topic as an aggregation without windows, filtered now and then."""
+        """Return an aggregation of a new topic without windows, sometimes with a filter."""
         of_pairs = self.pairs and self.random.random() < 0.5
         stream = self._pairs() if of_pairs else self.stream(next(self.table_topics))
         removes = stream.columns["v"] == "BIGINT" and self.random.random() < 0.3
@@ -131,19 +131,19 @@ class Trees:
         rows = {"op": "aggregated", "input": node}
         table = {"op": "map_values", "columns": columns, "input": rows}
         types = {name: "STRING" if name == "s" else "BIGINT" for name in names}
-        # Kafka's takes the initial aggregate for the row before the first ("an aggregation's first
-        # row"), which this leaves out.
+        # Kafka uses the initial aggregate as the old row of the first update ("first row of an
+        # aggregation"). This filter drops it.
         begun = ["is_begun", "s"] if removes else ["is_set", "v"]
         rows = {"op": "filter", "condition": begun, "input": table}
         return self.stepped(Built(rows, types), is_table=True)
 
     def _pairs(self) -> Built:
-        """The records of two further topics that are near each other."""
+        """Return the join of the streams of two new topics."""
         left, right = (self.stream(next(self.table_topics), most=1) for _ in range(2))
         return self.stepped(self.joined("inner", (5, 5, AMPLE_MS), left, right), most=1)
 
     def renamed(self, built: Built) -> Built:
-        """With other names for ``v`` and ``s``, for the right side of a join."""
+        """Rename ``v`` and ``s`` for the right side of a join."""
         names = dict(zip(("v", "s"), next(self.right_names), strict=True))
         columns = {names.get(name, name): ["column", name] for name in built.columns}
         node = {"op": "map_values", "columns": columns, "input": built.node}
@@ -152,7 +152,7 @@ class Trees:
         return replace(built, node=node, columns=types, unset=unset, first=None)
 
     def with_other_values(self, built: Built) -> Built:
-        """With an operation behind, perhaps, that leaves the key as it is."""
+        """Append an operation that keeps the key, or none."""
         steps = (self._mapped, self._filtered, self._filtered_not)
         return self.random.choice(steps)(built) if self.random.random() < 0.5 else built
 
@@ -193,12 +193,12 @@ class Trees:
         return replace(built, node=node)
 
     def _flattened(self, built: Built) -> Built:
-        """A record for each element of an array, which stands in place of the column it is of."""
+        """Flatten an array: a record per element, which replaces its column."""
         name = self.random.choice(list(built.columns))
         is_number = built.columns[name] == "BIGINT"
         arrays = ["twice" if is_number else "with_marked"]
         if not self.steady:
-            # Each of Spark's jobs takes as long as all else of a batch.
+            # Each job of Spark is as slow as the rest of a batch.
             up_to_2 = "up_to_2_by_spark" if self.random.random() < 0.1 else "up_to_2"
             arrays.append(up_to_2 if is_number else "split")
         node = {
@@ -212,10 +212,10 @@ class Trees:
         return replace(flat, node=flat.node | {"op": "flat_map", "key": self.key(built.columns)})
 
     def row_steps(self, rows: Columns, seen: Columns, bounds: Columns) -> list[dict[str, Any]]:
-        """Up to three steps behind an aggregation, whose ``rows`` have these columns.
+        """Return up to three steps after an aggregation whose ``rows`` have these columns.
 
-        Conditions are over ``bounds`` and what is left of the columns ``seen``. The others are
-        lists, and numbers that Kafka's side leaves out: steps only choose them.
+        Conditions use ``bounds`` and the remaining columns of ``seen``. Steps can only select the
+        other columns: lists, and numbers that the peer program omits if they are 0.
         """
         steps: list[dict[str, Any]] = []
         for _ in range(self.random.choice((0, 0, 1, 1, 2, 3))):
@@ -228,26 +228,26 @@ class Trees:
                 rows = {name: rows[name] for name in names}
                 continue
             operation = self.random.choice(("filter", "filter", "filter_not"))
-            # Whatever the log's last records come to: it is windows that close.
+            # The last records need not pass, because closed windows are enough.
             condition = replace(self, steady=False).condition(left | bounds)
             steps.append({"op": operation, "condition": condition})
         return steps
 
     def merged(self, topics: Sequence[str] = ()) -> Built:
-        """Two topics as one stream, the first ones if none are given."""
+        """Merge the streams of two topics. Default: the first two."""
         left, right = (self.stream(topic) for topic in topics or self.topics)
         node = {"op": "merge", "left": left.node, "right": right.node}
         return Built(node, left.columns)
 
     def merged_branches(self) -> Built:
-        """Two branches of one topic as one stream again."""
+        """Merge two branches of one topic."""
         one = self.stream(self.topics[0], most=1)
         conditions = [self.condition(one.columns) for _ in range(2)]
         node = {"op": "merged_branches", "conditions": conditions, "input": one.node}
         return replace(one, node=node)
 
     def joined(self, how: str, span: tuple[int, int, int], left: Built, right: Built) -> Built:
-        """A stream with another, which may be of the same topic."""
+        """Join two streams, which can have the same topic."""
         right = self.renamed(right)
         before, after, grace = span
         node = {
@@ -257,9 +257,9 @@ class Trees:
         return _side_by_side(node, left, right)
 
     def looked_up(self, built: Built, number: int, *, waits: bool = False) -> Built:
-        """A stream with what so many tables have, one behind the other.
+        """Join a stream with ``number`` tables, one after the other.
 
-        ``waits``: for those that are versioned perhaps, as one stream with one clock does.
+        With ``waits``, it can wait for versioned tables. This needs a stream with one stream time.
         """
         is_inner = self.random.random() < 0.4
         for _ in range(number):
@@ -274,7 +274,7 @@ class Trees:
         return built
 
     def _looked_up_by_key(self, built: Built, how: str, *, waits: bool) -> Built:
-        """By the record's key or another, which is set: Kafka's left join lets null pass."""
+        """Join by the key of the record or another key, never null, as Kafka forwards null keys."""
         left = built.node
         if built.set_columns and self.random.random() < 0.5:
             key = self._table_key(built.set_columns)
@@ -291,7 +291,7 @@ class Trees:
         return _side_by_side(node, built, table)
 
     def _looked_up_globally(self, built: Built, how: str) -> Built:
-        """By any key; the table has its topic's columns, so the stream's get other names."""
+        """Join a global table by any key. The columns of the stream are renamed."""
         built = self.renamed(built)
         node = {
             "op": "join_global", "how": how, "key": self._table_key(built.columns),
@@ -300,26 +300,26 @@ class Trees:
         return _side_by_side(node, built, Built({}, {"v": "BIGINT", "s": "STRING"}))
 
     def _table_key(self, columns: Columns) -> list[str]:
-        """A key that tables have, a text as it is; now and then another."""
+        """Return a key that tables have, for example an unchanged string, or another key."""
         texts = [name for name, of_type in columns.items() if of_type == "STRING"]
         if texts and self.random.random() < 0.7:
             return ["column", self.random.choice(texts)]
         return self.key(columns)
 
     def tables(self, most: int) -> Built:
-        """Up to ``most`` tables, joined in any order."""
+        """Join up to ``most`` tables in any order."""
         number = self.random.choice((1, 2, 2, *range(2, most + 1)))
         tables = [self.aggregated() if self.random.random() < 0.25 else self.table()
                   for _ in range(number)]  # fmt: skip
         return self._joined_tables([tables[0], *map(self.renamed, tables[1:])])
 
     def updates(self) -> Built:
-        """The updates of a table, or of several that are joined."""
+        """Return the updates of a table or of joined tables."""
         table = self.tables(4)
         return replace(table, node={"op": "to_stream", "input": table.node})
 
     def tables_by_foreign_key(self) -> Built:
-        """A table with others, joined by what its rows name or by key; perhaps one more beside."""
+        """Join a table with others by foreign key or by key, and sometimes with one more table."""
         joined = self.table()
         for number in range(self.random.choice((1, 1, 2, 3))):
             is_aggregated = self.random.random() < 0.25
@@ -342,14 +342,14 @@ class Trees:
         left, right = self._joined_tables(tables[:cut]), self._joined_tables(tables[cut:])
         how = self.random.choice(("inner", "left", "outer"))
         node = {"op": "join_tables", "how": how, "left": left.node, "right": right.node}
-        # Rows of pairs neither name others, nor are they named.
+        # Rows of joined streams have no foreign key, and no row references them.
         if how != "outer" and not self.pairs and self.random.random() < 0.3:
             node |= self._by_foreign_key(left)
         joined = _side_by_side(node, left, right)
         if self.random.random() < 0.7:
             return joined
         stepped = self.stepped(joined, is_table=True)
-        # Behind steps rows have the columns of all.
+        # After steps, rows have the columns of all tables.
         first = joined.first if stepped.node is joined.node else None
         return replace(stepped, first=first)
 
@@ -358,14 +358,14 @@ class Trees:
 
 
 def history_ms_of(table: Mapping[str, Any]) -> int | None:
-    """The history that a versioned table keeps, behind row-wise operations too; of others None."""
+    """Return the history of a versioned table, also after row-wise operations, otherwise None."""
     if table["op"] == "versioned_table":
         return int(table["history"])
     return history_ms_of(table["input"]) if "input" in table else None
 
 
 def _side_by_side(node: dict[str, Any], left: Built, right: Built) -> Built:
-    """The results of a join."""
+    """Return the results of a join."""
     unset = left.unset | right.unset
     if node["how"] != "inner":
         unset |= right.columns.keys()
@@ -376,7 +376,7 @@ def _side_by_side(node: dict[str, Any], left: Built, right: Built) -> Built:
 
 
 def rows_of(how: str, inputs: Sequence[Built]) -> tuple[Columns, Columns]:
-    """The columns of an aggregation's rows, and those that Kafka's side never leaves out if 0."""
+    """Return the columns of an aggregation, and the columns that the peer keeps if they are 0."""
     if how == "reduce":
         columns = {name: of for name, of in inputs[0].columns.items() if name in {"v", "s"}}
         return columns, columns
@@ -390,7 +390,7 @@ def rows_of(how: str, inputs: Sequence[Built]) -> tuple[Columns, Columns]:
             rows[f"all{number}_{name}"] = "ARRAY"
             if of == "BIGINT":
                 rows[f"total{number}_{name}"] = of
-    # A cogroup's row may be without records of a stream.
+    # A row of a cogroup can have no records of a stream.
     left_out = "n" if len(inputs) > 1 else "-"
     return rows, {
         name: of for name, of in rows.items() if of != "ARRAY" and not name.startswith(left_out)
@@ -398,14 +398,14 @@ def rows_of(how: str, inputs: Sequence[Built]) -> tuple[Columns, Columns]:
 
 
 def random_windows(random: Random, kind: str, *, ample: bool) -> dict[str, Any]:
-    """Windows of a kind; ``ample``: with grace enough for every record."""
+    """Return windows of a kind. With ``ample``, the grace is long enough for every record."""
     if kind == "none":
         return {"kind": kind}
     length = random.choice((3, 5, 12))
     grace = AMPLE_MS if ample else random.choice((0, 0, 2, 10))
     advance = random.randint(1, length) if kind == "hopping" else length
-    # Of sessions Kafka finds those that retention leaves: with one ms over the least, the open
-    # ones (tests/system/kafka_streams/test_kafka_sessions.py). Else far more than anything needs.
+    # Kafka only finds sessions within the retention. With 1 ms more than the minimum, these are the
+    # open sessions (tests/system/kafka_streams/test_kafka_sessions.py). Other windows need more.
     retention = length + grace + 1 if kind == "session" else 1_000_000_000
     return {
         "kind": kind, "length": length, "advance": advance, "grace": grace, "retention": retention

@@ -1,10 +1,10 @@
-"""Random trees of operations, and logs for them, such that Kafka's results should be ours.
+"""Random trees of operations, with logs for which Kafka's results should equal ours.
 
-Kafka Streams has one clock for what one task reads, we have one for each partition of each topic
-(decisions 0012, 0013, 0059). So where a tree reads several streams, either its log is in the order
-of time or its grace is ample: then nothing is late by either's clocks. Where one stream alone
-decides, records come as late as they like. Other differences are left out:
-they are in docs/reference/kafka-streams-differences.md, and each has a test.
+Kafka Streams has one stream time per task. Oriel has one per partition of each topic (decisions
+0012, 0013, 0059). If a tree reads several streams, its log is in order or its grace is ample, so
+that no record is late in either system. If a tree reads one stream, records can be late. The trees
+avoid the other differences. These are in docs/reference/kafka-streams-differences.md, each with a
+test.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,30 +24,30 @@ from tests.windows.topologies.random_parts import (
 )
 from tests.windows.topologies.tree_facts import is_interleaving_free, topics_of
 
-#: What steps behind an aggregation see of a row's window.
+#: The columns of a window that steps after an aggregation can read.
 WINDOW_BOUNDS = ("window_start_ms", "window_end_ms")
 
 
 @dataclass(frozen=True)
 class Case:
-    """A tree, its log and the seed that they are of."""
+    """A tree, its log and their seed."""
 
     seed: int
     tree: Mapping[str, Any]
     log: Sequence[Entry]
     #: Whether no result depends on how the topics are interleaved (docs/concepts/guarantees.md#1).
     is_interleaving_free: bool
-    #: Which of the tree's logs it is.
+    #: The index of the log of the tree.
     number: int = 0
 
     @property
     def topics(self) -> list[str]:
-        """The topics that the tree reads."""
+        """Return the topics that the tree reads."""
         return sorted(topics_of(self.tree))
 
 
 _WINDOW_KINDS = ("none", "tumbling", "hopping", "sliding", "session")
-#: Aggregations of one stream; what functions make depends on the order of its records.
+#: Aggregations of one stream, because the results of functions depend on the order of records.
 _OF_ONE = ("columns", "columns", "fold", "removing", "reduce")
 _ALL_EMITS = ("update", "update", "close", "suppress")
 
@@ -82,8 +82,8 @@ def _cogroup(trees: Trees, plan: Plan) -> dict[str, Any]:
 def _join_grace(random: Random, before: int, after: int) -> int:
     """Return a grace with which Kafka finds all matches of records in order.
 
-    Its join stores have the records that are less than before + after + grace older than the newest
-    record, but a match can be older by the greater bound ("match at the edge").
+    Its join stores have records up to before + after + grace before the newest record. However, a
+    match can be older by the greater bound ("match at the edge").
     """
     least = max(0, max(before, after) - (before + after) + 1)
     return least + random.choice((0, 0, 3, AMPLE_MS))
@@ -103,7 +103,7 @@ def _inner_joined(trees: Trees, plan: Plan) -> Built:
 
 
 def _inner_side(trees: Trees, plan: Plan, joins: int, topics: Iterator[str]) -> Built:
-    """A stream made by so many joins of ``topics``, one of them or merged ones without a join."""
+    """Return a stream with ``joins`` joins of ``topics``. Without joins, one or merged topics."""
     random = trees.random
     if not joins:
         topic = next(topics)
@@ -132,9 +132,10 @@ def _written(trees: Trees, plan: Plan) -> dict[str, Any]:
 
 
 def _outer_join(trees: Trees, plan: Plan) -> dict[str, Any]:
-    """One join after the other, at least one of them left or outer, here and there of merged ones.
+    """Return a chain of joins. At least one is left or outer, and some inputs are merged streams.
 
-    What is alone comes late: Kafka's next join finds its partners if its grace is ample.
+    Unmatched records are emitted late, so the next join of Kafka matches them only with an ample
+    grace.
     """
     random = trees.random
 
@@ -163,7 +164,7 @@ def _outer_join(trees: Trees, plan: Plan) -> dict[str, Any]:
 def _table(trees: Trees, _: Plan) -> dict[str, Any]:
     table = trees.tables(4)
     while history_ms_of(table.node) is not None:
-        # In Kafka a versioned table that is materialized is so only if its new store is.
+        # In Kafka, a materialized versioned table is versioned only if the new store is.
         table = trees.tables(4)
     return {"op": "materialize", "input": table.node}
 
@@ -195,7 +196,7 @@ def _updates(trees: Trees, plan: Plan) -> dict[str, Any]:
 
 
 def _joined_aggregates(trees: Trees, plan: Plan) -> dict[str, Any]:
-    """Two aggregations by the same time windows or none; other windows are seldom the same."""
+    """Return a join of two aggregations with equal time windows, or without windows."""
     kinds = ("none", "tumbling", "hopping")
     node = _aggregated(trees, plan, [trees.stream(topic) for topic in trees.topics], kinds)
     how = trees.random.choice(("inner", "left", "outer"))
@@ -203,18 +204,18 @@ def _joined_aggregates(trees: Trees, plan: Plan) -> dict[str, Any]:
 
 
 def _rows_of_stores(trees: Trees, plan: Plan) -> dict[str, Any]:
-    """Windows over the final rows of windows, and over those once more."""
+    """Return windows over the final rows of windows, sometimes in two levels."""
     random = trees.random
     built = trees.stream("a")
     kinds = ["tumbling", "hopping", "session", *(["sliding"] if plan.in_order else [])]
     closing = replace(plan, emits=("close", "suppress"), hows=("columns",))
     for number in range(random.choice((1, 1, 2))):
-        in_front = _aggregated(trees, closing, [built], kinds)
+        upstream = _aggregated(trees, closing, [built], kinds)
         # After a filter, Kafka's suppress waits for rows that pass ("suppress after a filter").
-        in_front["suppress"] = "first"
-        # Other columns than those that are read behind would not be there.
-        in_front["behind"] = [s for s in in_front["behind"] if s["op"] != "map_values"]
-        rows = {"op": "rows_of", "input": in_front | {"store": f"store-{number}"}}
+        upstream["suppress"] = "first"
+        # The next operation reads other columns than ``map_values`` would keep.
+        upstream["behind"] = [s for s in upstream["behind"] if s["op"] != "map_values"]
+        rows = {"op": "rows_of", "input": upstream | {"store": f"store-{number}"}}
         texts = [name for name, of_type in built.columns.items() if of_type == "STRING"]
         columns = {
             "v": ["column", random.choice(("n0", "total0_v", "most0_v"))],
@@ -229,24 +230,24 @@ def _rows_of_stores(trees: Trees, plan: Plan) -> dict[str, Any]:
 
 
 def _updates_of_stores(trees: Trees, plan: Plan) -> dict[str, Any]:
-    """Windows over every update of windows, and over those once more."""
+    """Return windows over every update of windows, sometimes in two levels."""
     random = trees.random
     updating = replace(plan, emits=("update",))
-    # A table's changes are late by the clock of all its records, in Kafka by those that go on.
+    # The stream time of a table includes all records, but in Kafka only records that continue.
     of_table = not plan.in_order and random.random() < 0.3
     if of_table:
         group = _grouped_table(trees, plan)
         group["behind"] = [s for s in group["behind"] if s["op"] != "map_values"]
         rows = {"op": "rows_of", "input": group | {"store": "groups"}}
-        is_fold = group["how"] == "fold"
-        columns = {"s": ["column", "text" if is_fold else "key"]}
-        columns |= {} if is_fold else {"v": ["column", "n0"]}
+        is_by_functions = group["how"] == "fold"
+        columns = {"s": ["column", "text" if is_by_functions else "key"]}
+        columns |= {} if is_by_functions else {"v": ["column", "n0"]}
         node = {"op": "map_values", "columns": columns}
         types = {name: "STRING" if name == "s" else "BIGINT" for name in columns}
         built = trees.stepped(Built(node | {"input": rows}, types))
     elif plan.in_order:
-        # One join, not of merged streams nor with itself: of others Kafka has the pairs of a record
-        # in another order (docs/reference/kafka-streams-differences.md, "Joins").
+        # One join, but not of merged streams or with itself, because Kafka emits the matches of a
+        # record in another order (docs/reference/kafka-streams-differences.md, "Joins").
         built = trees.stepped(_inner_side(trees, plan, 1, iter("ab")))
     elif plan.ample and random.random() < 0.4:
         built = trees.merged()
@@ -255,28 +256,29 @@ def _updates_of_stores(trees: Trees, plan: Plan) -> dict[str, Any]:
     of_cogroup = plan.ample and not of_table and random.random() < 0.5
     if plan.ample and built.node.get("op") != "merge" and not of_cogroup:
         updating = replace(updating, hows=_OF_ONE)
-    # Of sliding windows Kafka loses what comes late in part.
+    # Kafka loses partly late records in sliding windows.
     kinds = ["none", "tumbling", "hopping", "session", *(["sliding"] if plan.ample else [])]
     kinds = kinds[:1] if of_table else kinds
     for number in range(random.choice((1, 1, 2))):
-        # One that is read twice takes effect log by log within a batch.
+        # In a batch, the logs of a topic that is read twice are processed one after the other.
         inputs = [built, *([trees.stream("c")] if of_cogroup and not number else [])]
-        in_front = _aggregated(trees, updating, inputs, kinds)
-        if in_front["windows"]["kind"] == "sliding":
-            # With even times in the log: none has two definers ("a window with two definers").
-            in_front["windows"]["length"] = random.choice((4, 6, 12))
-        # Other columns than those that are read behind would not be there.
-        in_front["behind"] = [s for s in in_front["behind"] if s["op"] != "map_values"]
-        columns = _chosen(random, rows_of(in_front["how"], inputs)[1])
-        kind = in_front["windows"]["kind"]
-        goes = in_front["behind"] or in_front["how"] == "removing" or kind == "session"
+        upstream = _aggregated(trees, updating, inputs, kinds)
+        if upstream["windows"]["kind"] == "sliding":
+            # The log has even times, so two records never define a window ("window that two records
+            # define").
+            upstream["windows"]["length"] = random.choice((4, 6, 12))
+        # The next operation reads other columns than ``map_values`` would keep.
+        upstream["behind"] = [s for s in upstream["behind"] if s["op"] != "map_values"]
+        columns = _chosen(random, rows_of(upstream["how"], inputs)[1])
+        kind = upstream["windows"]["kind"]
+        goes = upstream["behind"] or upstream["how"] == "removing" or kind == "session"
         if kind != "none" and not goes:
-            # Of one that is gone steps see the bounds, in Kafka not ("a row that is gone").
+            # Steps can read the bounds of a deleted row, unlike Kafka ("deleted row of a window").
             columns["at"] = ["column", random.choice(WINDOW_BOUNDS)]
-        rows = {"op": "rows_of", "input": in_front | {"store": f"store-{number}"}}
+        rows = {"op": "rows_of", "input": upstream | {"store": f"store-{number}"}}
         node = {"op": "map_values", "columns": columns, "input": rows}
         types = {name: "STRING" if name == "s" else "BIGINT" for name in columns}
-        # One that is gone has none; a row of a cogroup may be without records of a stream.
+        # A deleted row has no columns, and a row of a cogroup can have no records of a stream.
         built = trees.stepped(Built(node, types, frozenset(columns)))
     built = trees.looked_up(built, random.choice((0, 0, 1)))
     if random.random() < 0.3:
@@ -285,7 +287,7 @@ def _updates_of_stores(trees: Trees, plan: Plan) -> dict[str, Any]:
 
 
 def _chosen(random: Random, rows: Columns) -> dict[str, list[str]]:
-    """Some columns of an aggregation's rows, as ``v`` and ``s``."""
+    """Return some columns of the rows of an aggregation, as ``v`` and ``s``."""
     chosen = {}
     for name, of_type in (("v", "BIGINT"), ("s", "STRING")):
         of = [column for column, its_type in rows.items() if its_type == of_type]
@@ -294,10 +296,10 @@ def _chosen(random: Random, rows: Columns) -> dict[str, list[str]]:
     return chosen
 
 
-#: Tables that are aggregations of pairs of streams.
+#: Tables that are aggregations of joined streams.
 _OF_PAIRS = Plan(in_order=True, ample=True, ends=False, pairs=True)
 
-#: Kinds of trees, and the plans that fit. What reads one stream only may have any log.
+#: Kinds of trees, and their plans. A tree that reads one stream can have any log.
 KINDS: Mapping[str, tuple[Callable[[Trees, Plan], dict[str, Any]], Sequence[Plan]]] = {
     "one stream": (
         _one_stream,
@@ -326,7 +328,7 @@ KINDS: Mapping[str, tuple[Callable[[Trees, Plan], dict[str, Any]], Sequence[Plan
         _branches,
         [Plan(in_order=False, ample=False, ends=False, emits=_ALL_EMITS, hows=_OF_ONE)],
     ),
-    # Kafka has no emit strategy behind a cogroup, but suppress.
+    # After a cogroup, Kafka has no emit strategy, only suppress.
     "cogroup": (
         _cogroup,
         [
@@ -371,9 +373,9 @@ KINDS: Mapping[str, tuple[Callable[[Trees, Plan], dict[str, Any]], Sequence[Plan
         _updates_of_stores,
         [
             Plan(in_order=False, ample=False, ends=False, emits=_ALL_EMITS, hows=_OF_ONE),
-            # Of merged streams Kafka has one clock, ours are two.
+            # Merged streams have one stream time in Kafka and two in Oriel.
             Plan(in_order=False, ample=True, ends=False, hows=("columns",)),
-            # Pairs of streams, which here follow each other as their records do.
+            # For joined streams, the results are in the order of their records.
             Plan(in_order=True, ample=True, ends=False, hows=("columns",)),
         ],
     ),
@@ -396,7 +398,7 @@ KINDS: Mapping[str, tuple[Callable[[Trees, Plan], dict[str, Any]], Sequence[Plan
 
 
 def random_cases(seed: int, logs: int) -> list[Case]:
-    """A random tree with so many logs."""
+    """Return a random tree with this many logs."""
     random = Random(seed)
     kind = random.choice(list(KINDS))
     make, plans = KINDS[kind]
@@ -417,7 +419,7 @@ def _aggregated(
     if "v" not in inputs[0].columns or inputs[0].columns["v"] != "BIGINT":
         how = "columns"
     if how == "removing":
-        # Kafka's sliding windows forget what was removed ("a function that removes a row").
+        # A removed row has another result in Kafka ("removed aggregate in sliding windows").
         kinds = [kind for kind in kinds if kind != "sliding"]
     windows = random_windows(random, random.choice(kinds), ample=plan.ample)
     emit = random.choice(plan.emits)

@@ -1,4 +1,4 @@
-"""A tree's rows as our language computes them: by the test driver, and by the pipeline's stages."""
+"""The rows of a tree in Oriel, computed by the test driver and by the stages of the pipeline."""
 
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -38,14 +38,14 @@ from tests.windows.topologies.tree_facts import follows_pairs
 
 KEY_GROUPS = 8
 TASKS = 3
-#: How many records of a topic a batch may have: in little pieces, in large ones, or all at once.
+#: Possible numbers of records of a topic in a batch: small, large, or all records.
 _CUTS = ((0, 1, 4, 50), (0, 20, 50), (1000,))
-#: How probably a batch ends before its topics' next records must be in another one.
+#: The probability that a batch ends although it could contain the next record.
 _CUT_OFTEN = (0.3, 0.05, 0.0)
 
 
 class Written(NamedTuple):
-    """A record of a topic; its value without columns that are null."""
+    """A record of a topic. Its value has no null columns."""
 
     key: str | None
     time: int
@@ -53,27 +53,27 @@ class Written(NamedTuple):
 
     @classmethod
     def of(cls, key: str | None, time: int, value: Mapping[str, Any] | None) -> "Written":
-        """A record with its columns in the order of their names."""
+        """Return a record with its columns in the order of their names."""
         named = None if value is None else sorted(value.items())
-        told = None if named is None else tuple(item for item in named if item[1] is not None)
-        return cls(key, time, told)
+        present = None if named is None else tuple(item for item in named if item[1] is not None)
+        return cls(key, time, present)
 
 
 class Place(NamedTuple):
-    """Where a row stands in a store; without windows both ends are 0."""
+    """The key and window of a row. Without windows, both bounds are 0."""
 
     key: str
     start: int
     end: int
 
 
-#: Time and value of each row. Columns that are null, 0 records and empty lists are left out,
-#: as an aggregate of ours has them where the peer's has no column.
+#: Time and value of each row, without null columns, counts of 0 and empty lists: the peer program
+#: does not have these columns.
 Rows = dict[Place, tuple[int, dict[str, Any]]]
 
 
-def told(value: Mapping[str, Any]) -> dict[str, Any]:
-    """A row's columns without those that say nothing, lists in order."""
+def normalized(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of a row with sorted lists, without null, 0 records and empty lists."""
     return {
         name: sorted(item) if isinstance(item, list) else item
         for name, item in value.items()
@@ -82,7 +82,7 @@ def told(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _driven(topology: Topology, case: Case) -> TopologyTestDriver:
-    """A driver that was given the log as it is, a batch each time the topic changes."""
+    """Return a driver that has processed the log, with a new batch when the topic changes."""
     driver = TopologyTestDriver(topology, collect_function_errors=True)
     for topic in case.topics:
         driver.pipe_input(topic, [])
@@ -95,7 +95,7 @@ def _driven(topology: Topology, case: Case) -> TopologyTestDriver:
 
 
 def driver_rows(topology: Topology, case: Case) -> Rows:
-    """By the test driver."""
+    """Return the rows of the test driver."""
     driver = _driven(topology, case)
     content: Sequence[WindowedValue | KeyValue]
     kind = topology.stores[-1].windows.kind
@@ -105,40 +105,39 @@ def driver_rows(topology: Topology, case: Case) -> Rows:
         content = driver.session_store(STORE).all()
     else:
         content = driver.window_store(STORE).all()
-    return {_place(row): (row.timestamp_ms, told(row.value)) for row in content}
+    return {_place(row): (row.timestamp_ms, normalized(row.value)) for row in content}
 
 
 def driver_records(topology: Topology, case: Case) -> list[Written]:
-    """By the test driver, as ``driver_rows``: what a tree's stream writes to its topic."""
+    """Return the records that the test driver writes to the output topic."""
     driver = _driven(topology, case)
     records = driver.create_output_topic(OUT).read_records()
     return [Written.of(one.key, one.timestamp_ms, one.value) for one in records]
 
 
 def stages_records(topology: Topology, case: Case) -> list[Written]:
-    """By the pipeline's stages and several tasks, as ``stages_rows``; task by task of a batch."""
+    """Return the records that the stages write to the output topic, by batch and task."""
     with tempfile.TemporaryDirectory(prefix="topologies-") as directory:
         return list(_staged(topology, case, Path(directory)).written)
 
 
 def record_of(entry: Sequence[Any]) -> Record:
-    """A record of a log, without its topic."""
+    """Return a record of a log, without its topic."""
     key, value, time = entry
     return Record(key, value, time)
 
 
 def stages_rows(topology: Topology, case: Case) -> Rows:
-    """By the pipeline's stages and several tasks with state in files, from random batches.
+    """Return the rows of the stages, with several tasks, state in files, and random batches.
 
-    Where interleaving makes no difference, batches have records of several topics, and each topic
-    goes at its own pace.
+    If the interleaving of topics does not matter, batches have random numbers of records per topic.
     """
     with tempfile.TemporaryDirectory(prefix="topologies-") as directory:
         return _staged(topology, case, Path(directory)).rows
 
 
 def _staged(topology: Topology, case: Case, directory: Path) -> "StagesRun":
-    """A run that was given the log in random batches, by one to three tasks."""
+    """Return a run that has processed the log in random batches with one to three tasks."""
     random = Random(case.seed + case.number)
     run, tasks = StagesRun(topology, directory), random.randint(1, TASKS)
     for batch in _batches(case, random):
@@ -158,8 +157,8 @@ def _batches(case: Case, random: Random) -> list[dict[str, list[Record]]]:
     cut = random.randrange(len(_CUTS))
     if not case.is_interleaving_free:
         for entry in case.log:
-            goes_on = entry[0] in batches[-1] and not follows_pairs(case.tree)
-            if not goes_on or len(batches) == 1 or random.random() < _CUT_OFTEN[cut]:
+            continues = entry[0] in batches[-1] and not follows_pairs(case.tree)
+            if not continues or len(batches) == 1 or random.random() < _CUT_OFTEN[cut]:
                 batches.append({entry[0]: []})
             batches[-1][entry[0]].append(_record(entry))
         return batches
@@ -178,18 +177,20 @@ def _record(entry: Entry) -> Record:
 
 
 @dataclass(frozen=True)
-class _NotingFiles(DirectoryFiles):
-    """Files of states only: changed rows are noted."""
+class _CollectingFiles(DirectoryFiles):
+    """Files of states. Changed rows are collected in memory."""
 
     changes: list[pa.Table] = field(default_factory=list)
 
     def write_changes(self, _plan: BatchPlan, _task: int, changes: pa.Table) -> list[AddedFile]:
-        """Note them."""
+        """Collect the changes."""
         self.changes.append(changes)
         return []
 
-    def write_dead_letters(self, _plan: BatchPlan, _letters: Sequence[pa.Table]) -> list[AddedFile]:
-        """Dead letters are not looked at here."""
+    def write_dead_letters(
+        self, _plan: BatchPlan, _dead_letters: Sequence[pa.Table]
+    ) -> list[AddedFile]:
+        """Ignore the dead letters."""
         return []
 
 
@@ -197,20 +198,22 @@ class _NotingFiles(DirectoryFiles):
 class _SinkFiles(SinkFiles):
     """Files of a sink, without its dead letters."""
 
-    def write_dead_letters(self, _plan: BatchPlan, _letters: Sequence[pa.Table]) -> list[AddedFile]:
-        """They are not looked at here."""
+    def write_dead_letters(
+        self, _plan: BatchPlan, _dead_letters: Sequence[pa.Table]
+    ) -> list[AddedFile]:
+        """Ignore the dead letters."""
         return []
 
 
 class StagesRun:
-    """A topology's stores or its topic, batch by batch."""
+    """A run of all stores of a topology, or of its output topic, in batches."""
 
     def __init__(
         self, topology: Topology, directory: Path, plans: dict[str, StorePlans] | None = None
     ) -> None:
         """Plan the stores, unless ``plans`` has them. The states are in ``directory``.
 
-        A sink's folder has its number, as its name is none of a folder.
+        The directory of a unit is its number, because the name of a sink is not a directory name.
         """
         self._batches = 0
         lowered = lower(topology)
@@ -225,7 +228,7 @@ class StagesRun:
         self._offsets: dict[str, dict[int, int]] = {topic: {0: 0} for topic in topology.topics}
 
     def take(self, batch: Mapping[str, Mapping[int, Sequence[Record]]], tasks: int = TASKS) -> None:
-        """Let one batch take effect: records by topic and partition.
+        """Process a batch: records by topic and partition.
 
         Every second batch opens its state from the files, as in a new process. The other batches
         have small segments in memory.
@@ -259,22 +262,22 @@ class StagesRun:
 
     @property
     def rows(self) -> Rows:
-        """What the last store holds now."""
+        """Return the rows of the last store."""
         return next(run for run in reversed(self._stores) if not is_sink_name(run.store.name)).rows
 
     @property
     def written(self) -> Sequence[Written]:
-        """The records of the topic."""
+        """Return the records of the output topic."""
         return self._stores[-1].written
 
     @property
     def written_sources(self) -> Sequence[str]:
-        """Which record each of the topic's is."""
+        """Return the source of each record of the output topic."""
         return self._stores[-1].written_sources
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """What the first store has counted so far."""
+        """Return the counters of the first store."""
         return self._stores[0].counters
 
 
@@ -285,14 +288,14 @@ class _StoreRun:
         self,
         store: Store,
         directory: Path,
-        in_front: Mapping[str, StorePlans],
+        upstream: Mapping[str, StorePlans],
         plans: StorePlans | None = None,
     ) -> None:
         self.store = store
         self._directory = directory
         reasons = dict.fromkeys(store.sources, SourceReasons.FOR_ALL)
         steps = partial(steps_for, store=store.name)
-        self.plans = plans or StorePlans(store, steps, reasons, in_front)
+        self.plans = plans or StorePlans(store, steps, reasons, upstream)
         if plans is None:
             self.plans.select_columns(KEY_GROUPS)
         self._content = StoreRows()
@@ -305,8 +308,8 @@ class _StoreRun:
     def take(
         self, read: Mapping[Source, Sequence[pa.Table]], ends: Offsets, tasks: int
     ) -> pa.Table:
-        """Let one batch take effect; its final rows as records, for stores behind it."""
-        of_unit = _SinkFiles if is_sink_name(self.store.name) else _NotingFiles
+        """Process a batch. Return its final rows as records for downstream stores."""
+        of_unit = _SinkFiles if is_sink_name(self.store.name) else _CollectingFiles
         files = of_unit(
             self._directory / "table",
             self._directory / "state",
@@ -319,7 +322,7 @@ class _StoreRun:
         prepared = prepared_batch(plan, joins, reports[self.store.name], self._previous, ends)
         self._previous = PreparedBatch.from_json(prepared.to_json())
         self._batch += 1
-        if not isinstance(files, _NotingFiles):
+        if not isinstance(files, _CollectingFiles):
             self._note_written(self._previous)
             return final_records([], self.plans.columns, 0)
         self._content.apply(row for table in files.changes for row in table.to_pylist())
@@ -328,7 +331,7 @@ class _StoreRun:
         return final_rows
 
     def _note_written(self, batch: PreparedBatch) -> None:
-        # A batch without a record has no task, and leaves the files of the one before.
+        # A batch without a record has no task, and keeps the files of the previous batch.
         segments = batch.segments if batch.changed else {}
         for name in (name for names in segments.values() for name in names):
             records = open_segment(self._directory / "state", name)
@@ -340,18 +343,18 @@ class _StoreRun:
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """What is counted so far."""
+        """Return the counters so far."""
         assert self._previous is not None
         return self._previous.record.counters
 
     @property
     def rows(self) -> Rows:
-        """What the store holds now."""
+        """Return the rows of the store."""
         is_plain = self.store.windows.kind == "none"
         rows: Rows = {}
         for key in self._content.sorted_keys():
             for row in self._content.of_key(key):
                 bounds = (0, 0) if is_plain else (row.window_start_ms, row.window_end_ms)
                 value = {n: v for n, v in row.value.items() if n not in FIXED_COLUMNS}
-                rows[Place(key, *bounds)] = (row.timestamp_ms, told(value))
+                rows[Place(key, *bounds)] = (row.timestamp_ms, normalized(value))
         return rows

@@ -1,4 +1,4 @@
-"""Joins of joins of streams equal their slow model, however the logs are cut and restarted."""
+"""Nested joins of streams equal their slow model, for any cut and restart."""
 
 import re
 import tempfile
@@ -35,24 +35,24 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-#: From here four trees reach all that random logs reach, in windows of every kind.
+#: Four trees with these seeds reach all rare branches, in windows of every kind.
 FIRST_SEED = 4_100_823
 #: (before, after) of joins.
 REACHES = ((0, 0), (2, 2), (5, 5), (10, 0), (0, 10), (3, 12), (10, -3), (-3, 10))
 SIZE, GRACE = 20, 4
-#: The key and the time of the records behind which nothing of a log is open.
+#: The key and the time of the records that close all windows of a log.
 CLOSER, CLOSED_MS = "z", 1_000_000
 
 
 @dataclass
 class Trees:
-    """Makes random trees of joins over distinct topics."""
+    """Creates random trees of joins over distinct topics."""
 
     random: Random
     topics: int = 0
 
     def tree(self, leaves: int) -> Tree:
-        """A tree of so many columns."""
+        """Return a tree with this many columns."""
         if leaves == 1:
             column = f"t{self.topics}"
             merged = tuple(self.leaf(column) for _ in range(self.random.choice((1, 1, 1, 1, 2, 3))))
@@ -71,14 +71,14 @@ class Trees:
         )
 
     def leaf(self, column: str) -> Leaf:
-        """One more topic."""
+        """Return one more topic."""
         self.topics += 1
         flat = self.random.random() < 0.3
         return Leaf(f"t{self.topics - 1}", flat, column)
 
 
 def leaves_of(tree: Tree) -> list[Leaf]:
-    """The topics of a tree in order."""
+    """Return the topics of a tree in order."""
     if isinstance(tree, Leaf):
         return [tree]
     if isinstance(tree, Merged):
@@ -87,12 +87,12 @@ def leaves_of(tree: Tree) -> list[Leaf]:
 
 
 def columns_of(tree: Tree) -> list[str]:
-    """The columns of a tree in order."""
+    """Return the columns of a tree in order."""
     return list(dict.fromkeys(leaf.column for leaf in leaves_of(tree)))
 
 
 def stream_of(builder: StreamsBuilder, tree: Tree) -> KStream:
-    """The tree in the language."""
+    """Return the stream of a tree."""
     if isinstance(tree, Leaf):
         if not tree.flat:
             return builder.stream(tree.topic, f"{tree.column} STRING")
@@ -110,13 +110,13 @@ def stream_of(builder: StreamsBuilder, tree: Tree) -> KStream:
     for column in columns_of(tree) if tree.without else ():
         joined = joined.filter(f"NOT coalesce(contains({column}, '{tree.without}'), false)")
     if tree.endings:
-        column, *beside = columns_of(tree)
+        column, *more = columns_of(tree)
         elements = ", ".join(f"concat({column}, '{ending}')" for ending in tree.endings)
-        joined = joined.flat_map_values(*beside, **{column: f"array({elements})"})
+        joined = joined.flat_map_values(*more, **{column: f"array({elements})"})
     return joined
 
 
-#: Windows whose state orders rows by all their places, each in a way of its own.
+#: Windows whose states order rows by their lineages, each with its own code.
 WINDOWS = {
     "tumbling": TimeWindows.of_size_and_grace(SIZE, GRACE),
     "hopping": TimeWindows.of_size_and_grace(SIZE, GRACE).advance_by(7),
@@ -126,14 +126,14 @@ WINDOWS = {
 
 
 def topology_of(tree: Node, windows: str) -> Topology:
-    """The results in windows, and in a topic."""
+    """Return a topology that writes the results to windows and to a topic."""
     builder = StreamsBuilder()
     joined = stream_of(builder, tree)
     texts = ", ".join(f"coalesce({column}, '-')" for column in columns_of(tree))
-    told = joined.map_values(told=f"concat_ws('|', {texts})")
-    windowed = told.group_by_key().windowed_by(WINDOWS[windows])
+    text = joined.map_values(text=f"concat_ws('|', {texts})")
+    windowed = text.group_by_key().windowed_by(WINDOWS[windows])
     windowed.aggregate(
-        None, n=count(), all=collect_list("told"), first=first("told"), last=last("told")
+        None, n=count(), all=collect_list("text"), first=first("text"), last=last("text")
     ).materialize("windows")
     joined.to("out")
     return builder.build()
@@ -142,7 +142,7 @@ def topology_of(tree: Node, windows: str) -> Topology:
 def random_logs(
     random: Random, tree: Node
 ) -> dict[str, dict[int, list[tuple[str, int, list[str]]]]]:
-    """Few keys and small times, out of order; a topic may have two partitions."""
+    """Return logs with few keys and small times, out of order. Topics can have two partitions."""
     logs: dict[str, dict[int, list[tuple[str, int, list[str]]]]] = {}
     number = 0
     for leaf in leaves_of(tree):
@@ -161,13 +161,13 @@ def random_logs(
 
 
 def record_of(leaf: Leaf, key: str, time: int, texts: Sequence[str]) -> Record:
-    """A record of a topic."""
+    """Return a record of a topic."""
     return Record(key, {"texts": list(texts)} if leaf.flat else {leaf.column: texts[0]}, time)
 
 
 @dataclass(frozen=True)
 class Came:
-    """What came of a log: windows without the closing key, records written, what was late."""
+    """The result of a log: windows without the closing key, written records, late records."""
 
     windows: Rows
     written: Counter[str]
@@ -181,7 +181,7 @@ def run(
     plans: dict[str, StorePlans],
     random: Random | None,
 ) -> tuple[Came, dict[str, StorePlans]]:
-    """By the pipeline's stages: all at once, or in random batches by random numbers of tasks."""
+    """Run the stages in one batch, or in random batches with random numbers of tasks."""
     leaves = leaves_of(tree)
     rest = {
         leaf.topic: {
@@ -191,7 +191,7 @@ def run(
     }
     with tempfile.TemporaryDirectory(prefix="trees-") as directory:
         stages = StagesRun(topology, Path(directory), plans)
-        # A partition that is not known from the beginning would begin with the others' time.
+        # A partition that is added later would start with the stream time of the others.
         stages.take({topic: dict.fromkeys(of_topic, ()) for topic, of_topic in rest.items()})
         while any(log for of_topic in rest.values() for log in of_topic.values()):
             batch: dict[str, dict[int, list[Record]]] = defaultdict(dict)
@@ -214,29 +214,29 @@ def run(
             for source, record in zip(stages.written_sources, stages.written, strict=True)
             if record.key != CLOSER
         ]
-        assert max(Counter(sources).values(), default=1) == 1, "two results have one place"
+        assert max(Counter(sources).values(), default=1) == 1, "two results have the same lineage"
         return Came(windows, Counter(sources), late), stages.plans
 
 
 def has_merged(tree: Tree) -> bool:
-    """Whether streams are merged somewhere in a tree."""
+    """Return True if a tree contains merged streams."""
     return len(leaves_of(tree)) > columns_in(tree)
 
 
-def told(row: Row) -> str:
-    """A row's texts as the topology makes one of them."""
+def joined_text(row: Row) -> str:
+    """Return the strings of a row, joined as in the topology."""
     return "|".join("-" if text is None else text for text in row.texts)
 
 
 def check_model(came: Came, tree: Node, logs: Mapping[str, Logs], windows: str) -> list[Row]:
-    """Compare what came with the model, tumbling windows also; the model's results.
+    """Compare a result with the model, including tumbling windows. Return the model's results.
 
     Raises:
-        AssertionError: they differ.
+        AssertionError: They differ.
     """
     model = Model(logs)
     results = model.rows(tree)
-    # A topic that is joined with each of several merged streams has another name each time.
+    # A topic that is joined with several merged streams has several names in the model.
     written = Counter(re.sub(r"#\d+", "", source) for source in came.written.elements())
     assert written == Counter("+".join(filter(None, row.places)) for row in results)
     if windows != "tumbling":
@@ -254,7 +254,7 @@ def check_model(came: Came, tree: Node, logs: Mapping[str, Logs], windows: str) 
     for place, rows in by_start.items():
         time_ms, row = found[place]
         assert (time_ms, row["n"]) == (max(one.time for one in rows), len(rows)), place
-        assert row["all"] == sorted(map(told, rows)), place
+        assert row["all"] == sorted(map(joined_text, rows)), place
     of_joins = model.late
     if has_merged(tree):
         return results
@@ -263,16 +263,16 @@ def check_model(came: Came, tree: Node, logs: Mapping[str, Logs], windows: str) 
 
 
 def marks_of(tree: Node, results: Sequence[Row], logs: Mapping[str, Logs]) -> set[str]:
-    """What a case reached."""
+    """Return the rare branches that a case reached."""
     model = Model(logs)
     model.rows(tree)
     sides = (tree.left, tree.right)
     marks = {f"{columns_in(tree)} columns", f"{tree.how} at the end"}
     marks |= {"both sides are joins"} if all(isinstance(side, Node) for side in sides) else set()
     are_merged = tree.how == "outer" and has_merged(tree.left)
-    marks |= {"merged streams stay alone"} if are_merged else set()
+    marks |= {"merged streams stay unmatched"} if are_merged else set()
     are_merged = tree.how != "inner" and has_merged(tree.right)
-    marks |= {"alone beside merged streams"} if are_merged else set()
+    marks |= {"unmatched with merged streams"} if are_merged else set()
     marks |= {"elements of results"} if tree.endings else set()
     of_elements = any(isinstance(side, Node) and len(side.endings) > 1 for side in sides)
     marks |= {"a join of elements of results"} if of_elements and results else set()
@@ -281,7 +281,7 @@ def marks_of(tree: Node, results: Sequence[Row], logs: Mapping[str, Logs]) -> se
     for row in results:
         missing = [text is None for text in row.texts]
         if sum(not one for one in missing) > 2:
-            marks.add("three records and more")
+            marks.add("three records or more")
         marks |= {"the first is missing"} if missing[0] else set()
         marks |= {"one within is missing"} if any(missing[1:-1]) else set()
     return marks
@@ -290,15 +290,15 @@ def marks_of(tree: Node, results: Sequence[Row], logs: Mapping[str, Logs]) -> se
 ALL_MARKS = {
     "2 columns", "3 columns", "4 columns",
     "inner at the end", "left at the end", "outer at the end",
-    "both sides are joins", "late results", "late elements", "three records and more",
+    "both sides are joins", "late results", "late elements", "three records or more",
     "the first is missing", "one within is missing",
-    "merged streams stay alone", "alone beside merged streams",
+    "merged streams stay unmatched", "unmatched with merged streams",
     "elements of results", "a join of elements of results",
 }  # fmt: skip
 
 
 def check_tree(seed: int, logs: int) -> set[str]:
-    """Compare the tree of a seed over so many logs, each at once and cut; what they reached."""
+    """Compare the tree of a seed for some logs, whole and cut. Return their rare branches."""
     random, cuts = Random(seed), Random(seed)
     tree = Trees(random).tree(random.choice((2, 3, 3, 4, 4)))
     assert isinstance(tree, Node)
@@ -312,7 +312,7 @@ def check_tree(seed: int, logs: int) -> set[str]:
         try:
             marks |= marks_of(tree, check_model(at_once, tree, of_topics, windows), of_topics)
             cut, _ = run(topology, tree, of_topics, plans, cuts)
-            assert cut == at_once, "another cut gave another result"
+            assert cut == at_once, "another cut has another result"
         except AssertionError as error:
             error.add_note(f"seed {seed}, log {number}, {windows}: {tree}\n{of_topics}")
             raise
@@ -321,7 +321,7 @@ def check_tree(seed: int, logs: int) -> set[str]:
 
 @pytest.mark.parametrize(("number", "logs"), [(4, 3), *full(200, 11)])
 def test_random_trees_equal_the_model(spark: "SparkSession", number: int, logs: int) -> None:
-    """Results, what is written of them and what is late: of whole logs, and of any cut of them."""
+    """Results, written records and late records equal the model, for any cut."""
     del spark
     seeds = range(FIRST_SEED, FIRST_SEED + number)
     reached = set().union(*(check_tree(seed, logs) for seed in seeds))
@@ -330,7 +330,7 @@ def test_random_trees_equal_the_model(spark: "SparkSession", number: int, logs: 
 
 @pytest.mark.parametrize("field", ["grace", "before", "after"])
 def test_a_wrong_model_is_noticed(spark: "SparkSession", field: str) -> None:
-    """The canary: a model whose last join has another bound disagrees, so the alarm works."""
+    """The comparison fails for a model whose last join has another bound."""
     del spark
     first, second, third = (Leaf(name, column=name) for name in ("t0", "t1", "t2"))
     tree = Node("left", 5, 5, 1, Node("left", 5, 5, 1, first, second), third)

@@ -1,16 +1,16 @@
-"""What a tree reads and has, and whether its results follow from each topic's own log alone."""
+"""Properties of a tree: topics, operations, and whether the interleaving of topics matters."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-#: What reads a topic, or an aggregation that has an entry of its own: no operations.
+#: Nodes that read a topic or an aggregation. They are not operations.
 SOURCES = frozenset({"stream", "table", "versioned_table", "aggregated"})
 #: Operations whose results depend on how topics are interleaved.
 _INTERLEAVED = {"join_table", "join_global", "to_stream"}
 
 
 def nodes_of(tree: Any) -> Iterator[Mapping[str, Any]]:
-    """All nodes of a part of a tree, from the store down, and what these are described by."""
+    """Yield all nodes of a part of a tree, from the store down, including arguments."""
     if isinstance(tree, Mapping):
         yield tree
     for part in tree.values() if isinstance(tree, Mapping) else tree:
@@ -19,22 +19,22 @@ def nodes_of(tree: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def topics_of(tree: Any) -> set[str]:
-    """The topics that a part of a tree reads."""
+    """Return the topics that a part of a tree reads."""
     return {node["topic"] for node in nodes_of(tree) if "topic" in node}
 
 
 def operations_of(tree: Any) -> list[str]:
-    """The names of a tree's operations, from the store down."""
+    """Return the names of the operations of a tree, from the store down."""
     return [node["op"] for node in nodes_of(tree) if "op" in node]
 
 
 def waiting_joins(tree: Any) -> list[Mapping[str, Any]]:
-    """The joins with versioned tables whose records wait for a grace."""
+    """Return the joins with versioned tables that have a grace."""
     return [n for n in nodes_of(tree) if n.get("op") == "join_table" and "grace" in n]
 
 
 def is_interleaving_free(tree: Mapping[str, Any]) -> bool:
-    """Whether no result of a tree depends on how its topics are interleaved."""
+    """Return True if no result of a tree depends on the interleaving of its topics."""
     operations = operations_of(tree)
     joins = {"join_tables", "join_by_foreign_key", "aggregated"}
     if "group_table" in operations and not joins.isdisjoint(operations):
@@ -46,8 +46,8 @@ def is_interleaving_free(tree: Mapping[str, Any]) -> bool:
     of_several = {"merge", "join_streams"} & set(operations) or _has_cogroup(tree)
     if "rows_of" in operations and of_several:
         return False
-    if _steps_behind_joined_tables(tree):
-        # Times of rows that are told one by one follow what arrived when.
+    if _steps_after_joined_tables(tree):
+        # The times of updates depend on the order of arrival.
         return False
     return _INTERLEAVED.isdisjoint(operations)
 
@@ -57,7 +57,7 @@ def _has_cogroup(tree: Any) -> bool:
 
 
 def _names_rows_one_by_one(tree: Any) -> bool:
-    """Whether the rows of a join by a foreign key follow each record, not the logs alone."""
+    """Return True if the rows of a foreign-key join depend on the order of arrival."""
     named = {"join_tables", "join_by_foreign_key"}
     return any(
         "aggregated" in operations_of(node["left"])
@@ -72,7 +72,7 @@ def _has_outer(tree: Any) -> bool:
     return any(node.get("how") == "outer" for node in nodes_of(tree))
 
 
-def _steps_behind_joined_tables(tree: Any) -> bool:
+def _steps_after_joined_tables(tree: Any) -> bool:
     joins = {"join_tables", "join_by_foreign_key"}
     return any(
         joins & set(operations_of(node.get("input", [])))
@@ -82,8 +82,8 @@ def _steps_behind_joined_tables(tree: Any) -> bool:
 
 
 def follows_pairs(tree: Mapping[str, Any]) -> bool:
-    """Whether rows depend on the order of pairs, which is another of several records of a batch.
+    """Return True if rows depend on the order of join results, which differs within a batch.
 
-    So each record has to be a batch, which takes long.
+    Then each record must be a batch, which is slow.
     """
     return "join_streams" in operations_of(tree) and not is_interleaving_free(tree)
