@@ -264,13 +264,13 @@ def test_rows_of_functions() -> None:
 
     builder = StreamsBuilder()
     made = grouped(builder).aggregate(lambda: "", add, schema="text STRING")
-    made.map_values(last_batch="coalesce(text, 'none')").filter("told <> '12'").materialize("s")
+    made.map_values(shown="coalesce(text, 'none')").filter("shown <> '12'").materialize("s")
     kept = grouped(builder).reduce(lambda _, new: new)
     kept.filter("t > 1").map_values("t").materialize("newest")
     driver = TopologyTestDriver(builder.build())
     piped(driver, ("a", 1, 1), ("a", 2, 2), ("a", 3, 3), ("a", 0, 4))
     rows = driver.create_output_reader("s").read_rows()
-    assert [row["told"] for row in rows] == ["1", None, "123", None]
+    assert [row["shown"] for row in rows] == ["1", None, "123", None]
     assert driver.key_value_store("s").all() == []
     rows = driver.create_output_reader("newest").read_rows()
     assert [row["t"] for row in rows] == [2, 3, None]
