@@ -57,8 +57,8 @@ os.environ["PYTHONPATH"] = os.pathsep.join([str(_ROOT / "src"), str(_ROOT)])
 # for a process that collects tests, and 0.2 s for each process that tests start.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# A shell makes its background processes ignore SIGINT, and the processes that tests start inherit
-# this. Some tests end them with SIGINT.
+# Background processes of a shell ignore SIGINT, and so do the processes that they start. Some tests
+# end a process with SIGINT.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 # The JVM that only computes the command line of the other JVM.
