@@ -8,7 +8,7 @@ from oriel.storage.errors import CorruptLog
 from oriel.storage.files import FileIdentity, current_files
 from oriel.storage.index import IndexState
 from oriel.storage.position import CommitRecord
-from oriel.storage.tailer.timer import Timer
+from oriel.storage.timer import Timer
 
 #: Seconds after which a torn entry does not count as an entry in progress any more.
 _TORN_SECONDS = 2.0

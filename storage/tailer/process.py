@@ -32,7 +32,7 @@ from oriel.storage.tailer.scrub import Scrub
 from oriel.storage.tailer.status import StatusFile, StoreStatus
 from oriel.storage.tailer.store import StoreTailer
 from oriel.storage.tailer.tables import TablesDirectory, TablesListing, has_tables_or_indexes
-from oriel.storage.tailer.timer import NEVER
+from oriel.storage.timer import NEVER
 
 logger = logging.getLogger(__name__)
 

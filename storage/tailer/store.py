@@ -53,7 +53,7 @@ from oriel.storage.tailer.continuity import (
 from oriel.storage.tailer.failures import Failures, problem_of
 from oriel.storage.tailer.index_files import IndexFiles, Sweep
 from oriel.storage.tailer.status import StoreStatus
-from oriel.storage.tailer.timer import NEVER, Timer
+from oriel.storage.timer import NEVER, Timer
 
 logger = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from oriel.storage.delta import LOG_DIRECTORY, table_directories
 from oriel.storage.errors import InvalidDefinition
 from oriel.storage.files import is_object, uri
 from oriel.storage.layout import DataLayout, check_store_name
-from oriel.storage.tailer.timer import NEVER
+from oriel.storage.timer import NEVER
 
 #: Seconds for which an index stays when the directory of its table is missing.
 DELETE_AFTER_SECONDS = 600.0

@@ -14,7 +14,7 @@ from oriel.storage.errors import IndexDamaged
 from oriel.storage.index import IndexDirectory, IndexReader, IndexState
 from oriel.storage.index.check import find_damage
 from oriel.storage.tailer.store import Following, Rebuilding, StoreTailer
-from oriel.storage.tailer.timer import NEVER, Timer
+from oriel.storage.timer import NEVER, Timer
 from tests.storage.store_tables import (
     SLIDING,
     Row,
