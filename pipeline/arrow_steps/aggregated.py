@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.arrow_steps.expressions import Expression, column_names
 from oriel.pipeline.arrow_steps.steps import ArrowSteps, Rows
 from oriel.pipeline.row_program import RowProgram
 from oriel.pipeline.windows import (
@@ -19,6 +18,7 @@ from oriel.pipeline.windows import (
     run_starts,
     widened,
 )
+from oriel.storage.expressions import Expression, column_names
 
 
 @dataclass(frozen=True)

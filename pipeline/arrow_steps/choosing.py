@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from oriel.pipeline.arrow_steps.expressions import Call, ColumnRef, Expression
 from oriel.pipeline.arrow_steps.steps import ArrowSteps
 from oriel.pipeline.arrow_steps.typed_keys import TypedKeys
 from oriel.pipeline.language import SCOPE_COLUMNS, Source, arrow_schema, reject_scope_names
@@ -13,6 +12,7 @@ from oriel.pipeline.lowered import AggregatedRows, Input
 from oriel.pipeline.row_program import ROW_KEY, Project, RowOperation, RowProgram
 from oriel.pipeline.stage_columns import joined_values
 from oriel.pipeline.windows import FOREIGN_KEY
+from oriel.storage.expressions import Call, ColumnRef, Expression
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -13,8 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.arrow_steps.expressions import Expression, column_names
-from oriel.pipeline.arrow_steps.functions import Operand, as_one_array
 from oriel.pipeline.arrow_steps.typed_keys import TypedKeys
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.language import SCOPE_COLUMNS
@@ -39,6 +37,7 @@ from oriel.pipeline.stage_columns import (
 )
 from oriel.pipeline.windows import NULL_VALUE
 from oriel.storage import KEY_BYTES_MAX
+from oriel.storage.expressions import Expression, Operand, as_one_array, column_names
 
 
 class ArrowSteps:

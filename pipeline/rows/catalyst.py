@@ -16,7 +16,6 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 
-from oriel.pipeline.arrow_steps import Call, ColumnRef, Constant, Expression
 from oriel.pipeline.row_program import RowOperation, RowProgram
 from oriel.pipeline.rows.plan_nodes import (
     BOOLEAN,
@@ -32,6 +31,7 @@ from oriel.pipeline.rows.plan_nodes import (
     items,
     value_of,
 )
+from oriel.storage.expressions import Call, ColumnRef, Constant, Expression
 
 
 class _Rule(NamedTuple):

@@ -53,7 +53,11 @@ TARGETS = {
     "pipeline/windows/exact": _tests(_WINDOWS, "exact_sum deviation aggregates"),
     "pipeline/arrow_steps": _tests(
         "tests/pipeline/arrow_steps/test_{}.py",
-        "arrow_steps expressions_in_arrow functions random_steps",
+        "arrow_steps expressions_in_arrow random_steps",
+    ),
+    "storage/expressions": (
+        "tests/storage/test_expression_functions.py",
+        *_tests("tests/pipeline/arrow_steps/test_{}.py", "expressions_in_arrow random_steps"),
     ),
     "pipeline/commit": (
         *_tests(

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from oriel import StreamsBuilder
-from oriel.pipeline.arrow_steps.functions import FUNCTIONS
 from oriel.pipeline.language.grouped import KGroupedStream
 from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.lowered import lower_node
 from oriel.pipeline.windows import NULL_VALUE
+from oriel.storage.expressions import FUNCTIONS
 from tests.pipeline.arrow_steps.expressions import (
     CONDITIONS,
     EXPRESSIONS,

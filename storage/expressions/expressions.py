@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from oriel.pipeline.arrow_steps.functions import FUNCTIONS, Operand
+from oriel.storage.expressions.functions import FUNCTIONS, Operand
 
 
 class Expression(ABC):

@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from oriel.pipeline.arrow_steps import Call, ColumnRef, Constant
+from oriel.storage.expressions import Call, ColumnRef, Constant
 
 NAN, INF = float("nan"), float("inf")
 LEAST, GREATEST = -(2**63), 2**63 - 1
