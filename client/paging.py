@@ -22,18 +22,30 @@ class Paging(TypedDict, total=False):
     page_size: int
 
 
-class RowPaging(Paging, total=False):
-    """The number of items of a read, as in `Paging`, and their aggregates.
+class Selection(TypedDict, total=False):
+    """The items of a read, their order and their aggregates.
 
     Attributes:
         columns: names of the aggregates to read. Default: all.
+        where: a condition that the items must meet, as an expression of Spark SQL over the fields
+            of an item, for example ``"flights > 10 AND key LIKE 'E%'"``.
+        order_by: names of the fields that order the items, in descending order with a minus
+            before the name, for example ``["-flights"]``. Default: the order of the read.
+        top: maximum number of items of a read with ``order_by``, in one request. At most 10,000.
     """
 
     columns: Sequence[str] | None
+    where: str | None
+    order_by: Sequence[str] | None
+    top: int | None
+
+
+class RowPaging(Paging, Selection, total=False):
+    """The number of items of a read, as in `Paging`, and which, as in `Selection`."""
 
 
 class WindowPaging(RowPaging, total=False):
-    """The number of windows of a read, their aggregates, as in `RowPaging`, and their state.
+    """The number of windows of a read and which, as in `RowPaging`, and their state.
 
     Attributes:
         final: True to read only final windows, False to read only windows that a record can
@@ -73,10 +85,10 @@ def items_of_keys(
     keys: Sequence[Key],
     field: str,
     item: Callable[[Any], T],
-    columns: Sequence[str] | None,
+    selection: Selection,
 ) -> PagedRead[T]:
     """Return the read of the items of listed keys, in their order."""
-    request = address.listing(name, keys).asking(columns=column_names(columns))
+    request = selected(address.listing(name, keys), selection)
     return PagedRead(request, field, item, wait_s=address.wait_s, sized=False)
 
 
@@ -95,9 +107,18 @@ def rows(address: Address, request: Request, paging: RowPaging) -> PagedRead[Row
 def with_columns(
     address: Address, request: Request, field: str, item: Callable[[Any], T], paging: RowPaging
 ) -> PagedRead[T]:
-    """Return the read of items with selected aggregates, page by page."""
-    request = request.asking(columns=column_names(paging.get("columns")))
-    return paged(address, request, field, item, paging)
+    """Return the read of selected items, page by page."""
+    return paged(address, selected(request, paging), field, item, paging)
+
+
+def selected(request: Request, selection: Selection) -> Request:
+    """Add a selection to a request."""
+    return request.asking(
+        columns=column_names(selection.get("columns")),
+        where=selection.get("where"),
+        order_by=column_names(selection.get("order_by")),
+        top=selection.get("top"),
+    )
 
 
 def paged(

@@ -6,7 +6,7 @@ The bounds of keys are inclusive, and None means an open bound.
 from collections.abc import Sequence
 from typing import Unpack
 
-from oriel.client.paging import RowPaging, items_of_keys, one_item, rows
+from oriel.client.paging import RowPaging, Selection, items_of_keys, one_item, rows
 from oriel.client.protocol import Address, Key, PagedRead, Read
 from oriel.client.records import Row, row_of
 
@@ -29,13 +29,13 @@ def get(address: Address, key: Key, *, columns: Sequence[str] | None = None) -> 
 
 
 def get_of_keys(
-    address: Address, keys: Sequence[Key], *, columns: Sequence[str] | None = None
+    address: Address, keys: Sequence[Key], **selection: Unpack[Selection]
 ) -> PagedRead[Row]:
     """Return the row of each listed key.
 
     Args:
         keys: the keys, in the order of the result.
-        columns: names of the aggregates to read. Default: all.
+        **selection: which items and fields, as in `Selection`.
 
     Returns:
         The rows. A key without a row is left out.
@@ -44,7 +44,7 @@ def get_of_keys(
         >>> [row["departures"] for row in totals.get_of_keys(["LGA", "EWR"])]
         [640, 1201]
     """
-    return items_of_keys(address, "getOfKeys", keys, "rows", row_of, columns)
+    return items_of_keys(address, "getOfKeys", keys, "rows", row_of, selection)
 
 
 def approximate_num_entries(address: Address) -> Read[int]:
@@ -74,7 +74,7 @@ def range_of_keys(
     Args:
         key_from: least key, inclusive. Default: no bound.
         key_to: greatest key, inclusive. Default: no bound.
-        **paging: ``limit``, ``page_size`` and ``columns``, as in `RowPaging`.
+        **paging: the number of rows and which, as in `RowPaging`.
 
     Returns:
         The rows, by key.
@@ -98,7 +98,7 @@ def reverse_range(
     Args:
         key_from: least key, inclusive. Default: no bound.
         key_to: greatest key, inclusive. Default: no bound.
-        **paging: ``limit``, ``page_size`` and ``columns``, as in `RowPaging`.
+        **paging: the number of rows and which, as in `RowPaging`.
 
     Returns:
         The rows, in exactly the reverse order.
@@ -116,7 +116,7 @@ def prefix_scan(address: Address, prefix: str, **paging: Unpack[RowPaging]) -> P
 
     Args:
         prefix: the beginning of the keys.
-        **paging: ``limit``, ``page_size`` and ``columns``, as in `RowPaging`.
+        **paging: the number of rows and which, as in `RowPaging`.
 
     Returns:
         The rows, by key.
@@ -132,7 +132,7 @@ def all_rows(address: Address, **paging: Unpack[RowPaging]) -> PagedRead[Row]:
     """List all rows.
 
     Args:
-        **paging: ``limit``, ``page_size`` and ``columns``, as in `RowPaging`.
+        **paging: the number of rows and which, as in `RowPaging`.
 
     Returns:
         The rows, by key.
@@ -148,7 +148,7 @@ def reverse_all_rows(address: Address, **paging: Unpack[RowPaging]) -> PagedRead
     """List all rows in reverse order.
 
     Args:
-        **paging: ``limit``, ``page_size`` and ``columns``, as in `RowPaging`.
+        **paging: the number of rows and which, as in `RowPaging`.
 
     Returns:
         The rows, in exactly the reverse order of ``all``.

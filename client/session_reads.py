@@ -54,7 +54,7 @@ def find_sessions(
         key: the key, for example ``"EWR"``, or a value of the store's key type.
         earliest_end: least end of a session, inclusive. Default: no bound.
         latest_start: greatest start of a session, inclusive. Default: no bound.
-        **paging: ``limit``, ``page_size``, ``columns`` and ``final``, as in `WindowPaging`.
+        **paging: the number of windows and which, as in `WindowPaging`.
 
     Returns:
         The sessions that end at or after ``earliest_end`` and start at or before ``latest_start``.
@@ -83,7 +83,7 @@ def backward_find_sessions(
         key: the key, for example ``"EWR"``, or a value of the store's key type.
         earliest_end: least end of a session, inclusive. Default: no bound.
         latest_start: greatest start of a session, inclusive. Default: no bound.
-        **paging: ``limit``, ``page_size``, ``columns`` and ``final``, as in `WindowPaging`.
+        **paging: the number of windows and which, as in `WindowPaging`.
 
     Returns:
         The sessions.
@@ -114,7 +114,7 @@ def find_sessions_range(
         key_to: greatest key, inclusive. Default: no bound.
         earliest_end: least end of a session, inclusive. Default: no bound.
         latest_start: greatest start of a session, inclusive. Default: no bound.
-        **paging: ``limit``, ``page_size``, ``columns`` and ``final``, as in `WindowPaging`.
+        **paging: the number of windows and which, as in `WindowPaging`.
 
     Returns:
         The sessions, by key, then start, then end.
@@ -145,7 +145,7 @@ def backward_find_sessions_range(
         key_to: greatest key, inclusive. Default: no bound.
         earliest_end: least end of a session, inclusive. Default: no bound.
         latest_start: greatest start of a session, inclusive. Default: no bound.
-        **paging: ``limit``, ``page_size``, ``columns`` and ``final``, as in `WindowPaging`.
+        **paging: the number of windows and which, as in `WindowPaging`.
 
     Returns:
         The sessions, in exactly the reverse order.

@@ -9,6 +9,7 @@ from typing import Unpack
 
 from oriel.client.paging import (
     RowPaging,
+    Selection,
     WindowPaging,
     items_of_keys,
     one_window,
@@ -96,7 +97,7 @@ def fetch(
         key: the key, for example ``"EWR"``, or a value of the store's key type.
         time_from: least window start, inclusive. Default: no bound.
         time_to: greatest window start, inclusive. Default: no bound.
-        **paging: ``limit``, ``page_size``, ``columns`` and ``final``, as in `WindowPaging`.
+        **paging: the number of windows and which, as in `WindowPaging`.
 
     Returns:
         The windows.
@@ -125,7 +126,7 @@ def backward_fetch(
         key: the key, for example ``"EWR"``, or a value of the store's key type.
         time_from: least window start, inclusive. Default: no bound.
         time_to: greatest window start, inclusive. Default: no bound.
-        **paging: ``limit``, ``page_size``, ``columns`` and ``final``, as in `WindowPaging`.
+        **paging: the number of windows and which, as in `WindowPaging`.
 
     Returns:
         The windows.
@@ -149,7 +150,7 @@ def covering(
     Args:
         key: the key, for example ``"EWR"``, or a value of the store's key type.
         instant: a time.
-        **paging: ``limit``, ``page_size``, ``columns`` and ``final``, as in `WindowPaging`.
+        **paging: the number of windows and which, as in `WindowPaging`.
 
     Returns:
         The windows that a record with this time belongs to.
@@ -165,13 +166,13 @@ def covering(
 
 
 def latest_of_keys(
-    address: Address, keys: Sequence[Key], *, columns: Sequence[str] | None = None
+    address: Address, keys: Sequence[Key], **selection: Unpack[Selection]
 ) -> PagedRead[Window]:
     """Return the ``latest`` window of each listed key.
 
     Args:
         keys: the keys, in the order of the result.
-        columns: names of the aggregates to read. Default: all.
+        **selection: which items and fields, as in `Selection`.
 
     Returns:
         The windows. A key without windows is left out.
@@ -180,17 +181,17 @@ def latest_of_keys(
         >>> [w["departures"] for w in departures.latest_of_keys(["JFK", "EWR"])]
         [9, 7]
     """
-    return items_of_keys(address, "latestOfKeys", keys, "windows", window_of, columns)
+    return items_of_keys(address, "latestOfKeys", keys, "windows", window_of, selection)
 
 
 def current_of_keys(
-    address: Address, keys: Sequence[Key], *, columns: Sequence[str] | None = None
+    address: Address, keys: Sequence[Key], **selection: Unpack[Selection]
 ) -> PagedRead[Window]:
     """Return the ``current`` window of each listed key.
 
     Args:
         keys: the keys, in the order of the result.
-        columns: names of the aggregates to read. Default: all.
+        **selection: which items and fields, as in `Selection`.
 
     Returns:
         The windows. A key without windows is left out.
@@ -199,7 +200,7 @@ def current_of_keys(
         >>> [w["departures"] for w in departures.current_of_keys(["JFK", "XYZ"])]
         [9]
     """
-    return items_of_keys(address, "currentOfKeys", keys, "windows", window_of, columns)
+    return items_of_keys(address, "currentOfKeys", keys, "windows", window_of, selection)
 
 
 def fetch_of_keys(
@@ -215,7 +216,7 @@ def fetch_of_keys(
         keys: the keys, in the order of the result.
         time_from: least window start, inclusive. Default: no bound.
         time_to: greatest window start, inclusive. Default: no bound.
-        **paging: ``limit``, ``page_size`` and ``columns``, as in `RowPaging`.
+        **paging: the number of windows and which, as in `RowPaging`.
 
     Returns:
         The windows of the first key, then of the next key.
@@ -244,7 +245,7 @@ def backward_fetch_of_keys(
         keys: the keys, in the order of the result.
         time_from: least window start, inclusive. Default: no bound.
         time_to: greatest window start, inclusive. Default: no bound.
-        **paging: ``limit``, ``page_size`` and ``columns``, as in `RowPaging`.
+        **paging: the number of windows and which, as in `RowPaging`.
 
     Returns:
         The windows of the first key, then of the next key.

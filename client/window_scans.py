@@ -32,7 +32,7 @@ def fetch_range(
         key_to: greatest key, inclusive. Default: no bound.
         time_from: least window start, inclusive. Default: no bound.
         time_to: greatest window start, inclusive. Default: no bound.
-        **paging: ``limit``, ``page_size``, ``columns`` and ``final``, as in `WindowPaging`.
+        **paging: the number of windows and which, as in `WindowPaging`.
 
     Returns:
         The windows, by key, then start, then end.
@@ -63,7 +63,7 @@ def backward_fetch_range(
         key_to: greatest key, inclusive. Default: no bound.
         time_from: least window start, inclusive. Default: no bound.
         time_to: greatest window start, inclusive. Default: no bound.
-        **paging: ``limit``, ``page_size``, ``columns`` and ``final``, as in `WindowPaging`.
+        **paging: the number of windows and which, as in `WindowPaging`.
 
     Returns:
         The windows, in exactly the reverse order.
@@ -90,7 +90,7 @@ def fetch_all(
     Args:
         time_from: least window start, inclusive. Default: no bound.
         time_to: greatest window start, inclusive. Default: no bound.
-        **paging: ``limit``, ``page_size``, ``columns`` and ``final``, as in `WindowPaging`.
+        **paging: the number of windows and which, as in `WindowPaging`.
 
     Returns:
         The windows, by key, then start, then end.
@@ -116,7 +116,7 @@ def backward_fetch_all(
     Args:
         time_from: least window start, inclusive. Default: no bound.
         time_to: greatest window start, inclusive. Default: no bound.
-        **paging: ``limit``, ``page_size``, ``columns`` and ``final``, as in `WindowPaging`.
+        **paging: the number of windows and which, as in `WindowPaging`.
 
     Returns:
         The windows, in exactly the reverse order.
@@ -136,7 +136,7 @@ def all_windows(address: Address, **paging: Unpack[WindowPaging]) -> PagedRead[W
     """List all windows.
 
     Args:
-        **paging: ``limit``, ``page_size``, ``columns`` and ``final``, as in `WindowPaging`.
+        **paging: the number of windows and which, as in `WindowPaging`.
 
     Returns:
         The windows, by key, then start, then end.
@@ -152,7 +152,7 @@ def backward_all_windows(address: Address, **paging: Unpack[WindowPaging]) -> Pa
     """List all windows in reverse order.
 
     Args:
-        **paging: ``limit``, ``page_size``, ``columns`` and ``final``, as in `WindowPaging`.
+        **paging: the number of windows and which, as in `WindowPaging`.
 
     Returns:
         The windows, in exactly the reverse order of ``all``.
@@ -178,7 +178,7 @@ def latest_all(
         key_from: least key, inclusive. Default: no bound.
         key_to: greatest key, inclusive. Default: no bound.
         prefix: read only keys with this prefix. Default: all keys.
-        **paging: ``limit``, ``page_size`` and ``columns``, as in `RowPaging`.
+        **paging: the number of windows and which, as in `RowPaging`.
 
     Returns:
         One window per key, by key.
@@ -206,7 +206,7 @@ def current_all(
         key_from: least key, inclusive. Default: no bound.
         key_to: greatest key, inclusive. Default: no bound.
         prefix: read only keys with this prefix. Default: all keys.
-        **paging: ``limit``, ``page_size`` and ``columns``, as in `RowPaging`.
+        **paging: the number of windows and which, as in `RowPaging`.
 
     Returns:
         One window per key, by key.

@@ -18,6 +18,7 @@ from oriel.storage.console import add_log_format, log_line, one_line, say, set_u
 from oriel.storage.contracts import (
     KEY_BYTES_MAX,
     LATEST_MS,
+    UNBOUNDED,
     ReadOnlyKeyValueStore,
     ReadOnlySessionStore,
     ReadOnlyStore,
@@ -92,6 +93,7 @@ __all__ = [
     "RESERVED_COLUMNS",
     "STORE_PROPERTY",
     "TEXT",
+    "UNBOUNDED",
     "AggregateSpec",
     "BehindPositionBound",
     "CommitRecord",

@@ -127,6 +127,8 @@ PAGE_ROWS_DEFAULT = 100
 PAGE_BYTES_MAX = 4 << 20
 #: A page ends after it has read this many windows, rows or keys.
 SCAN_RECORDS_MAX = 100_000
+#: A read with `order_by` fails if it has to read more windows or rows than this.
+RANKED_RECORDS_MAX = 2_000_000
 #: Most keys of a body.
 LISTED_KEYS_MAX = 1_000
 
@@ -155,6 +157,12 @@ LIMITS = {
         "records",
         "A page ends after the service has read this many windows, rows or keys, even if it "
         "found no item. Its cursor continues there.",
+    ),
+    "ranked_records_max": Limit(
+        RANKED_RECORDS_MAX,
+        "records",
+        "Most windows or rows that a read with `order_by` reads. If it has more, the request is "
+        "rejected.",
     ),
     "listed_keys_max": Limit(LISTED_KEYS_MAX, "keys", "Most keys in the body of one POST."),
     "key_bytes_max": Limit(

@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, TypedDict
 
-from oriel.app.contract.limits import PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX
+from oriel.app.contract.limits import PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX, RANKED_RECORDS_MAX
 from oriel.app.contract.values import (
     BOOLEAN,
     HISTORY_ID,
@@ -289,6 +289,33 @@ COLUMNS = QueryParameter(
     "Names of the aggregates that you need, separated by commas. Items have only these, their key, "
     "their times and `final`. Default: all aggregates.",
     is_bound=True,
+)
+WHERE = QueryParameter(
+    "where",
+    TEXT,
+    "Select the items for which this condition is true, an expression of Spark SQL over the fields "
+    "of an item. It can have comparisons, arithmetic, `AND`, `OR`, `NOT`, `IS NULL`, `IN`, "
+    "`BETWEEN`, `LIKE`, and functions of numbers and strings. NaN and infinities are null.",
+    is_bound=True,
+    example="flights > 10",
+)
+ORDER_BY = QueryParameter(
+    "order_by",
+    WORDS,
+    "Order the items by these fields, separated by commas. A minus before a field is the "
+    "descending order. Items with equal values are ordered by key, start and end. The service "
+    f"reads all items for each page, at most {RANKED_RECORDS_MAX:,}. Default: the order of the "
+    "operation.",
+    is_bound=True,
+    example="-flights",
+)
+TOP = QueryParameter(
+    "top",
+    integers(1, PAGE_ROWS_MAX),
+    "With `order_by`: return only this many items, in one page without a cursor. Then `limit` has "
+    "no effect.",
+    is_bound=True,
+    example=10,
 )
 CURRENT = QueryParameter(
     "current",

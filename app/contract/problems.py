@@ -8,6 +8,7 @@
     |-- BodyTooLarge            the body has more bytes than the limit
     |-- WrongStoreKind          the operation does not fit the store's kind of windows
     |-- WindowNotFound          the window or session does not exist
+    |-- RankedReadLimit         a read with an order exceeds a limit
     |-- TableReadsBusy          the process already has as many table reads as its limit
     |-- RowNotFound             the key has no row in a store without windows
     |-- KeyOfAnotherShard       another service has the key
@@ -83,6 +84,10 @@ class WindowNotFound(ApiError):
 
 class RowNotFound(ApiError):
     """The key has no record yet, or its row was removed."""
+
+
+class RankedReadLimit(ApiError):
+    """The message names the limit. The client can request fewer keys or times."""
 
 
 class KeyOfAnotherShard(ApiError):
@@ -181,6 +186,9 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     ),
     TableReadsBusy: ProblemKind(
         503, "table-reads-busy", "The limit of table reads is reached", retry=True
+    ),
+    RankedReadLimit: ProblemKind(
+        400, "ranked-read-limit", "The read with an order exceeds a limit"
     ),
     UnknownRoute: ProblemKind(404, "unknown-route", "The path does not exist"),
     MethodNotAllowed: ProblemKind(405, "method-not-allowed", "The method is not allowed"),

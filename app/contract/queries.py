@@ -27,14 +27,17 @@ from oriel.app.contract.parameters import (
     MIN_OFFSET,
     MIN_VERSION,
     ORDER,
+    ORDER_BY,
     PREFIX,
     REPEATS_MAX,
     SHORT_LIMIT,
     SINCE_VERSION,
     TIMES,
     TO_MS,
+    TOP,
     WAIT_MS,
     WATCHED_KEY,
+    WHERE,
     QueryParameter,
 )
 from oriel.app.contract.problems import InvalidParameter, UnknownParameter
@@ -56,6 +59,9 @@ class ReadValues(TypedDict, total=False):
     latest_start_ms: int
     final: bool | None
     columns: tuple[str, ...] | None
+    where: str | None
+    order_by: tuple[str, ...] | None
+    top: int | None
     times: str
     min_version: int
     min_offset: tuple[OffsetBound, ...]
@@ -147,7 +153,8 @@ _KEYS = (KEY_FROM, KEY_TO)
 _STARTS = (FROM_MS, TO_MS)
 _OVERLAP = (EARLIEST_END_MS, LATEST_START_MS)
 _PAGE = (LIMIT, CURSOR)
-_WINDOWS = (FINAL, COLUMNS)
+_CHOSEN = (COLUMNS, WHERE, ORDER_BY, TOP)
+_WINDOWS = (FINAL, *_CHOSEN)
 
 #: The queries of the operations.
 NO_QUERY = OtherQuery()
@@ -159,13 +166,13 @@ COVERING_QUERY = ReadQuery(*_PAGE, *_WINDOWS, *_EVERY_READ)
 KEYS_QUERY = ReadQuery(PREFIX, LIMIT, CURSOR, *_POSITION)
 KEY_RANGE_QUERY = ReadQuery(*_KEYS, *_STARTS, *_PAGE, *_WINDOWS, *_EVERY_READ)
 KEY_RANGE_SESSIONS_QUERY = ReadQuery(*_KEYS, *_OVERLAP, *_PAGE, *_WINDOWS, *_EVERY_READ)
-EACH_KEY_QUERY = ReadQuery(PREFIX, *_KEYS, *_PAGE, COLUMNS, *_EVERY_READ)
+EACH_KEY_QUERY = ReadQuery(PREFIX, *_KEYS, *_PAGE, *_CHOSEN, *_EVERY_READ)
 ALL_QUERY = ReadQuery(*_PAGE, *_WINDOWS, *_EVERY_READ)
-ALL_ROWS_QUERY = ReadQuery(*_PAGE, COLUMNS, *_EVERY_READ)
-ROWS_QUERY = ReadQuery(*_KEYS, *_PAGE, COLUMNS, *_EVERY_READ)
-LISTED_QUERY = ReadQuery(CURSOR, COLUMNS, *_EVERY_READ)
-LISTED_RANGE_QUERY = ReadQuery(*_STARTS, *_PAGE, COLUMNS, *_EVERY_READ)
-PREFIX_QUERY = ReadQuery(PREFIX, *_PAGE, COLUMNS, *_EVERY_READ)
+ALL_ROWS_QUERY = ReadQuery(*_PAGE, *_CHOSEN, *_EVERY_READ)
+ROWS_QUERY = ReadQuery(*_KEYS, *_PAGE, *_CHOSEN, *_EVERY_READ)
+LISTED_QUERY = ReadQuery(CURSOR, *_CHOSEN, *_EVERY_READ)
+LISTED_RANGE_QUERY = ReadQuery(*_STARTS, *_PAGE, *_CHOSEN, *_EVERY_READ)
+PREFIX_QUERY = ReadQuery(PREFIX, *_PAGE, *_CHOSEN, *_EVERY_READ)
 WATCH_QUERY = OtherQuery(WATCHED_KEY, CURRENT, COLUMNS, AFTER, FOR_MS)
 CHANGES_QUERY = ReadQuery(SINCE_VERSION, HISTORY, SHORT_LIMIT, CURSOR)
 DEAD_LETTERS_QUERY = OtherQuery(*DEAD_LETTER_FILTERS, ORDER, SHORT_LIMIT, CURSOR)

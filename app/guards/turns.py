@@ -76,6 +76,5 @@ def _finish(step: Callable[[], Any], done: "asyncio.Future[Any]") -> None:
         return
     try:
         done.set_result(step())
-    finally:
-        # After an error in a step, its reader must not wait forever. The loop logs the error.
-        done.cancel()
+    except Exception as error:  # noqa: BLE001 - the reader that waits for the step gets it
+        done.set_exception(error)

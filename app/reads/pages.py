@@ -5,7 +5,7 @@ step, selects the columns, and determines where the read continues.
 """
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from oriel.app.contract import (
     PAGE_BYTES_MAX,
@@ -21,20 +21,25 @@ from oriel.app.contract import (
     reads_of_kind,
 )
 from oriel.app.reads.columns import excluded_columns, without_columns
+from oriel.app.selection import item_schema, matching_items, parse_condition
 from oriel.storage import (
     LATEST_MS,
     ScanPage,
     ScanRange,
     SessionRange,
+    StoreDefinition,
     WindowId,
     WindowPage,
     WindowRange,
 )
+from oriel.storage.expressions import Expression
 from oriel.storage.index import IndexSnapshot, IndexState
 from oriel.storage.table_store import TableStore
 
 Store = TypeVar("Store")
 KeyRange = TypeVar("KeyRange", WindowRange, SessionRange)
+Range = TypeVar("Range", WindowRange, SessionRange, ScanRange)
+Page = TypeVar("Page", WindowPage, ScanPage)
 
 #: The records that one step of a read examines: the first step, which is enough for most reads, and
 #: each further step. During a step, the worker serves no other request. A scan costs 0.3
@@ -174,7 +179,7 @@ def page_of_key(
     query, cursors = request.query, cursors_of(state, request)
     budget = request.budget or whole_budget(query["limit"])
     after = cursors.read_window(query["cursor"])
-    windows, last = read(
+    windows, last = with_condition(read, state, request)(
         range_type(*bounds, budget.rows, after, query.get("final"), budget.bytes, budget.step)
     )
     return step_of_page(windows, cursors.after_window(last), budget, state, request)
@@ -186,7 +191,7 @@ def page_of_keys(
     """Return a step of a page of many keys, read by ``scan``, a method of the store."""
     query, cursors = request.query, cursors_of(state, request)
     budget = request.budget or whole_budget(query["limit"])
-    entries, last = scan(
+    entries, last = with_condition(scan, state, request)(
         ScanRange(
             query.get("key_from"),
             query.get("key_to"),
@@ -202,6 +207,48 @@ def page_of_keys(
         )
     )
     return step_of_page(entries, cursors.after_bytes(last), budget, state, request)
+
+
+class MatchingRead(Generic[Range, Page]):
+    """A read of the items that meet a condition, from a read of all items.
+
+    It reads as many items as the step examines, because only some match. If more match than the
+    page can have, it reads again up to the last one, so that the store returns where the next page
+    continues.
+    """
+
+    def __init__(
+        self, read: Callable[[Range], Page], definition: StoreDefinition, condition: Expression
+    ) -> None:
+        self._read: Callable[[Range], Page] = read
+        self._definition = definition
+        self._condition = condition
+        #: The number of items that the last call examined.
+        self.examined = 0
+
+    def __call__(self, bounds: Range) -> Page:
+        page = self._read(bounds._replace(limit=bounds.records_max))
+        self.examined = len(page[0])
+        matching = matching_items(page[0], self._definition, self._condition)
+        if len(matching) > bounds.limit:
+            matching = matching[: bounds.limit]
+            page = self._read(bounds._replace(limit=int(matching[-1]) + 1))
+        return type(page)([page[0][index] for index in matching], page[1])
+
+
+def with_condition(
+    read: Callable[[Range], Page], state: IndexState, request: ReadRequest
+) -> Callable[[Range], Page]:
+    """Return a read of the items that meet the condition of the request, or ``read`` without one.
+
+    Raises:
+        InvalidParameter: ``where`` is not a condition of the store.
+    """
+    text = request.query.get("where")
+    if text is None:
+        return read
+    definition = state.definition
+    return MatchingRead(read, definition, parse_condition(text, item_schema(definition)))
 
 
 def whole_budget(limit: int) -> Budget:
@@ -221,7 +268,7 @@ def step_of_page(
         state: The state of the store's version.
         request: The request of the step.
     """
-    chosen = _with_columns(items, state, request)
+    chosen = with_columns(items, state, request)
     if cursor is None:
         return ReadPage(chosen)
     return ReadPage(chosen, cursor, rest_of(request, budget, items, cursor))
@@ -244,10 +291,10 @@ def rest_of(
 
 def page_of_one(item: bytes, state: IndexState, request: ReadRequest) -> ReadPage:
     """Return the page of a read with one item."""
-    return ReadPage(_with_columns([item], state, request))
+    return ReadPage(with_columns([item], state, request))
 
 
-def _with_columns(items: list[bytes], state: IndexState, request: ReadRequest) -> list[bytes]:
+def with_columns(items: list[bytes], state: IndexState, request: ReadRequest) -> list[bytes]:
     """Return the items with only the aggregates that the request selects, by default all."""
     # Keys have no columns.
     chosen = request.query.get("columns")
@@ -278,13 +325,14 @@ def page_of_listed(
     fetch: Callable[[WindowRange], WindowPage], state: IndexState, request: ReadRequest
 ) -> ReadPage:
     """Return a step of a page with the items of the listed keys, in the order of the list."""
-    query, budget = request.query, request.budget
-    if budget is None:
+    query = request.query
+    budget = request.budget or whole_budget(query.get("limit", PAGE_ROWS_MAX))
+    if "keys" not in request.path:
         # Once, before all steps.
         keys = tuple(map(state.definition.keys.written, request.path["listed"]))
         request = request._replace(path={"keys": keys})
-        budget = whole_budget(query.get("limit", PAGE_ROWS_MAX))
     keys, cursors = request.path["keys"], cursors_of(state, request)
+    fetch = with_condition(fetch, state, request)
     at, after = cursors.read_listed(query["cursor"])
     bounds_ms = query.get("from_ms", 0), query.get("to_ms", LATEST_MS)
     items: list[bytes] = []
@@ -294,7 +342,8 @@ def page_of_listed(
         items += page.windows
         rows -= len(page.windows)
         size -= sum(map(len, page.windows))
-        records_left -= 1 + len(page.windows)
+        read = fetch.examined if isinstance(fetch, MatchingRead) else len(page.windows)
+        records_left -= 1 + read
         after = page.next_after
         at += after is None
     cursor = cursors.after_listed(at, after) if at < len(keys) else None

@@ -5,10 +5,14 @@ from functools import partial
 from oriel.app.guards import Turns
 from oriel.app.reads.catalog import StoreCatalog, StoreView
 from oriel.app.reads.pages import ReadPage, ReadRequest
+from oriel.app.reads.ranked import RankedRead, is_ranked
 from oriel.app.reads.table_reads import is_as_of
 from oriel.storage import BehindPositionBound, errors
 from oriel.storage.index import IndexState
 from oriel.storage.table_store import TableStore
+
+#: What ``next`` returns after the last step.
+_DONE = object()
 
 
 async def read_page_at(
@@ -27,9 +31,12 @@ async def read_page_at(
 async def _read_page_at(
     catalog: StoreCatalog, view: StoreView, request: ReadRequest
 ) -> tuple[IndexState, ReadPage]:
+    ranked = is_ranked(request)
     if is_as_of(request.query):
-        read_page = partial(_read_whole, request=request)
+        read_page = partial(_ranked_whole if ranked else _read_whole, request=request)
         return await catalog.table_reads.as_of(view.name, request.query, read_page)
+    if ranked:
+        return await _ranked_page(catalog, view, request)
     with await view.snapshot_at(request.query) as snapshot:
         state = snapshot.state
         page = request.read.function(snapshot, request)
@@ -37,6 +44,26 @@ async def _read_page_at(
         with catalog.gate.long_read():
             page = await _rest_of_page(page, view, state, catalog.gate.steps)
     return state, page
+
+
+async def _ranked_page(
+    catalog: StoreCatalog, view: StoreView, request: ReadRequest
+) -> tuple[IndexState, ReadPage]:
+    """Read all items in steps from one snapshot, and return the first ones in the order."""
+    with await view.snapshot_at(request.query) as snapshot, catalog.gate.long_read():
+        read = RankedRead(snapshot, request)
+        steps = read.steps()
+        while await catalog.gate.steps.run(partial(next, steps, _DONE)) is not _DONE:
+            pass
+        return snapshot.state, read.page()
+
+
+def _ranked_whole(store: TableStore, request: ReadRequest) -> ReadPage:
+    """Read all items of a table, and return the first ones. This runs in a thread."""
+    read = RankedRead(store, request)
+    for _ in read.steps():
+        pass
+    return read.page()
 
 
 def _read_whole(store: TableStore, request: ReadRequest) -> ReadPage:

@@ -16,13 +16,14 @@ from typing import Any
 
 from oriel.client.clients import Client
 from oriel.client.errors import NotAllowed, OrielError, ServiceUnreachable, UnknownStore
-from oriel.client.paging import in_form
+from oriel.client.paging import RowPaging, Selection, in_form
 from oriel.client.protocol import CSV, NDJSON, PAGE_SIZE_MAX
-from oriel.client.records import Window, json_of
+from oriel.client.records import Row, Window, json_of
 from oriel.client.results import Results
 from oriel.client.row_reads import get
 from oriel.client.stores import KeyValueStoreClient, Store, WindowStoreClient
 from oriel.client.terminal.tables import (
+    items_of_keys_table,
     printable,
     stores_table,
     table,
@@ -98,6 +99,16 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="show only windows that start at this time or earlier",
     )  # fmt: skip
     parser.add_argument(
+        "--where", metavar="CONDITION",
+        help='show only windows or rows that meet this condition, for example "flights > 10". '
+            "Without a key, it is about the current window of each key, or about the rows",
+    )  # fmt: skip
+    parser.add_argument(
+        "--order-by", metavar="FIELDS",
+        help="order windows or rows by these fields, separated by commas. A minus before a field "
+            "is the descending order, for example --order-by=-flights",
+    )  # fmt: skip
+    parser.add_argument(
         "--limit", type=_limit, default=20, metavar="N",
         help=f"show at most this many windows or keys, up to {PAGE_SIZE_MAX:,}. Default: 20",
     )  # fmt: skip
@@ -147,6 +158,8 @@ def _get(client: Client, options: argparse.Namespace) -> int:
         return _fail(
             f"store {options.store!r} does not exist. {_near(options.store, names, 'stores')}"
         )
+    if options.key is None and _selection(options):
+        return _show_selected(store, options)
     if options.key is None:
         return _show_keys(store, options)
     if isinstance(store, KeyValueStoreClient):
@@ -161,10 +174,38 @@ def _show_keys(store: Store, options: argparse.Namespace) -> int:
     return _print("".join(f"{printable(key)}\n" for key in keys))
 
 
+def _selection(options: argparse.Namespace) -> Selection:
+    selection: Selection = {}
+    if options.where is not None:
+        selection["where"] = options.where
+    if options.order_by is not None:
+        selection["order_by"] = options.order_by.split(",")
+        # With an order, one page has all items that are shown.
+        selection["top"] = options.limit
+    return selection
+
+
+def _show_selected(store: Store, options: argparse.Namespace) -> int:
+    """Show the selected rows, or the selected current windows of all keys."""
+    paging: RowPaging = {"limit": options.limit, "page_size": options.limit, **_selection(options)}
+    items: Results[Row] | Results[Window]
+    if isinstance(store, WindowStoreClient):
+        items = store.current_all(**paging)
+    else:
+        assert isinstance(store, KeyValueStoreClient)
+        items = store.all(**paging)
+    if _form(options):
+        return _write_pages(items, _form(options))
+    found = items.list()
+    if not found:
+        return _fail(f"no key of store {store.name!r} meets the condition")
+    return _print(items_of_keys_table(found) + "\n")
+
+
 def _show_windows(store: WindowStoreClient, options: argparse.Namespace) -> int:
     bounds = options.time_from, options.time_to
     windows = store.backward_fetch(
-        options.key, *bounds, limit=options.limit, page_size=options.limit
+        options.key, *bounds, limit=options.limit, page_size=options.limit, **_selection(options)
     )
     if options.watch:
         return _watch(store, windows, options)
@@ -174,6 +215,8 @@ def _show_windows(store: WindowStoreClient, options: argparse.Namespace) -> int:
     if found:
         return _print(windows_table(found) + "\n")
     within = "" if bounds == (None, None) else " that start within these bounds"
+    if options.where is not None:
+        return _fail(f"key {options.key!r} has no windows{within} that meet the condition")
     near = _near_keys(store, options)
     return _fail(f"key {options.key!r} has no windows{within} in store {store.name!r}{near}")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from oriel.client.records import StoreSummary, Window, datetime_of
+from oriel.client.records import Row, StoreSummary, Window, datetime_of
 
 _BARS = "▁▂▃▄▅▆▇█"
 _CELL_MAX = 60
@@ -85,6 +85,23 @@ def windows_table(windows: Sequence[Window]) -> str:
     ]
     text = table(["start (UTC)", "end (UTC)", *map(printable, names), "final"], rows)
     return "\n".join([text, *_after_a_gap(sparklines(windows))])
+
+
+def items_of_keys_table(items: Sequence[Window | Row]) -> str:
+    """Return windows or rows of many keys, one per line."""
+    names = list(items[0])
+    head = ["key", *map(printable, names), "newest record (UTC)"]
+    rows = [
+        [item.key, *(item[name] for name in names), time_of(item.timestamp_ms)] for item in items
+    ]
+    if not isinstance(items[0], Window):
+        return table(head, rows)
+    windows = [item for item in items if isinstance(item, Window)]
+    times = [[time_of(w.start_ms), time_of(w.end_ms), w.final] for w in windows]
+    return table(
+        [*head, "start (UTC)", "end (UTC)", "final"],
+        [[*row, *of_window] for row, of_window in zip(rows, times, strict=True)],
+    )
 
 
 def stores_table(stores: Sequence[StoreSummary]) -> str:

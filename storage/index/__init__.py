@@ -91,6 +91,7 @@ from oriel.storage.index.trust import (
     verify_unfollowed,
 )
 from oriel.storage.index.writer import IndexWriter, revision_range
+from oriel.storage.key_codec import record_keys
 
 __all__ = [
     "FINAL",
@@ -122,6 +123,7 @@ __all__ = [
     "open_indexes_max",
     "raise_findings",
     "record_crash",
+    "record_keys",
     "release",
     "request_verification",
     "revision_range",

@@ -10,7 +10,8 @@ import pytest
 
 from oriel.app.contract import Limits
 from oriel.app.guards import Turns
-from oriel.app.reads import pages
+from oriel.app.reads import pages, steps
+from oriel.storage import errors
 from tests.app.api_client import ApiResponse, Served, served, starts
 from tests.app.problem_shape import assert_problem
 from tests.storage.store_tables import NONE, make_definition
@@ -265,3 +266,17 @@ def test_a_list_of_keys_is_checked(many: Served) -> None:
     cursor = many.post(f"{ROOT}/fetchOfKeys?limit=1", b'["k07"]').json["next_cursor"]
     other = many.post(f"{ROOT}/fetchOfKeys?limit=1&cursor={cursor}", b'["k08"]')
     assert_problem(other, 400, "invalid-cursor", "another request")
+
+
+def test_an_error_of_a_later_step_is_the_response(
+    many: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the index is damaged during a long read, the response says so."""
+    monkeypatch.setattr(pages, "_FIRST_STEP", 2)
+    monkeypatch.setattr(steps, "_read_step", _fail_as_damaged)
+    assert_problem(many.get(f"{ROOT}/all?limit=1000"), 503, "index-damaged")
+
+
+def _fail_as_damaged(*_: object) -> None:
+    message = "a page is damaged"
+    raise errors.IndexDamaged(message)

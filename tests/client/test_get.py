@@ -134,6 +134,24 @@ def test_without_a_key_the_keys_are_listed(get: Get) -> None:
     assert rows == [["key"], *([key] for key in keys)]
 
 
+def test_a_condition_selects_keys_or_windows(get: Get) -> None:
+    """With a condition or an order, a store without a key lists its current windows or rows."""
+    code, out, _ = get("store", "--where", "n > 20", "--order-by=-n", "--limit", "3")
+    head, *lines = out.splitlines()
+    assert code == 0
+    assert head.split()[:2] == ["key", "n"]
+    assert [line.split()[:2] for line in lines] == [["big", str(2**63 - 1)], ["a", "25"]]
+    assert get("totals", "--where", "n = 7")[1].splitlines()[1].split()[:2] == ["a", "7"]
+    found = get("store", "a", "--where", "n < 4", "--json")[1].splitlines()
+    assert [json.loads(line)["n"] for line in found] == [3, 2, 1]
+    found = get("store", "--order-by", "n", "--limit", "2", "--csv")[1].splitlines()
+    assert len(found) == 3
+    for arguments in (["store"], ["store", "a"], ["totals"]):
+        code, _, error = get(*arguments, "--where", "n < -1")
+        assert code == 1
+        assert "condition" in error
+
+
 def test_windows_are_a_table_newest_first_with_sparklines(get: Get) -> None:
     """Windows are a table with times in UTC, and a sparkline from old to new."""
     code, out, _ = get("store", "a", "--limit", "8")

@@ -47,6 +47,22 @@ def test_windows_come_page_by_page(client: Client) -> None:
     assert store.fetch("nobody").list() == []
 
 
+def test_windows_and_rows_are_selected(client: Client) -> None:
+    """Conditions, orders and ``top`` select the items of paged and of listed reads."""
+    store = client.window_store("store")
+    chosen = store.fetch("a", where="n % 10 = 0", order_by=["-n"], page_size=1)
+    assert [window["n"] for window in chosen] == [20, 10]
+    of_two = "key IN ('a', 'big')"
+    first = store.all(where=of_two, order_by=["mean", "-n"], top=2, columns=["n"])
+    assert [(window.key, window["n"]) for window in first] == [("big", 2**63 - 1), ("a", 25)]
+    listed = store.current_of_keys(["a", "big"], where="n < 100")
+    assert [window.key for window in listed] == ["a"]
+    totals = client.key_value_store("totals")
+    assert [row["n"] for row in totals.get_of_keys(["a"], where="key LIKE 'a%'")] == [7]
+    with pytest.raises(InvalidRequest, match="'m' does not exist"):
+        store.all(where="m > 1").list()
+
+
 def test_one_window_is_there_or_none(client: Client) -> None:
     """A read of one window returns its aggregates and times, or None without such a window."""
     store = client.window_store("store")

@@ -17,6 +17,10 @@ BROAD_HANDLERS = {
         "_run",
     ): "a forked process prints any error and ends with code 1, as Python does",
     (
+        "app/guards/turns.py",
+        "_finish",
+    ): "the reader that waits for the step gets any error of it",
+    (
         "app/server/service.py",
         "_serve",
     ): "any failure becomes a problem document; "

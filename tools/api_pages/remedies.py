@@ -29,6 +29,12 @@ REMEDIES = _by_code(
         "The operation does not have this parameter. For example, `from` instead of `from_ms`.",
         "Use one of the parameters that `detail` lists.",
     ),
+    ranked_read_limit=Remedy(
+        "A read with `order_by` has to read more than 2,000,000 windows or rows, or the items of "
+        "`top` have more than 4 MiB.",
+        "Send narrower bounds of keys or times. If the items of `top` are large, send `limit` and "
+        "follow `next_cursor`, or select `columns`.",
+    ),
     invalid_key=Remedy(
         "Your path is not percent-encoded UTF-8, or the key has more than 8,192 bytes.",
         "Percent-encode the key as UTF-8. For example, write a percent sign as `%25`.",

@@ -1,0 +1,18 @@
+"""The conditions (``where``) and the order (``order_by``) of reads of many windows or rows.
+
+The input is the JSON of the items of a page, the store's definition, and the text of the request.
+Arrow evaluates conditions and sorts, over whole columns. No code runs per item.
+"""
+
+from oriel.app.selection.columns import item_columns, item_schema
+from oriel.app.selection.filters import matching_items, parse_condition
+from oriel.app.selection.ranking import Ranking, parse_order
+
+__all__ = [
+    "Ranking",
+    "item_columns",
+    "item_schema",
+    "matching_items",
+    "parse_condition",
+    "parse_order",
+]
