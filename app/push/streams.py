@@ -22,10 +22,17 @@ from oriel.app.contract import (
     problem_response,
 )
 from oriel.app.guards import AccessGuard, Gate, Scope, Send, Turns
-from oriel.app.push.changes import ChangeReader, Changes, ResetNeeded, Rows
 from oriel.app.push.current import CurrentPiece, CurrentWindows
 from oriel.app.push.events import EventId, event, frame, heartbeat
-from oriel.app.reads import StoreCatalog, StoreView, excluded_columns, position_of
+from oriel.app.reads import (
+    Changes,
+    ResetNeeded,
+    Rows,
+    StoreCatalog,
+    StoreView,
+    excluded_columns,
+    position_of,
+)
 from oriel.storage import Place, StoreNotReady, UnknownStore
 from oriel.storage.index import IndexState, WindowSnapshot
 
@@ -111,7 +118,7 @@ class EventStreams:
         self._catalog = catalog
         self._gate = gate
         self._access = access
-        self.reader = ChangeReader()
+        self.reader = catalog.changes
         self.current = CurrentWindows()
         self.turns = Turns(_STEPS_PER_TURN)
 

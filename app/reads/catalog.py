@@ -9,7 +9,9 @@ import orjson
 
 from oriel.app.contract import Limits, ReadValues
 from oriel.app.guards import Gate
+from oriel.app.reads.changes import ChangeReader
 from oriel.app.reads.histories import StoreHistory
+from oriel.app.reads.ranked import NewestColumnsOfStores
 from oriel.app.reads.table_reads import TableReads
 from oriel.app.reads.watcher import VersionWatcher
 from oriel.storage import (
@@ -256,6 +258,9 @@ class StoreCatalog:
         self.layout = layout
         self.gate = gate or Gate(Limits())
         self._views: dict[str, StoreView] = {}
+        #: The changes of versions, for event streams and ranked reads.
+        self.changes = ChangeReader()
+        self.newest = NewestColumnsOfStores(self.changes)
         #: Reads of tables instead of indexes.
         self.table_reads = TableReads(layout)
 
@@ -303,6 +308,8 @@ class StoreCatalog:
         for view in self._views.values():
             view.close()
         self._views.clear()
+        self.newest.clear()
+        self.changes.clear()
         self.table_reads.close()
 
     def _views_of_tables(self) -> list[StoreView]:

@@ -1,5 +1,7 @@
 """Reads of a whole page in steps. The worker serves other requests between the steps."""
 
+import asyncio
+from contextlib import ExitStack
 from functools import partial
 
 from oriel.app.guards import Turns
@@ -49,13 +51,35 @@ async def _read_page_at(
 async def _ranked_page(
     catalog: StoreCatalog, view: StoreView, request: ReadRequest
 ) -> tuple[IndexState, ReadPage]:
-    """Read all items in steps from one snapshot, and return the first ones in the order."""
-    with await view.snapshot_at(request.query) as snapshot, catalog.gate.long_read():
-        read = RankedRead(snapshot, request)
-        steps = read.steps()
-        while await catalog.gate.steps.run(partial(next, steps, _DONE)) is not _DONE:
-            pass
+    """Return the first items in the order of a request, from one snapshot."""
+    with await view.snapshot_at(request.query) as snapshot:
+        newest = RankedRead(snapshot, request).newest()
+    columns = None if newest is None else catalog.newest.of(view.name, view.log, newest)
+    with catalog.gate.long_read(), ExitStack() as stack:
+        if columns is None or not columns.fits:
+            snapshot = stack.enter_context(view.snapshot())
+            return snapshot.state, await _ranked_by_steps(RankedRead(snapshot, request), catalog)
+        async with columns.lock:
+            # The columns move forward only, so the snapshot is opened while nobody moves them.
+            snapshot = stack.enter_context(view.snapshot())
+            read = RankedRead(snapshot, request)
+            await columns.follow(snapshot, catalog.gate.steps)
+            catalog.newest.drop_unused()
+            select = columns.select(read)
+        if not columns.fits:
+            return snapshot.state, await _ranked_by_steps(read, catalog)
+        steps = columns.items(snapshot, await asyncio.to_thread(select))
+        while (items := await catalog.gate.steps.run(partial(next, steps, None))) is not None:
+            read.add(items)
         return snapshot.state, read.page()
+
+
+async def _ranked_by_steps(read: RankedRead, catalog: StoreCatalog) -> ReadPage:
+    """Read all items, and return the first ones in the order."""
+    steps = read.steps()
+    while await catalog.gate.steps.run(partial(next, steps, _DONE)) is not _DONE:
+        pass
+    return read.page()
 
 
 def _ranked_whole(store: TableStore, request: ReadRequest) -> ReadPage:

@@ -5,7 +5,7 @@ values are in the order of the store: by key, start and end.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -18,11 +18,17 @@ from oriel.storage import InvalidCursor, StoreDefinition
 from oriel.storage.expressions import Expression
 from oriel.storage.index import record_keys
 
+#: The column with the record keys of items.
+RECORD = "record"
+
 #: The rows that are collected before they are sorted, for each row that is kept.
 _COLLECTED = 4
 _COLLECTED_MIN = 4_096
 
-_RECORD, _ITEM, _IS_LAST = "record", "item", "is_last"
+_ITEM, _IS_PLACE = "item", "is_place"
+
+#: The value of an item in each column of an order.
+Place = tuple[Any, ...]
 
 
 class OrderColumn(NamedTuple):
@@ -53,6 +59,21 @@ def parse_order(texts: Sequence[str], columns: pa.Schema) -> tuple[OrderColumn, 
     return order
 
 
+def ranked_columns(columns: pa.Table, definition: StoreDefinition) -> pa.Table:
+    """Return the columns of items that an order can have, and their record keys.
+
+    The bytes of record keys have the order of the store.
+    """
+    keys = columns["key"].cast(pa.string()).combine_chunks()
+    if definition.window.is_windowed:
+        starts, ends = (columns[name].to_numpy() for name in ("window_start_ms", "window_end_ms"))
+    else:
+        starts = ends = np.zeros(len(columns), np.int64)
+    scalars = [field.name for field in columns.schema if not pa.types.is_list(field.type)]
+    records = record_keys(keys, starts, ends, definition.keys)
+    return columns.select(scalars).append_column(RECORD, records)
+
+
 class Ranking:
     """The first items in an order, out of all items that are added."""
 
@@ -71,16 +92,18 @@ class Ranking:
             order: The columns of the order.
             rows: The maximum number of items.
             condition: The condition that the items must meet.
-            after: The place of the last item of the previous page.
+            after: The place of the last item of the previous page, as ``place`` returned it.
 
         Raises:
             InvalidCursor: ``after`` is not a place in this order.
         """
         self._definition = definition
-        self._order = order
+        #: The order. Its last column is the record key, so no two items are equal.
+        self.order = (*order, OrderColumn(RECORD, descending=False))
+        #: The place after which the items are.
+        self.after = None if after is None else self._place_of(after)
         self._rows = rows
         self._condition = condition
-        self._after = None if after is None else self._place_row(after)
         self._best: pa.Table | None = None
         self._collected: list[pa.Table] = []
         self._collected_rows = 0
@@ -90,7 +113,9 @@ class Ranking:
         if not items:
             return
         columns = item_columns(items, self._definition)
-        rows = self._ranked_rows(columns).append_column(_ITEM, pa.array(items, pa.binary()))
+        rows = ranked_columns(columns, self._definition)
+        rows = rows.select([column.name for column in self.order])
+        rows = rows.append_column(_ITEM, pa.array(items, pa.binary()))
         if self._condition is not None:
             rows = rows.filter(pa.array(matching_rows(columns, self._condition)))
         self._collected.append(rows)
@@ -106,63 +131,46 @@ class Ranking:
     def place(self, index: int) -> bytes:
         """Return the place of an item of ``items`` for a cursor, after which a page continues."""
         assert self._best is not None
-        values = [self._best[name][index].as_py() for name in self._names()]
-        return orjson.dumps([*values, self._best[_RECORD][index].as_py().hex()])
+        *values, record = (self._best[column.name][index].as_py() for column in self.order)
+        return orjson.dumps([*values, record.hex()])
 
-    def _names(self) -> list[str]:
-        return [f"value_{index}" for index in range(len(self._order))]
-
-    def _ranked_rows(self, columns: pa.Table) -> pa.Table:
-        """Return the columns of the order, and the record keys, of some items."""
-        key = columns["key"].cast(pa.string()).combine_chunks()
-        zeros = pa.array([0] * len(columns), pa.int64())
-        is_windowed = self._definition.window.is_windowed
-        starts, ends = (
-            (columns[name] if is_windowed else zeros).to_numpy()
-            for name in ("window_start_ms", "window_end_ms")
-        )
-        values = [columns[column.name] for column in self._order]
-        records = record_keys(key, starts, ends, self._definition.keys)
-        return pa.table([*values, records], [*self._names(), _RECORD])
+    def _place_of(self, text: bytes) -> Place:
+        schema = item_schema(self._definition)
+        try:
+            *values, record = orjson.loads(text)
+            for column, value in zip(self.order[:-1], values, strict=True):
+                # An error if the value does not have the type of the column.
+                pa.array([value], schema.field(column.name).type)
+            return (*values, bytes.fromhex(record))
+        except (ValueError, TypeError, OverflowError, pa.ArrowException) as error:
+            message = "cursor: the text is not a cursor of this service. Start again without it."
+            raise InvalidCursor(message) from error
 
     def _sort(self) -> None:
         if not self._collected:
             return
         tables = [*self._collected, *([] if self._best is None else [self._best])]
         rows = pa.concat_tables(tables)
-        if self._after is not None:
-            rows = rows.append_column(_IS_LAST, pa.array(np.zeros(len(rows), np.bool_)))
-            rows = pa.concat_tables([rows, self._after.select(rows.column_names)])
+        if self.after is not None:
+            rows = rows.append_column(_IS_PLACE, pa.array(np.zeros(len(rows), np.bool_)))
+            values = (*self.after, b"", True)
+            place = [pa.array([v], f.type) for v, f in zip(values, rows.schema, strict=True)]
+            rows = pa.concat_tables([rows, pa.table(place, schema=rows.schema)])
         rows = self._in_order(rows)
-        if self._after is not None:
-            place = int(np.asarray(rows[_IS_LAST]).argmax())
-            rows = rows.slice(place + 1).drop_columns([_IS_LAST])
+        if self.after is not None:
+            index = int(np.asarray(rows[_IS_PLACE]).argmax())
+            rows = rows.slice(index + 1).drop_columns([_IS_PLACE])
         self._best = rows.slice(0, self._rows + 1).combine_chunks()
         self._collected, self._collected_rows = [], 0
 
-    def _place_row(self, place: bytes) -> pa.Table:
-        """Return the last item of the previous page as a row. Only its place is known."""
-        schema = item_schema(self._definition)
-        types = [schema.field(column.name).type for column in self._order]
-        try:
-            *values, record = orjson.loads(place)
-            arrays = [pa.array([v], t) for v, t in zip(values, types, strict=True)]
-            arrays += [pa.array([bytes.fromhex(record)], pa.binary()), pa.array([b""], pa.binary())]
-        except (ValueError, TypeError, OverflowError, pa.ArrowException) as error:
-            message = "cursor: the text is not a cursor of this service. Start again without it."
-            raise InvalidCursor(message) from error
-        return pa.table([*arrays, [True]], [*self._names(), _RECORD, _ITEM, _IS_LAST])
-
     def _in_order(self, rows: pa.Table) -> pa.Table:
-        keys = []
-        for name, column in zip(self._names(), self._order, strict=True):
+        names, keys = rows.column_names, []
+        for index, column in enumerate(self.order):
             direction = "descending" if column.descending else "ascending"
             # A boolean before each value sorts the nulls: first in ascending order.
-            rows = rows.append_column(f"{name}_is_valid", rows[name].is_valid())
-            keys += [(f"{name}_is_valid", direction), (name, direction)]
-        keys.append((_RECORD, "ascending"))
-        if self._after is not None:
-            # The item of the previous page precedes its own place, so it is not repeated.
-            keys.append((_IS_LAST, "ascending"))
-        rows = rows.sort_by(keys)
-        return rows.drop_columns([name for name in rows.column_names if name.endswith("_is_valid")])
+            rows = rows.append_column(f"{index} is valid", rows[column.name].is_valid())
+            keys += [(f"{index} is valid", direction), (column.name, direction)]
+        if self.after is not None:
+            # The last item of the previous page is equal to its place, and precedes it here.
+            keys.append((_IS_PLACE, "ascending"))
+        return rows.sort_by(keys).select(names)

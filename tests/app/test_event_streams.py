@@ -11,8 +11,8 @@ import orjson
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from oriel.app.push import changes as push_changes
 from oriel.app.push import streams as push_streams
+from oriel.app.reads import changes as push_changes
 from tests.app.api_client import ApiResponse, Served, served
 from tests.app.problem_shape import assert_problem
 from tests.app.serving import Serving

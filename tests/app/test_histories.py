@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from oriel.app.push import changes as push_changes
 from oriel.app.push import streams as push_streams
+from oriel.app.reads import changes as push_changes
 from oriel.app.reads import histories
 from oriel.storage import DataLayout
 from tests.app.api_client import Served, index_store

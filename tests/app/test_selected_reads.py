@@ -9,7 +9,8 @@ from urllib.parse import quote
 import orjson
 import pytest
 
-from oriel.app.reads import pages, ranked
+from oriel.app.reads import pages
+from oriel.app.reads.ranked import read as ranked
 from oriel.app.selection import ranking
 from tests.app.api_client import ApiResponse, Served, served
 from tests.app.problem_shape import assert_problem
@@ -210,7 +211,7 @@ def test_a_ranked_read_has_limits(model: Model, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(ranked, "PAGE_BYTES_MAX", 300)
     response = model.store.get(f"{ROOT}/fetch/a?order_by=n&top=30")
     assert_problem(response, 400, "ranked-read-limit")
-    monkeypatch.setattr(ranked, "_SECONDS", -1.0)
+    monkeypatch.setattr(ranked, "SECONDS_MAX", -1.0)
     assert_problem(model.store.get(f"{ROOT}/fetch/a?order_by=n"), 503, "request-too-slow")
 
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from deltalake.exceptions import TableNotFoundError
 
-from oriel.app.push.changes import ResetNeeded, read_changes
 from oriel.app.reads import LogDigests
+from oriel.app.reads.changes import ResetNeeded, read_changes
 from oriel.storage import COMMIT_INFO_KEY, STORE_PROPERTY, WindowRange
 from oriel.storage.delta import (
     DeltaLog,

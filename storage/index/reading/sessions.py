@@ -99,6 +99,9 @@ class SessionSnapshot(WindowSnapshot):
     def _is_visible(self, encoded_prefix: bytes) -> bool:
         return self._newest(encoded_prefix) is not None
 
+    def _has_expired(self, encoded: bytes) -> bool:
+        return encoded[-TIME_BYTES:] < encoded_time(self.earliest_ms)
+
     def _latest(self, prefix: bytes) -> bytes | None:
         found = self._newest(prefix)
         return None if found is None else found[1]

@@ -24,7 +24,7 @@ from oriel.storage.contracts import (
     WindowRange,
     fits_request,
 )
-from oriel.storage.index.checksums import content
+from oriel.storage.index.checksums import check, content
 from oriel.storage.index.generation import OpenGeneration
 from oriel.storage.index.reading.pages import (
     PageBounds,
@@ -46,6 +46,7 @@ from oriel.storage.key_codec import (
     prefix_of,
     record_key,
     scan_start,
+    start_of,
     upper_bound,
     window_times,
 )
@@ -151,6 +152,10 @@ class IndexSnapshot:
             return True
         is_found = seek_first_from(self._cursor, lower_bound(encoded_prefix, self.earliest_ms))
         return is_found and self._cursor.key().startswith(encoded_prefix)
+
+    def _has_expired(self, encoded: bytes) -> bool:
+        """Return True if retention has expired the window of a record key (semantics.md#7)."""
+        return start_of(encoded) < encoded_time(self.earliest_ms)
 
     def _fetch_exact(self, key: str, window_start_ms: int, window_end_ms: int) -> bytes | None:
         """Return exactly this window, expired or not."""
@@ -292,18 +297,29 @@ class WindowSnapshot(IndexSnapshot):
         windows: list[bytes] = []
         size = 0
         prefix = None
+        is_found = seek_first_from(self._cursor, low)
         for _ in range(scan_range.records_max):
-            if not seek_first_from(self._cursor, low) or self._cursor.key() >= high:
+            if not is_found:
+                return ScanPage(windows, None)
+            first = self._cursor.item()
+            # The search or the step to this record can have followed a corrupt key.
+            check([first])
+            if first[0] >= high:
                 return ScanPage(windows, None)
             if len(windows) == scan_range.limit or size >= scan_range.bytes_max:
                 break
-            prefix = prefix_of(self._cursor.key())
-            if has_key is None or has_key(key_of(self._cursor.item(), self._key_type)):
+            prefix = prefix_of(first[0])
+            is_found = self._cursor.next()
+            value: bytes | None = first[1]
+            if is_found and self._cursor.key().startswith(prefix):
                 value = read(prefix)
-                if value is not None:
-                    windows.append(content(value))
-                    size += len(windows[-1])
-            low = after_key(prefix)
+                is_found = seek_first_from(self._cursor, after_key(prefix))
+            elif self._has_expired(first[0]):
+                # It is the only window of the key.
+                value = None
+            if value is not None and (has_key is None or has_key(key_of(first, self._key_type))):
+                windows.append(content(value))
+                size += len(windows[-1])
         return ScanPage(windows, prefix)
 
 

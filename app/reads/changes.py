@@ -9,13 +9,14 @@ import time
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from oriel.app.reads import LogDigests, without_columns
+from oriel.app.reads.columns import without_columns
+from oriel.app.reads.histories import LogDigests
 from oriel.storage import CommitRecord, StorageError, StoreDefinition, is_object
 from oriel.storage.delta import DeltaLog, LogEntry
 from oriel.storage.files import FileIdentity
@@ -183,6 +184,12 @@ class ChangeReader:
         """Return the changes of a version if they are in memory."""
         return self._kept.get((table_id, version, left_out))
 
+    def clear(self) -> None:
+        """Free the memory of all changes."""
+        self._kept.clear()
+        self._checked_at.clear()
+        self._kept_bytes = 0
+
     def close(self) -> None:
         """End the thread."""
         self._thread.shutdown(wait=False, cancel_futures=True)
@@ -226,7 +233,7 @@ def read_changes(
         message = f"the log entry of version {version} cannot be read: {error}"
         raise ResetNeeded(message) from error
     _require_only_rows(entry, definition)
-    tables: list[Any] = []
+    tables: list[pa.Table] = []
     try:
         for name in entry.added:
             digest = entry.digests.get(name)
