@@ -9,7 +9,8 @@ import pytest
 from oriel.pipeline.commit import Maintenance, maintenance
 from oriel.pipeline.errors import Fenced
 from oriel.storage.delta import Limits, MaintenanceSettings, TableMaintenance, open_delta
-from oriel.storage.files import FilesByPath, HookedFiles, use_files
+from oriel.storage.files import FilesByPath, use_files
+from oriel.testing import HookedFiles
 from tests.campaigns import cases
 from tests.object_store import ObjectStore
 from tests.pipeline.commit.writers import (
