@@ -6,6 +6,7 @@ from these records. This is the lowest package of the service. It imports only e
 of the storage package.
 """
 
+from oriel.app.contract.codings import CODINGS, Coding, Codings, codings_of
 from oriel.app.contract.cursors import PageCursors, TableState, version_of_cursor
 from oriel.app.contract.limits import (
     LIMIT_FIELDS,
@@ -64,6 +65,7 @@ from oriel.app.contract.values import decode_path
 
 __all__ = [
     "ALL_KINDS",
+    "CODINGS",
     "EVENT_ID_PATTERN",
     "EVENT_STREAM",
     "ISO_TIMES",
@@ -80,6 +82,8 @@ __all__ = [
     "TABLE_READ_SECONDS",
     "ApiError",
     "BodyTooLarge",
+    "Coding",
+    "Codings",
     "Forbidden",
     "HeaderTooLarge",
     "InvalidBody",
@@ -112,6 +116,7 @@ __all__ = [
     "UrlTooLong",
     "WindowNotFound",
     "WrongStoreKind",
+    "codings_of",
     "decode_path",
     "describe",
     "document_bytes",

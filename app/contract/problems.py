@@ -13,7 +13,7 @@
     |-- RowNotFound             the key has no row in a store without windows
     |-- KeyOfAnotherShard       another service has the key
     |-- KeysOfSeveralShards     no service has all keys of the list
-    |-- NotAcceptable           the request accepts no response format of the operation
+    |-- NotAcceptable           the request accepts no response format or content coding
     |-- UnknownRoute            no operation has this path
     |-- MethodNotAllowed        the operation of this path has another method
     |-- Overloaded              the worker has reached one of its limits
@@ -111,7 +111,7 @@ class TableReadsBusy(ApiError):
 
 
 class NotAcceptable(ApiError):
-    """The message names the formats of the response."""
+    """The message names the formats, or the content codings, of the response."""
 
 
 class UnknownRoute(ApiError):
@@ -203,7 +203,7 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     UnknownHost: ProblemKind(421, "unknown-host", "The host is not allowed"),
     Unauthorized: ProblemKind(401, "unauthorized", "The request needs a valid token"),
     Forbidden: ProblemKind(403, "forbidden", "The token does not grant access"),
-    NotAcceptable: ProblemKind(406, "not-acceptable", "The response format is not available"),
+    NotAcceptable: ProblemKind(406, "not-acceptable", "The format or coding is not available"),
     storage.InvalidCursor: ProblemKind(400, "invalid-cursor", "The cursor is not valid"),
     storage.KeyTypeMismatch: ProblemKind(
         400, "unfit-key", "The key does not have the store's key type"
@@ -245,7 +245,7 @@ _KIND_OF_STATUS = {404: PROBLEM_KINDS[UnknownRoute], 405: PROBLEM_KINDS[MethodNo
 #: Problems of every request, before an operation gets it.
 GUARD_PROBLEMS: tuple[type[ApiError], ...] = (
     Overloaded, RequestTooSlow, ShuttingDown, RequestTimeout, HeaderTooLarge, UrlTooLong,
-    BodyTooLarge, UnknownHost, Unauthorized, Forbidden,
+    BodyTooLarge, UnknownHost, Unauthorized, Forbidden, NotAcceptable,
 )  # fmt: skip
 
 

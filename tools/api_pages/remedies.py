@@ -121,8 +121,9 @@ REMEDIES = _by_code(
         "Request only the keys that your token grants access to, or use another token.",
     ),
     not_acceptable=Remedy(
-        "`Accept` names no format that the operation has.",
-        "Use one of the formats that `detail` lists. See [Response formats](response-formats.md).",
+        "`Accept` names no format that the operation has, or `Accept-Encoding` excludes every "
+        "content coding and `identity`.",
+        "Use one of the values that `detail` lists. See [Response formats](response-formats.md).",
     ),
     invalid_cursor=Remedy(
         "Your cursor belongs to another request, is truncated, or the store was re-created.",
