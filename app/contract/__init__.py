@@ -11,6 +11,7 @@ from oriel.app.contract.cursors import PageCursors, TableState, version_of_curso
 from oriel.app.contract.limits import (
     LIMIT_FIELDS,
     LISTED_KEYS_MAX,
+    MERGED_WINDOWS_MAX,
     PAGE_BYTES_MAX,
     PAGE_ROWS_MAX,
     RANKED_RECORDS_MAX,
@@ -71,6 +72,7 @@ __all__ = [
     "ISO_TIMES",
     "LIMIT_FIELDS",
     "LISTED_KEYS_MAX",
+    "MERGED_WINDOWS_MAX",
     "OPERATIONS",
     "PAGE_BYTES_MAX",
     "PAGE_ROWS_MAX",

@@ -129,6 +129,8 @@ PAGE_BYTES_MAX = 4 << 20
 SCAN_RECORDS_MAX = 100_000
 #: A read with `order_by` fails if it has to read more windows or rows than this.
 RANKED_RECORDS_MAX = 2_000_000
+#: Most windows of one merged range.
+MERGED_WINDOWS_MAX = 10_000
 #: Most keys of a body.
 LISTED_KEYS_MAX = 1_000
 
@@ -163,6 +165,11 @@ LIMITS = {
         "records",
         "Most windows or rows that a read with `order_by` reads. If it has more, the request is "
         "rejected.",
+    ),
+    "merged_windows_max": Limit(
+        MERGED_WINDOWS_MAX,
+        "windows",
+        "Most windows of a range of `merged`: `step_ms` divided by the size of the windows.",
     ),
     "listed_keys_max": Limit(LISTED_KEYS_MAX, "keys", "Most keys in the body of one POST."),
     "key_bytes_max": Limit(

@@ -326,16 +326,21 @@ def one_window(read: Callable[[str], bytes | None]) -> Callable[[WindowRange], W
     return fetch
 
 
+def with_listed_keys(state: IndexState, request: ReadRequest) -> ReadRequest:
+    """Return the request with its listed keys as strings, once before all steps."""
+    if "listed" not in request.path:
+        return request
+    keys = tuple(map(state.definition.keys.written, request.path["listed"]))
+    return request._replace(path={"keys": keys})
+
+
 def page_of_listed(
     fetch: Callable[[WindowRange], WindowPage], state: IndexState, request: ReadRequest
 ) -> ReadPage:
     """Return a step of a page with the items of the listed keys, in the order of the list."""
     query = request.query
     budget = request.budget or whole_budget(query.get("limit", PAGE_ROWS_MAX))
-    if "keys" not in request.path:
-        # Once, before all steps.
-        keys = tuple(map(state.definition.keys.written, request.path["listed"]))
-        request = request._replace(path={"keys": keys})
+    request = with_listed_keys(state, request)
     keys, cursors = request.path["keys"], cursors_of(state, request)
     fetch = with_condition(fetch, state, request)
     at, after = cursors.read_listed(query["cursor"])

@@ -7,6 +7,7 @@ and the OpenAPI document has them as schemas.
 from oriel.app.contract.responses.examples import (
     COUNT_EXAMPLE,
     EXAMPLES,
+    MERGED_EXAMPLE,
     ROWS_EXAMPLE,
     SESSIONS_EXAMPLE,
     WINDOWS_EXAMPLE,
@@ -32,6 +33,7 @@ from oriel.app.contract.responses.status_models import Freshness, StatusAnswer
 __all__ = [
     "COUNT_EXAMPLE",
     "EXAMPLES",
+    "MERGED_EXAMPLE",
     "ROWS_EXAMPLE",
     "SESSIONS_EXAMPLE",
     "WINDOWS_EXAMPLE",

@@ -40,6 +40,21 @@ WINDOWS_EXAMPLE: Json = {
     "windows": [_WINDOW],
     "next_cursor": None,
 }
+MERGED_EXAMPLE: Json = {
+    "store": "departures",
+    "position": _POSITION,
+    "windows": [
+        {
+            "key": "EWR",
+            "window_start_ms": 1357034400000,
+            "window_end_ms": 1357038000000,
+            "departures": 12,
+            "timestamp_ms": 1357036140000,
+            "final": False,
+        }
+    ],
+    "next_cursor": None,
+}
 SESSIONS_EXAMPLE: Json = {
     "store": "bursts",
     "position": _POSITION,
