@@ -2,6 +2,7 @@
 
     DATA/tables/<store>/               one Delta table per store
     DATA/tables/_dead_letters/         the Delta table of dead letters
+    DATA/final/<store>/                the Delta table of the final rows of a store, if it has one
     DATA/checkpoints/<application>/    Spark's checkpoint and the state of the engine
     DATA/index/_format-<n>/<store>/    the LMDB index, which can be deleted
     DATA/replayed/                     which dead letters were replayed
@@ -75,6 +76,10 @@ class DataLayout:
     def table(self, store: str) -> Path:
         """Return the path of the Delta table of ``store``."""
         return self.tables / check_store_name(store)
+
+    def final_table(self, store: str) -> Path:
+        """Return the path of the Delta table of the final rows of ``store``."""
+        return self.root / "final" / check_store_name(store)
 
     def index(self, store: str) -> Path:
         """Return the path of the index of ``store``."""

@@ -40,7 +40,7 @@ class Process:
         self.writer = Writer(directory, data=bucket / "data", scratch=scratch)
         tables = self.writer.data / "tables"
         self.kept = Maintenance(
-            {name: TableMaintenance(tables / name, _SETTINGS) for name in self.writer.stores},
+            {name: [TableMaintenance(tables / name, _SETTINGS)] for name in self.writer.stores},
             TableMaintenance(tables / "_dead_letters", _SETTINGS),
             {name: store.recorded_batch() for name, store in self.writer.stores.items()},
             self.writer.checkpoint.check_epoch,
