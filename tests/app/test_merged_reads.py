@@ -3,6 +3,7 @@
 import ctypes
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -196,16 +197,22 @@ def _chosen(item: Item, columns: Sequence[str] | None) -> Item:
     return {name: value for name, value in item.items() if name not in left_out}
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
-    """Return a store with random windows, for reads only."""
-    choice, close_ms = random.Random(11), 400
-    rows = random_rows(choice, 300)
-    made = Served(tmp_path_factory.mktemp("merged"), definition_of(AGGREGATES))
+@contextmanager
+def served_ranges(data: Path, choice: random.Random) -> Iterator[Model]:
+    """Yield a store with random windows, for reads only."""
+    close_ms, rows = 400, random_rows(choice, 300)
+    made = Served(data, definition_of(AGGREGATES))
     made.table.commit(rows, make_record(0, close_ms=close_ms))
     made.index()
     yield Model(made, rows, close_ms)
     made.service.catalog.close()
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
+    """Return a store with random windows, for reads only."""
+    with served_ranges(tmp_path_factory.mktemp("merged"), random.Random(11)) as made:
+        yield made
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -1,8 +1,7 @@
 """Merge the tumbling windows of a key to longer ranges while they are read.
 
-``merged_windows`` is the function of these reads, ``merged`` and ``mergedOfKeys`` in the API. It
-reads the windows of a store step by step. It returns ranges as finished JSON with the fields of a
-window.
+In the API, the reads are ``merged`` and ``mergedOfKeys``. Their function ``merged_windows`` reads
+the windows of a store step by step. It returns ranges as finished JSON with the fields of a window.
 ``item_definition`` has the fields of the items of any read.
 """
 
