@@ -3,21 +3,26 @@
 import ctypes
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import orjson
 import pytest
 
+from oriel import StreamsBuilder, TimeWindows
+from oriel import aggregates as agg
 from oriel.app.contract import MediaType
 from oriel.app.reads import pages
 from oriel.app.reads.merged import read as merged_read
 from oriel.storage import AggregateSpec, StoreDefinition, WindowSpec
+from oriel.testing import Record, TopologyTestDriver
 from tests.app.api_client import ApiResponse, Served, served
 from tests.app.problem_shape import assert_problem
+from tests.app.selections import ordered, random_order
 from tests.storage.followed import check_in_this_process
 from tests.storage.store_tables import (
     HOPPING,
@@ -142,32 +147,49 @@ class Model:
 
     def check_random_read(self, choice: random.Random) -> None:
         """Compare a random read with the list."""
-        keys = choice.choices((*KEYS, "none"), k=choice.randint(1, 5))
+        keys = choice.sample((*KEYS, "none"), k=choice.randint(1, 5))
         step_ms = SIZE_MS * choice.choice((1, 2, 3, 6, 10, 100))
-        from_ms, to_ms = choice.randint(-100, 900), choice.randint(-100, 900)
-        query = [f"step_ms={step_ms}", f"limit={choice.choice((1, 2, 7, 10_000))}"]
+        from_ms, to_ms = choice.choice(((0, 10_000), (choice.randint(-99, 900), 700)))
+        query: Item = {"step_ms": step_ms, "limit": choice.choice((1, 2, 7, 10_000)),
+                 "from_ms": from_ms, "to_ms": to_ms}  # fmt: skip
         is_final = choice.choice((None, None, True, False))
         columns = choice.choice((None, ("n",), ("any", "total"), tuple(_VALUES)))
-        if choice.random() < 0.6:
-            query.append(f"from_ms={from_ms}&to_ms={to_ms}")
-        else:
-            from_ms, to_ms = 0, 10_000
         if is_final is not None:
-            query.append(f"final={str(is_final).lower()}")
+            query["final"] = str(is_final).lower()
         if columns is not None:
-            query.append(f"columns={','.join(columns)}")
+            query["columns"] = ",".join(columns)
         wanted = [
             _chosen(item, columns)
             for key in keys
             for item in expected_ranges(self.rows, key, step_ms, self.close_ms)
             if from_ms <= item["window_start_ms"] <= to_ms and is_final in {None, item["final"]}
         ]
-        target, body = f"{ROOT}/mergedOfKeys?{'&'.join(query)}", orjson.dumps(keys)
-        assert all_pages(self.store, target, body) == wanted, (target, keys)
-        target = f"{ROOT}/merged/{quote(keys[0], safe='')}?{'&'.join(query)}"
-        wanted = wanted[: sum(item["key"] == keys[0] for item in wanted) // keys.count(keys[0])]
-        if keys[0] == keys[-1] or len(set(keys)) == len(keys):
-            assert all_pages(self.store, target) == wanted, target
+        conditions = [c for c in _CONDITIONS if c[0] in {"key", *(columns or _VALUES)}]
+        if choice.random() < 0.4:
+            _, query["where"], holds = choice.choice(conditions)
+            wanted = [item for item in wanted if holds(item)]
+        order = []
+        if choice.random() < 0.3:
+            order = random_order(choice, ("key", "timestamp_ms", *(columns or _VALUES)))
+            texts = ["-" * is_descending + name for name, is_descending in order]
+            query["order_by"] = ",".join(texts)
+        target, body = f"mergedOfKeys?{urlencode(query)}", orjson.dumps(keys)
+        expected = ordered(wanted, order) if order else wanted
+        assert all_pages(self.store, f"{ROOT}/{target}", body) == expected, (target, keys)
+        target = f"merged/{quote(keys[0], safe='')}?{urlencode(query)}"
+        wanted = [item for item in wanted if item["key"] == keys[0]]
+        expected = ordered(wanted, order) if order else wanted
+        assert all_pages(self.store, f"{ROOT}/{target}") == expected, target
+
+
+#: A column, a condition about it, and the function that says the same.
+_CONDITIONS: Sequence[tuple[str, str, Callable[[Item], bool]]] = (
+    ("key", "key LIKE 'a%'", lambda item: item["key"].startswith("a")),
+    ("key", "window_start_ms >= 200", lambda item: item["window_start_ms"] >= 200),
+    ("n", "n > 7", lambda item: item["n"] > 7),
+    ("total", "total IS NULL", lambda item: item["total"] is None),
+    ("first", "first = 'a'", lambda item: item["first"] == "a"),
+)
 
 
 def _chosen(item: Item, columns: Sequence[str] | None) -> Item:
@@ -175,16 +197,22 @@ def _chosen(item: Item, columns: Sequence[str] | None) -> Item:
     return {name: value for name, value in item.items() if name not in left_out}
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
-    """Return a store with random windows, for reads only."""
-    choice, close_ms = random.Random(11), 400
-    rows = random_rows(choice, 300)
-    made = Served(tmp_path_factory.mktemp("merged"), definition_of(AGGREGATES))
+@contextmanager
+def served_ranges(data: Path, choice: random.Random) -> Iterator[Model]:
+    """Yield a store with random windows, for reads only."""
+    close_ms, rows = 400, random_rows(choice, 300)
+    made = Served(data, definition_of(AGGREGATES))
     made.table.commit(rows, make_record(0, close_ms=close_ms))
     made.index()
     yield Model(made, rows, close_ms)
     made.service.catalog.close()
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
+    """Return a store with random windows, for reads only."""
+    with served_ranges(tmp_path_factory.mktemp("merged"), random.Random(11)) as made:
+        yield made
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -200,6 +228,7 @@ def test_short_steps_change_nothing(
     """Ranges with more windows than a step reads have the same values."""
     monkeypatch.setattr(pages, "_FIRST_STEP", step)
     monkeypatch.setattr(pages, "_STEP", step)
+    monkeypatch.setattr(merged_read, "_STEP", 5)
     for seed in range(100, 115):
         model.check_random_read(random.Random(seed))
 
@@ -341,9 +370,9 @@ def test_keys_have_the_type_of_the_store(
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("step_ms=15", ("multiple of 10", "step_ms=20")),
-        ("step_ms=3", ("multiple of 10", "step_ms=10")),
-        ("step_ms=100010", ("at most 100000", "10,000 windows")),
+        ("columns=n&step_ms=15", ("multiple of 10", "step_ms=20")),
+        ("columns=n&step_ms=3", ("multiple of 10", "step_ms=10")),
+        ("columns=n&step_ms=100010", ("at most 100000", "10,000 windows")),
         ("step_ms=0", ("step_ms must be an integer",)),
         ("step_ms=x", ("step_ms must be an integer",)),
         ("columns=n,x", ("column 'x' does not exist",)),
@@ -385,6 +414,54 @@ def test_a_store_with_no_mergeable_aggregate_names_what_to_add(tmp_path: Path) -
     made.commit({"key": "a", "start": 10})
     response = made.get(f"{ROOT}/merged/a")
     assert_problem(response, 400, "invalid-parameter", "Add a count, sum, min or max")
+    made.service.catalog.close()
+
+
+def test_the_greatest_ranges_of_listed_keys(model: Model) -> None:
+    """An order with ``top`` returns the first ranges of all listed keys in one page."""
+    body = orjson.dumps(KEYS)
+    target = f"{ROOT}/mergedOfKeys?step_ms=100&columns=n"
+    items = all_pages(model.store, target, body)
+    top = model.store.post(f"{target}&order_by=-n&top=3", body)
+    assert ranges_of(top) == ordered(items, [("n", True)])[:3]
+    assert top.json["next_cursor"] is None
+    response = model.store.post(f"{target}&order_by=-total", body)
+    assert_problem(response, 400, "invalid-parameter", "'total' does not exist")
+    response = model.store.get(f"{ROOT}/merged/a?columns=n&where=total%20%3E%201")
+    assert_problem(response, 400, "invalid-parameter", "total")
+
+
+def test_ranges_equal_the_windows_of_a_store_with_longer_windows(tmp_path: Path) -> None:
+    """Ranges of the engine's windows are the engine's windows of the step, with equal values."""
+    choice, step_ms = random.Random(3), 6 * SIZE_MS
+    schema = "w BIGINT, v DOUBLE, s STRING, b BOOLEAN"
+    builder = StreamsBuilder()
+    for name, size_ms in (("short", SIZE_MS), ("long", step_ms)):
+        windows = TimeWindows.of_size_and_grace(size_ms, 10_000)
+        builder.stream("t", schema).group_by_key().windowed_by(windows).aggregate(
+            n=agg.count(), whole=agg.sum("w"), total=agg.sum("v"), low=agg.min("v"),
+            high=agg.max("w"), first=agg.min("s"), any=agg.max("b"),
+        ).materialize(name)  # fmt: skip
+    driver = TopologyTestDriver(builder.build())
+    # All sums are exact without rounding.
+    values = {"w": (2**63 - 1, -(2**63), 3, None), "v": (0.25, -8.5, 1e6, None),
+              "s": ("é", "z", "\U0001f600", "\uffff", None), "b": (True, False, None)}  # fmt: skip
+    records = [
+        Record("a", {name: choice.choice(of) for name, of in values.items()}, choice.randrange(900))
+        for _ in range(200)
+    ]
+    driver.pipe_input("t", records)
+    short, long = (driver.window_store(name).all() for name in ("short", "long"))
+    made = Served(tmp_path, definition_of(AGGREGATES))
+    made.commit(*({"key": w.key, "start": w.window_start_ms, "timestamp": w.timestamp_ms, **w.value}
+                  for w in short))  # fmt: skip
+    assert ranges_of(made.get(f"{ROOT}/merged/a?step_ms={step_ms}")) == [
+        {
+            "key": "a", "window_start_ms": w.window_start_ms, "window_end_ms": w.window_end_ms,
+            "timestamp_ms": w.timestamp_ms, "final": False, **w.value,
+        }
+        for w in long
+    ]  # fmt: skip
     made.service.catalog.close()
 
 

@@ -8,6 +8,7 @@ depend on the steps of a read.
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
@@ -40,7 +41,7 @@ def _exact_sum(values: Sequence[float]) -> float:
         # The sum of negative zeros is zero.
         return math.fsum(values) + 0.0
     except OverflowError:
-        # The error of ``fsum`` can mean that only a part of the sum is too large.
+        # A part of the sum exceeds the range of doubles, but the sum need not.
         total = sum(map(Fraction, values))
     try:
         return float(total)
@@ -105,6 +106,20 @@ def merged_columns(
     return (*merged, _TIMESTAMP)
 
 
+@lru_cache(maxsize=256)
+def merged_definition(
+    definition: StoreDefinition, chosen: tuple[str, ...] | None
+) -> StoreDefinition:
+    """Return a definition with the aggregates that ranges have, for conditions and orders.
+
+    Raises:
+        InvalidParameter: An aggregate cannot be merged.
+    """
+    names = {column.name for column in merged_columns(definition, chosen)}
+    aggregates = (each for each in definition.aggregates if each.name in names)
+    return replace(definition, aggregates=tuple(aggregates))
+
+
 def _column(aggregate: AggregateSpec) -> MergedColumn | None:
     call = _CALL.fullmatch(aggregate.function)
     is_double = aggregate.type == "double"
@@ -151,8 +166,8 @@ class OpenRange:
                 values[:] = [column.merge(values)]
         self._is_final = self._is_final and all(window["final"] for window in windows)
 
-    def item(self, end_ms: int, close_ms: int) -> tuple[bytes, bool]:
-        """Return the range as the JSON of a window, and whether it is final.
+    def item(self, end_ms: int, close_ms: int) -> bytes:
+        """Return the range as the JSON of a window.
 
         It is final if no record can change it: its windows are final, and no window can be added.
 
@@ -161,12 +176,11 @@ class OpenRange:
             close_ms: Each window that ends by this time is final, also one without a record.
         """
         merged = zip(self._columns, self._values, strict=True)
-        is_final = self._is_final and end_ms <= close_ms
         fields = {
             "key": self._key,
             "window_start_ms": self.start_ms,
             "window_end_ms": end_ms,
             **{c.name: c.merge(values) if values else None for c, values in merged},
-            "final": is_final,
+            "final": self._is_final and end_ms <= close_ms,
         }
-        return orjson.dumps(fields), is_final
+        return orjson.dumps(fields)

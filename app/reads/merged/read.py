@@ -1,7 +1,8 @@
 """One read of merged ranges: its parameters, and the ranges and windows that it has read."""
 
+from collections.abc import Sequence
 from itertools import groupby
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 import orjson
 
@@ -13,7 +14,7 @@ from oriel.app.contract import (
     reads_of_kind,
 )
 from oriel.app.reads.columns import excluded_columns
-from oriel.app.reads.merged.ranges import OpenRange, merged_columns
+from oriel.app.reads.merged.ranges import OpenRange, merged_columns, merged_definition
 from oriel.app.reads.pages import (
     ReadPage,
     ReadRequest,
@@ -24,11 +25,57 @@ from oriel.app.reads.pages import (
     with_listed_keys,
     wrong_kind,
 )
-from oriel.storage import LATEST_MS, StoreKind, WindowId, WindowPage, WindowRange
-from oriel.storage.index import WindowSnapshot
+from oriel.app.selection import item_schema, matching_items, parse_condition
+from oriel.storage import (
+    LATEST_MS,
+    StoreDefinition,
+    StoreKind,
+    WindowId,
+    WindowPage,
+    WindowRange,
+)
+from oriel.storage.index import FINAL, IndexState, WindowSnapshot
 from oriel.storage.table_store import TableWindowStore
 
+#: The maximum number of windows of a step. To parse and merge a window costs up to 5 microseconds.
+_STEP = 256
+
 WindowStore = WindowSnapshot | TableWindowStore
+
+
+#: The reads whose items are ranges.
+_MERGED_READS = frozenset({"merged", "mergedOfKeys"})
+
+
+def is_merged(request: ReadRequest) -> bool:
+    """Return whether the items of a request are ranges."""
+    return request.read.operation.name in _MERGED_READS
+
+
+def item_definition(state: IndexState, request: ReadRequest) -> StoreDefinition:
+    """Return the definition of the store with only the aggregates of the items of a request.
+
+    Raises:
+        WrongStoreKind: A request for ranges is for a store without tumbling windows.
+        InvalidParameter: A request for ranges has an aggregate that cannot be merged.
+    """
+    definition = state.definition
+    if not is_merged(request):
+        return definition
+    kind = definition.window.kind
+    if not kind.is_windowed:
+        raise wrong_kind(request.store, state, request.read.operation)
+    if kind is not StoreKind.TUMBLING:
+        overlap = "a session can change" if kind.is_session else "its windows overlap"
+        message = (
+            f"store {request.store!r}: it has {kind} windows, and {request.read.operation.name} "
+            f"does not fit it, because {overlap}. Add a store with tumbling windows to the "
+            f"topology, or use one of: {', '.join(reads_of_kind(kind))}."
+        )
+        raise WrongStoreKind(message)
+    # As in the other reads, unknown columns are rejected.
+    excluded_columns(request.store, definition, request.query["columns"])
+    return merged_definition(definition, request.query["columns"])
 
 
 def merged_windows(store: StoreVersion, request: ReadRequest) -> ReadPage:
@@ -39,27 +86,14 @@ def merged_windows(store: StoreVersion, request: ReadRequest) -> ReadPage:
         InvalidParameter: ``step_ms`` does not fit the windows, or an aggregate cannot be merged.
         InvalidCursor: The cursor belongs to another request.
     """
+    definition = item_definition(store.state, request)
     request = with_listed_keys(store.state, request)
-    return _MergedRead(_window_store(store, request), request).step(store, request)
+    return _MergedRead(_window_store(store), definition, request).step(store, request)
 
 
-def _window_store(store: StoreVersion, request: ReadRequest) -> WindowStore:
-    """Return the store as one of windows.
-
-    Raises:
-        WrongStoreKind: The store does not have tumbling windows.
-    """
-    kind = store.state.definition.window.kind
-    if not isinstance(store, (WindowSnapshot, TableWindowStore)):
-        raise wrong_kind(request.store, store.state, request.read.operation)
-    if kind is not StoreKind.TUMBLING:
-        overlap = "a session can change" if kind.is_session else "its windows overlap"
-        message = (
-            f"store {request.store!r}: it has {kind} windows, and {request.read.operation.name} "
-            f"does not fit it, because {overlap}. Add a store with tumbling windows to the "
-            f"topology, or use one of: {', '.join(reads_of_kind(kind))}."
-        )
-        raise WrongStoreKind(message)
+def _window_store(store: StoreVersion) -> WindowStore:
+    # The definition has tumbling windows.
+    assert isinstance(store, (WindowSnapshot, TableWindowStore))
     return store
 
 
@@ -94,6 +128,13 @@ class _Starting(TypedDict):
     window_start_ms: int
 
 
+class _Range(NamedTuple):
+    """A complete range: its start and end, and its JSON."""
+
+    identity: WindowId
+    item: bytes
+
+
 class _MergedRead:
     """A read in progress, whose object also reads the further steps of the page.
 
@@ -101,16 +142,19 @@ class _MergedRead:
     complete. A cursor continues after the last complete range.
     """
 
-    def __init__(self, store: WindowStore, request: ReadRequest) -> None:
+    def __init__(
+        self, store: WindowStore, definition: StoreDefinition, request: ReadRequest
+    ) -> None:
         query, state = request.query, store.state
         size_ms = state.definition.window.size_ms
         self._step_ms = step_ms = _step_of(query["step_ms"], request.store, size_ms)
-        # As in the other reads, unknown columns are rejected.
-        excluded_columns(request.store, state.definition, query["columns"])
         self._columns = merged_columns(state.definition, query["columns"])
         self._windows_max = step_ms // size_ms
         self._close_ms = -1 if state.record is None else state.record.close_ms
-        self._final = query.get("final")
+        self._final = query["final"]
+        self._definition = definition
+        where = query["where"]
+        self._condition = None if where is None else parse_condition(where, item_schema(definition))
         # The bounds are about the start of a range. If the first windows of a range have expired,
         # its values would be wrong, so it has expired with them.
         from_ms = -(-max(query["from_ms"], store.earliest_ms) // step_ms) * step_ms
@@ -130,10 +174,11 @@ class _MergedRead:
 
     def step(self, store: StoreVersion, request: ReadRequest) -> ReadPage:
         """Return the next step of the page."""
-        store = _window_store(store, request)
+        store = _window_store(store)
         budget = request.budget or whole_budget(request.query["limit"])
         self._items, self._rows_left, self._bytes_left = [], budget.rows, budget.bytes
-        records_left = budget.step
+        examined = min(budget.step, _STEP)
+        records_left = examined
         while self._at < len(self._keys) and records_left > 0 and not self._is_full():
             page = self._fetch(store, records_left)
             records_left -= max(len(page.windows), 1)
@@ -141,8 +186,8 @@ class _MergedRead:
         if self._at >= len(self._keys):
             return ReadPage(self._items)
         cursor = cursors_of(store.state, request).after_listed(self._at, self._last)
-        examined = budget._replace(step=budget.step - records_left)
-        rest = rest_of(request, examined, self._items, cursor)
+        budget = budget._replace(step=examined - records_left)
+        rest = rest_of(request, budget, self._items, cursor)
         if rest is not None:
             rest = rest._replace(read=request.read._replace(function=self.step))
         return ReadPage(self._items, cursor, rest)
@@ -159,32 +204,53 @@ class _MergedRead:
         )
 
     def _merge(self, page: WindowPage) -> None:
-        """Add windows to their ranges, until the page is full."""
+        """Add windows to their ranges, and complete ranges to the items."""
         windows = orjson.loads(b"[%b]" % b",".join(page.windows))
+        complete: list[OpenRange] = []
         for start_ms, windows_of_range in groupby(windows, self._start_of):
             if self._open is not None and self._open.start_ms != start_ms:
-                self._close(self._open)
-                if self._is_full():
-                    return
+                complete.append(self._open)
+                self._open = None
             if self._open is None:
                 self._open = OpenRange(start_ms, self._columns)
             self._open.add([*windows_of_range])
-        self._after = page.next_after
-        if page.next_after is None:
-            if self._open is not None:
-                self._close(self._open)
+        if page.next_after is None and self._open is not None:
+            complete.append(self._open)
+            self._open = None
+        if self._add(complete) and page.next_after is None:
             self._at, self._last, self._begin_ms = self._at + 1, None, self._from_ms
+        self._after = page.next_after
 
     def _start_of(self, window: _Starting) -> int:
         start_ms = window["window_start_ms"]
         return start_ms - start_ms % self._step_ms
 
-    def _close(self, complete: OpenRange) -> None:
-        """Add a complete range to the items."""
-        start_ms, end_ms = complete.start_ms, complete.start_ms + self._step_ms
-        item, is_final = complete.item(end_ms, self._close_ms)
-        self._open, self._last = None, WindowId(start_ms, end_ms)
-        if self._final in {None, is_final}:
+    def _add(self, complete: Sequence[OpenRange]) -> bool:
+        """Add the selected ranges to the items. Return False if the page is full before the end."""
+        ranges = [self._range_of(each) for each in complete]
+        for index in self._selected(ranges):
+            if self._is_full():
+                return False
+            self._last, item = ranges[index]
             self._items.append(item)
             self._rows_left -= 1
             self._bytes_left -= len(item)
+        if ranges:
+            self._last = ranges[-1].identity
+        return True
+
+    def _range_of(self, complete: OpenRange) -> _Range:
+        end_ms = complete.start_ms + self._step_ms
+        return _Range(WindowId(complete.start_ms, end_ms), complete.item(end_ms, self._close_ms))
+
+    def _selected(self, ranges: Sequence[_Range]) -> Sequence[int]:
+        """Return the indexes of the ranges that the request selects."""
+        items = [each.item for each in ranges]
+        matching = (
+            range(len(items))
+            if self._condition is None
+            else matching_items(items, self._definition, self._condition).tolist()
+        )
+        if self._final is None:
+            return matching
+        return [index for index in matching if items[index].endswith(FINAL) == self._final]

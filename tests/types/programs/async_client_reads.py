@@ -67,6 +67,8 @@ async def windows(store: AsyncWindowStoreClient) -> None:
     assert_type(store.backward_all(limit=5), AsyncResults[Window])
     assert_type(store.latest_all(prefix="E"), AsyncResults[Window])
     assert_type(store.current_all("EWR", "JFK"), AsyncResults[Window])
+    assert_type(store.merged("EWR", 0, step_ms=60_000, final=True), AsyncResults[Window])
+    assert_type(store.merged_of_keys(["EWR"], step_ms=60_000, limit=5), AsyncResults[Window])
     assert_type(store.latest_of_keys(["EWR", 7]), AsyncResults[Window])
     assert_type(store.current_of_keys(["EWR"]), AsyncResults[Window])
     assert_type(store.fetch_of_keys(["EWR"], 0, 100), AsyncResults[Window])
