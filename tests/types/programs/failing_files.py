@@ -10,7 +10,7 @@ from oriel.testing import CountingFiles, FailingFiles, ForgettingFiles, HookedFi
 
 def wrappers(path: Path) -> None:
     """Each wrapper has the contract of files."""
-    hooked = HookedFiles(lambda operation, path: None)
+    hooked = HookedFiles(lambda *_: None)
     assert_type(hooked, HookedFiles)
     assert_type(hooked.before("read", path), None)
     assert_type(hooked.inner, Files)
