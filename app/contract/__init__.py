@@ -12,11 +12,17 @@ from oriel.app.contract.limits import (
     LISTED_KEYS_MAX,
     PAGE_BYTES_MAX,
     PAGE_ROWS_MAX,
+    QUERY_OPERATORS_MAX,
+    QUERY_SERIES_MAX,
+    QUERY_TIMES_MAX,
+    QUERY_VALUES_MAX,
+    QUERY_WINDOWS_MAX,
     RANKED_RECORDS_MAX,
     SCAN_RECORDS_MAX,
+    SERIES_LISTED_MAX,
     Limits,
 )
-from oriel.app.contract.media_types import EVENT_STREAM, MediaType, media_type_of
+from oriel.app.contract.media_types import EVENT_STREAM, FORM, MediaType, media_type_of
 from oriel.app.contract.openapi import describe, document_bytes
 from oriel.app.contract.operations import OPERATIONS, Operation, reads_of_kind
 from oriel.app.contract.parameters import (
@@ -32,6 +38,7 @@ from oriel.app.contract.parameters import (
 )
 from oriel.app.contract.problems import (
     ALL_KINDS,
+    PROMETHEUS_PATH,
     ApiError,
     BodyTooLarge,
     Forbidden,
@@ -44,6 +51,7 @@ from oriel.app.contract.problems import (
     NotAcceptable,
     Overloaded,
     ProblemResponse,
+    QueryNotComputable,
     RankedReadLimit,
     RequestTimeout,
     RequestTooSlow,
@@ -66,6 +74,7 @@ __all__ = [
     "ALL_KINDS",
     "EVENT_ID_PATTERN",
     "EVENT_STREAM",
+    "FORM",
     "ISO_TIMES",
     "LIMIT_FIELDS",
     "LISTED_KEYS_MAX",
@@ -73,8 +82,15 @@ __all__ = [
     "PAGE_BYTES_MAX",
     "PAGE_ROWS_MAX",
     "POSITION_QUERY",
+    "PROMETHEUS_PATH",
+    "QUERY_OPERATORS_MAX",
+    "QUERY_SERIES_MAX",
+    "QUERY_TIMES_MAX",
+    "QUERY_VALUES_MAX",
+    "QUERY_WINDOWS_MAX",
     "RANKED_RECORDS_MAX",
     "SCAN_RECORDS_MAX",
+    "SERIES_LISTED_MAX",
     "TABLE_READS_AT_ONCE",
     "TABLE_READS_WAITING",
     "TABLE_READ_SECONDS",
@@ -97,6 +113,7 @@ __all__ = [
     "PathParameter",
     "PathValues",
     "ProblemResponse",
+    "QueryNotComputable",
     "RankedReadLimit",
     "ReadQuery",
     "ReadValues",
