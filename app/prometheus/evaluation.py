@@ -4,7 +4,7 @@ The result is a scalar (an array with one number per time), a vector or a string
 value.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from oriel.app.prometheus.windows import Grid, Values, Vector
 
 Result = Vector | Values | str
 
+_BOUNDED = frozenset({"clamp", "clamp_max", "clamp_min", "round"})
 _SORTS = frozenset({"sort", "sort_desc"})
 
 
@@ -90,7 +91,7 @@ class _Evaluation:
         name = node.function
         if name in FUNCTIONS:
             return mapped(self._vector(node.arguments[0]), FUNCTIONS[name])
-        if name in _CLAMPS or name == "round":
+        if name in _BOUNDED:
             limits = list(map(self._scalar, node.arguments[1:]))
             return self._bounded(name, self._vector(node.arguments[0]), limits)
         return self._conversion(node)
@@ -100,7 +101,11 @@ class _Evaluation:
             nearest = limits[0] if limits else np.ones(self._grid.size)
             # Prometheus multiplies by the inverse, and rounds halves up.
             return mapped(vector, lambda values: np.floor(values / nearest + 0.5) * nearest)
-        return mapped(vector, lambda values: _CLAMPS[name](values, *limits))
+        low = limits[0] if name != "clamp_max" else np.float64(-np.inf)
+        high = limits[-1] if name != "clamp_min" else np.float64(np.inf)
+        # A range without numbers has no result.
+        vector = vector._replace(present=vector.present & ~(low > high))
+        return mapped(vector, lambda values: np.maximum(np.minimum(values, high), low))
 
     def _conversion(self, node: Call) -> Vector | Values:
         """Return the result of a function between scalars and vectors."""
@@ -131,14 +136,3 @@ class _Evaluation:
         value = self.value(node)
         assert not isinstance(value, Vector)
         return value
-
-
-def _clamp(values: Values, low: Values, high: Values) -> Values:
-    return np.where(low > high, np.nan, np.maximum(np.minimum(values, high), low))
-
-
-_CLAMPS: Mapping[str, Callable[..., Values]] = {
-    "clamp": _clamp,
-    "clamp_min": np.maximum,
-    "clamp_max": np.minimum,
-}

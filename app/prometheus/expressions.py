@@ -210,6 +210,12 @@ def _selector(expression: promql.VectorSelector) -> Selector:
     matchers = [_matcher(each) for each in expression.matchers.matchers]
     if expression.name is not None:
         matchers.insert(0, Matcher(NAME, expression.name, is_regex=False, is_negated=False))
+    if all(bool(each.mask([""])[0]) for each in matchers):
+        message = (
+            "query: a selector must have a metric, or a matcher that the empty string does not "
+            "match. Add the name of a metric."
+        )
+        raise InvalidParameter(message)
     offset = expression.offset
     offset_ms = 0 if offset is None else round(offset.total_seconds() * 1000)
     return Selector(tuple(matchers), offset_ms)

@@ -92,9 +92,12 @@ class StoreReads:
     async def keys(
         self, selector: Selector, limit: int
     ) -> list[tuple[IndexSnapshot, Selection, list[str]]]:
-        """Return the selected keys of each selected store, at most ``limit`` of each."""
+        """Return the selected keys of each selected store, at most ``limit`` of each.
+
+        Stores that are not ready are left out.
+        """
         found = []
-        for snapshot in self._selected(selector):
+        for snapshot in self.definitions():
             definition = snapshot.state.definition
             selection = select(selector.matchers, definition, self._access)
             keys: list[str] = []
