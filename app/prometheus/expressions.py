@@ -31,6 +31,12 @@ _DURATION = re.compile(
     r"\s*(?:\d{1,15}(?:ms|[smhdwy]))+\s*(?::\s*(?:\d{1,15}(?:ms|[smhdwy]))*\s*)?", re.ASCII
 )
 
+#: The parts of a regular expression that make its program large: classes and repetitions.
+_CLASSES = re.compile(r"\\[pPwWdDsSbB]|\[")
+_REPETITIONS = re.compile(r"(\)?)\{(\d{1,9})(?:,(\d{0,9}))?\}", re.ASCII)
+#: The greatest sum of the sizes of all regular expressions, about 0.1 s of the parser's time.
+_PATTERN_SIZE_MAX = 100
+
 ARITHMETIC = frozenset({"+", "-", "*", "/", "%", "^"})
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 AGGREGATIONS = frozenset({"sum", "avg", "min", "max", "count", "group"})
@@ -143,6 +149,12 @@ def parse(text: str) -> Node:
             "Use a shorter one."
         )
         raise InvalidParameter(message)
+    if sum(map(_pattern_size, _TEXTS.findall(text))) > _PATTERN_SIZE_MAX:
+        message = (
+            "query: its regular expressions are too large. Use fewer classes and smaller "
+            "repetitions, or several queries."
+        )
+        raise InvalidParameter(message)
     for places in _DURATIONS.findall(plain):
         duration = "".join(places)
         if not _DURATION.fullmatch(duration):
@@ -156,6 +168,18 @@ def parse(text: str) -> Node:
         message = f"query: {str(error)[:300]}. Correct the expression."
         raise InvalidParameter(message) from error
     return _node(expression)
+
+
+def _pattern_size(text: str) -> float:
+    """Return the approximate size of the program of a regular expression."""
+    size, groups = len(_CLASSES.findall(text)) + len(text) / 500, 1
+    for group, low, high in _REPETITIONS.findall(text):
+        count = max(int(low), int(high or 0))
+        if group:
+            groups *= max(count, 1)
+        else:
+            size += count
+    return size * groups
 
 
 def parse_selector(text: str) -> Selector:

@@ -71,6 +71,10 @@ class Matcher(NamedTuple):
         return ~mask if self.is_negated else mask
 
 
-def matches(matchers: Sequence[Matcher], label: str, value: str) -> bool:
-    """Return whether one value of a label meets all matchers of this label."""
-    return all(bool(each.mask([value])[0]) for each in matchers if each.label == label)
+def mask_of(matchers: Sequence[Matcher], label: str, values: Sequence[str]) -> Mask:
+    """Return for each value of a label whether it meets all matchers of this label."""
+    mask = np.ones(len(values), np.bool_)
+    for matcher in matchers:
+        if matcher.label == label:
+            mask &= matcher.mask(values)
+    return mask

@@ -22,7 +22,7 @@ from oriel.app.contract import (
 from oriel.app.guards import Access
 from oriel.app.prometheus.expressions import Selector
 from oriel.app.prometheus.metrics import NAME, metrics_of
-from oriel.app.prometheus.selections import Selection, can_select, keys_mask, select
+from oriel.app.prometheus.selections import Selection, keys_mask, possible_stores, select
 from oriel.app.prometheus.windows import Grid, Vector, columns_of, joined, range_of, vector_of
 from oriel.app.reads import StoreCatalog, StoreView
 from oriel.storage import LATEST_MS, UNBOUNDED, ScanRange, StoreNotReady
@@ -120,11 +120,10 @@ class StoreReads:
 
     def _selected(self, selector: Selector) -> Iterator[IndexSnapshot]:
         """Yield a snapshot of each store that a selector can select."""
-        for name in self._names():
-            if can_select(selector.matchers, name):
-                snapshot = self._snapshot(name)
-                self._reject_rows(snapshot, selector)
-                yield snapshot
+        for name in possible_stores(selector.matchers, self._names()):
+            snapshot = self._snapshot(name)
+            self._reject_rows(snapshot, selector)
+            yield snapshot
 
     def _snapshot(self, name: str) -> IndexSnapshot:
         if name not in self._snapshots:
@@ -203,14 +202,16 @@ class StoreReads:
         """Return at most ``limit`` keys of a range that match."""
         definition = snapshot.state.definition
         if wanted.key_from is not None:
-            is_known = bool(snapshot.scan(wanted._replace(limit=1)).entries)
+            first = partial(snapshot.scan, wanted._replace(limit=1))
+            is_known = bool((await self._catalog.gate.steps.run(first)).entries)
             return [wanted.key_from] if is_known and limit > 0 else []
         found: list[str] = []
         after: str | None = None
         while len(found) < limit:
             step = partial(snapshot.keys, wanted.prefix, _STEP, after, _STEP)
             page = await self._catalog.gate.steps.run(step)
-            is_selected = keys_mask(page.keys, definition, selection.matchers)
+            arguments = page.keys, definition, selection.matchers
+            is_selected = await asyncio.to_thread(keys_mask, *arguments)
             found += [page.keys[index] for index in np.flatnonzero(is_selected)]
             after = page.next_after
             self._check_time()

@@ -4,7 +4,7 @@ A token's key prefixes limit the ranges before anything is read, so other keys a
 counted.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ import orjson
 
 from oriel.app.contract import Forbidden, InvalidParameter
 from oriel.app.guards import Access
-from oriel.app.prometheus.matchers import Mask, Matcher, matches
+from oriel.app.prometheus.matchers import Mask, Matcher, mask_of
 from oriel.app.prometheus.metrics import (
     NAME,
     STORE,
@@ -44,17 +44,25 @@ class Selection(NamedTuple):
     matchers: list[Matcher]
 
 
-def can_select(matchers: Sequence[Matcher], store: str) -> bool:
-    """Return whether a selector can select a metric of a store, without its definition."""
-    if not matches(matchers, STORE, store):
-        return False
-    prefix = f"{name_part(store)}_"
-    names = [each for each in matchers if each.label == NAME]
-    literals = [values for each in names if (values := each.literals()) is not None]
-    return all(
-        any(name.removeprefix("_").startswith(prefix.removeprefix("_")) for name in values)
-        for values in literals
-    )
+def possible_stores(matchers: Sequence[Matcher], stores: Sequence[str]) -> list[str]:
+    """Return the stores of which a selector can select a metric, without their definitions."""
+    literals = [
+        values
+        for each in matchers
+        if each.label == NAME and (values := each.literals()) is not None
+    ]
+    mask = mask_of(matchers, STORE, stores)
+    return [
+        store
+        for store, is_possible in zip(stores, mask.tolist(), strict=True)
+        if is_possible and all(_can_begin(store, names) for names in literals)
+    ]
+
+
+def _can_begin(store: str, names: Iterable[str]) -> bool:
+    """Return whether one of these metrics can be a metric of a store."""
+    prefix = f"{name_part(store)}_".removeprefix("_")
+    return any(name.removeprefix("_").startswith(prefix) for name in names)
 
 
 def select(
@@ -66,12 +74,14 @@ def select(
         Forbidden: the token grants access to keys whose range cannot be read.
     """
     labels = key_labels(definition)
-    metrics = [each for each in metrics_of(definition) if matches(matchers, NAME, each.name)]
+    metrics = metrics_of(definition)
+    is_selected = mask_of(matchers, NAME, [each.name for each in metrics])
+    metrics = [metrics[index] for index in np.flatnonzero(is_selected)]
     absent = {each.label for each in matchers} - {NAME, STORE, *labels}
     of_key = [each for each in matchers if each.label in labels]
     # A series has no other labels.
-    is_possible = all(matches(matchers, label, "") for label in absent)
-    if not metrics or not is_possible or not matches(matchers, STORE, definition.name):
+    is_possible = all(mask_of(matchers, label, [""])[0] for label in absent)
+    if not metrics or not is_possible or not mask_of(matchers, STORE, [definition.name])[0]:
         return Selection([], [], of_key)
     _reject_same_names(metrics, definition)
     return Selection(metrics, list(_ranges(of_key, definition, access)), of_key)
