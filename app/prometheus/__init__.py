@@ -9,7 +9,11 @@ windows from snapshots of the index, and evaluates the expression over NumPy arr
     expressions   a PromQL expression as nodes, without the parts that have no meaning here
     selections    which keys of which stores a selector needs
     windows       the windows of a selector as the values of a vector
-    evaluation    the result of an expression over vectors (operators, aggregations, functions)
+    recent        the columns of recent windows, for the next query
+    reading       the windows of a query, from one snapshot per store
+    evaluation    the result of an expression over vectors
+    operators     arithmetic, comparisons and functions
+    aggregations  ``sum by (...)`` and so on, ``topk`` and ``bottomk``
     results       the result as JSON
     routes        the operations
 """

@@ -31,7 +31,7 @@ _DURATION = re.compile(
     r"\s*(?:\d{1,15}(?:ms|[smhdwy]))+\s*(?::\s*(?:\d{1,15}(?:ms|[smhdwy]))*\s*)?", re.ASCII
 )
 
-#: The parts of a regular expression that make its program large: classes and repetitions.
+#: Parts of a regular expression with a large program.
 _CLASSES = re.compile(r"\\[pPwWdDsSbB]|\[")
 _REPETITIONS = re.compile(r"(\)?)\{(\d{1,9})(?:,(\d{0,9}))?\}", re.ASCII)
 #: The greatest sum of the sizes of all regular expressions, about 0.1 s of the parser's time.
@@ -151,8 +151,8 @@ def parse(text: str) -> Node:
         raise InvalidParameter(message)
     if sum(map(_pattern_size, _TEXTS.findall(text))) > _PATTERN_SIZE_MAX:
         message = (
-            "query: its regular expressions are too large. Use fewer classes and smaller "
-            "repetitions, or several queries."
+            "query: the regular expressions are too large. Remove character classes, or use "
+            "smaller repetitions."
         )
         raise InvalidParameter(message)
     for places in _DURATIONS.findall(plain):

@@ -5,7 +5,7 @@ All selectors of a query read one snapshot per store, so a query has one version
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Self
@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from oriel.app.contract import (
+    QUERY_VALUES_MAX,
     QUERY_WINDOWS_MAX,
     InvalidParameter,
     QueryNotComputable,
@@ -21,13 +22,15 @@ from oriel.app.contract import (
 )
 from oriel.app.guards import Access
 from oriel.app.prometheus.expressions import Selector
-from oriel.app.prometheus.metrics import NAME, metrics_of
+from oriel.app.prometheus.metrics import NAME, Metric, metrics_of
+from oriel.app.prometheus.recent import RecentColumnsOfStores
 from oriel.app.prometheus.selections import Selection, keys_mask, possible_stores, select
 from oriel.app.prometheus.windows import Grid, Vector, columns_of, joined, range_of, vector_of
 from oriel.app.reads import StoreCatalog, StoreView
 from oriel.storage import LATEST_MS, UNBOUNDED, ScanRange, StoreNotReady
 from oriel.storage.index import IndexSnapshot
 
+_EVERY_KEY = ScanRange()
 #: The windows or keys that one step reads. The worker serves other requests between the steps.
 _STEP = 512
 #: The windows whose columns a thread parses at a time.
@@ -40,18 +43,25 @@ _SECONDS_MAX = 20.0
 class StoreReads:
     """The reads of one query. Use it in a ``with`` statement."""
 
-    def __init__(self, catalog: StoreCatalog, access: Access | None) -> None:
+    def __init__(
+        self, catalog: StoreCatalog, recent: RecentColumnsOfStores, access: Access | None
+    ) -> None:
         """Open nothing yet.
 
         Args:
             catalog: The stores.
+            recent: The columns that earlier queries have read.
             access: The access of the request's token, None without tokens.
         """
         self._catalog = catalog
+        self._recent = recent
         self._access = access
         self._stack = ExitStack()
         self._snapshots: dict[str, tuple[StoreView, IndexSnapshot]] = {}
+        #: The stores whose snapshot was read, so that it must stay the same.
+        self._read_stores: set[str] = set()
         self._windows_left = QUERY_WINDOWS_MAX
+        self._values_left = QUERY_VALUES_MAX
         self._ends = time.monotonic() + _SECONDS_MAX
 
     def __enter__(self) -> Self:
@@ -84,9 +94,14 @@ class StoreReads:
             of_times = range_of(definition.window, grid, LATEST_MS)
             if of_times is None or not selection.ranges:
                 continue
-            columns = await self._columns(snapshot, selection, of_times)
+            if selection.ranges == [_EVERY_KEY]:
+                columns = await self._recent_columns(definition.name, of_times)
+            else:
+                metrics, ranges = selection.metrics, selection.ranges
+                columns = await self._columns(snapshot, metrics, ranges, of_times)
             arguments = columns, definition, selection.metrics, selection.matchers, grid
             vectors.append(await asyncio.to_thread(vector_of, *arguments))
+            self._spend_values(vectors[-1])
         return joined(vectors, grid)
 
     async def keys(
@@ -154,12 +169,42 @@ class StoreReads:
             for metric in metrics_of(snapshot.state.definition)
         }
 
+    async def _recent_columns(self, name: str, of_times: ScanRange) -> pa.Table:
+        """Return the columns of all keys, of windows that recent queries have also read."""
+        view, snapshot = self._snapshots[name]
+        metrics = metrics_of(snapshot.state.definition)
+        recent = self._recent.of(name, view.log)
+
+        async def read(of_range: ScanRange) -> pa.Table:
+            return await self._columns(snapshot, metrics, [_EVERY_KEY], of_range)
+
+        async with recent.lock:
+            self._check_time()
+            if recent.is_newer_than(snapshot.state):
+                if name in self._read_stores:
+                    # All selectors of a query read one version.
+                    return await read(of_times)
+                # The columns move forward only, so the query reads their version or a newer one.
+                definition = snapshot.state.definition
+                snapshot = self._stack.enter_context(view.snapshot())
+                self._snapshots[name] = view, snapshot
+                if snapshot.state.definition != definition:
+                    message = f"store {name!r} is being replaced. Send the request again"
+                    raise StoreNotReady(message)
+            self._read_stores.add(name)
+            return await recent.read(snapshot.state, of_times, read)
+
     async def _columns(
-        self, snapshot: IndexSnapshot, selection: Selection, of_times: ScanRange
+        self,
+        snapshot: IndexSnapshot,
+        metrics: Sequence[Metric],
+        ranges: Sequence[ScanRange],
+        of_times: ScanRange,
     ) -> pa.Table:
         definition = snapshot.state.definition
-        tables, items = [columns_of([], definition, selection.metrics)], list[bytes]()
-        for keys in selection.ranges:
+        self._read_stores.add(definition.name)
+        tables, items = [columns_of([], definition, metrics)], list[bytes]()
+        for keys in ranges:
             wanted = of_times._replace(
                 key_from=keys.key_from, key_to=keys.key_to, prefix=keys.prefix,
                 limit=UNBOUNDED, records_max=_STEP,
@@ -172,11 +217,20 @@ class StoreReads:
                 after, is_first = page.next_after, False
                 self._spend(len(page.entries))
                 if len(items) >= _CHUNK:
-                    parse = partial(columns_of, items, definition, selection.metrics)
+                    parse = partial(columns_of, items, definition, metrics)
                     tables.append(await asyncio.to_thread(parse))
                     items = []
-        tables.append(columns_of(items, definition, selection.metrics))
+        tables.append(columns_of(items, definition, metrics))
         return pa.concat_tables(tables)
+
+    def _spend_values(self, vector: Vector) -> None:
+        self._values_left -= vector.values.size
+        if self._values_left < 0:
+            message = (
+                f"query: its selectors have more than {QUERY_VALUES_MAX:,} values. Select fewer "
+                "keys, a shorter time range or a greater step."
+            )
+            raise QueryNotComputable(message)
 
     def _spend(self, windows: int) -> None:
         self._windows_left -= windows

@@ -44,11 +44,11 @@ def range_result(result: Vector | Values, grid: Grid) -> bytes:
     if not isinstance(result, Vector):
         present = np.ones((1, grid.size), np.bool_)
         result = Vector([()], result[np.newaxis], present)
-    rows = [row for row in range(len(result.labels)) if result.present[row].any()]
-    times = pa.array(_times(grid), pa.string())
+    order = sorted(range(len(result.labels)), key=lambda row: result.labels[row])
+    rows = [row for row in order if result.present[row].any()]
     items = [
-        b'{"metric":%b,"values":[%b]}' % (_metric(result, row), _values(result, row, times))
-        for row in sorted(rows, key=lambda row: result.labels[row])
+        b'{"metric":%b,"values":[%b]}' % (_metric(result, row), values.encode())
+        for row, values in zip(rows, _lists(result, rows, grid), strict=True)
     ]
     return _body(b"matrix", b"[%b]" % b",".join(items))
 
@@ -61,11 +61,16 @@ def _metric(vector: Vector, row: int) -> bytes:
     return orjson.dumps(dict(vector.labels[row]))
 
 
-def _values(vector: Vector, row: int, times: pa.Array) -> bytes:
-    places = pa.array(np.flatnonzero(vector.present[row]))
-    numbers = _texts(vector.values[row][vector.present[row]])
-    pairs = pc.binary_join_element_wise("[", times.take(places), ',"', numbers, '"]', "")
-    return ",".join(pairs.to_pylist()).encode()
+def _lists(vector: Vector, rows: Sequence[int], grid: Grid) -> list[str]:
+    """Return the values of each row as a JSON list without its brackets."""
+    present = vector.present[rows]
+    times = pa.array(_times(grid), pa.string()).take(pa.array(np.nonzero(present)[1]))
+    numbers = _texts(vector.values[rows][present])
+    pairs = pc.binary_join_element_wise("[", times, ',"', numbers, '"]', "")
+    offsets = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
+    by_row = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pairs)
+    joined: list[str] = pc.binary_join(by_row, ",").to_pylist()
+    return joined
 
 
 def _times(grid: Grid) -> list[str]:

@@ -27,6 +27,7 @@ from oriel.app.prometheus.metrics import (
     metrics_of,
 )
 from oriel.app.prometheus.reading import StoreReads
+from oriel.app.prometheus.recent import RecentColumnsOfStores
 from oriel.app.prometheus.results import instant_result, range_result, success
 from oriel.app.prometheus.windows import Grid
 from oriel.app.reads import StoreCatalog
@@ -75,6 +76,7 @@ class _Prometheus:
 
     def __init__(self, catalog: StoreCatalog) -> None:
         self._catalog = catalog
+        self._recent = RecentColumnsOfStores(catalog.changes)
 
     async def query(self, request: Request, values: Any) -> Response:
         now_ms = time.time_ns() // 1_000_000
@@ -165,7 +167,7 @@ class _Prometheus:
         return _json(success({"version": _API_VERSION, **dict.fromkeys(names, "")}))
 
     def _reads(self, request: Request) -> StoreReads:
-        return StoreReads(self._catalog, request.scope.get(ACCESS))
+        return StoreReads(self._catalog, self._recent, request.scope.get(ACCESS))
 
 
 def _grid_of(values: Any) -> Grid:

@@ -45,7 +45,7 @@ class Selection(NamedTuple):
 
 
 def possible_stores(matchers: Sequence[Matcher], stores: Sequence[str]) -> list[str]:
-    """Return the stores of which a selector can select a metric, without their definitions."""
+    """Return the stores that can have a selected metric, by their names only."""
     literals = [
         values
         for each in matchers
@@ -60,7 +60,7 @@ def possible_stores(matchers: Sequence[Matcher], stores: Sequence[str]) -> list[
 
 
 def _can_begin(store: str, names: Iterable[str]) -> bool:
-    """Return whether one of these metrics can be a metric of a store."""
+    """Return whether one of the names can begin with the name of the store."""
     prefix = f"{name_part(store)}_".removeprefix("_")
     return any(name.removeprefix("_").startswith(prefix) for name in names)
 

@@ -71,7 +71,8 @@ def models(tmp_path: Path) -> Iterator[Callable[[random.Random], tuple[Served, M
         context.__exit__(None, None, None)
 
 
-def _samples(body: Any, times: list[int]) -> dict[int, dict[Any, float]]:
+def samples_of(body: Any, times: list[int]) -> dict[int, dict[Any, float]]:
+    """Return the value of each series at each time of a response."""
     samples: dict[int, dict[Any, float]] = {time_ms: {} for time_ms in times}
     for series in body["data"]["result"]:
         labels = frozenset(series["metric"].items())
@@ -80,7 +81,8 @@ def _samples(body: Any, times: list[int]) -> dict[int, dict[Any, float]]:
     return samples
 
 
-def _agree(found: Sample, expected: Sample) -> bool:
+def agree(found: Sample, expected: Sample) -> bool:
+    """Return whether two samples have the same series with equal values."""
     return found.keys() == expected.keys() and all(
         found[labels] == pytest.approx(expected[labels], rel=1e-12, abs=1e-3, nan_ok=True)
         for labels in expected
@@ -103,11 +105,11 @@ def test_random_queries_agree_with_a_plain_list(
         bounds = f"start={times[0] / 1000}&end={times[-1] / 1000}&step={step_ms}ms"
         response = store.get(f"{PROMETHEUS_PATH}/query_range?{query}&{bounds}")
         assert response.status == 200, (text, response.body)
-        samples = _samples(response.json, times)
+        samples = samples_of(response.json, times)
         instant = store.get(f"{PROMETHEUS_PATH}/query?{query}&time={times[-1] / 1000}")
-        at_once = _samples(instant.json, [times[-1]])[times[-1]]
+        at_once = samples_of(instant.json, [times[-1]])[times[-1]]
         for time_ms in times:
-            assert _agree(samples[time_ms], function(time_ms)), (text, time_ms, model.definition)
+            assert agree(samples[time_ms], function(time_ms)), (text, time_ms, model.definition)
             compared += len(samples[time_ms])
-        assert _agree(at_once, function(times[-1])), text
+        assert agree(at_once, function(times[-1])), text
     assert compared > 50
