@@ -14,11 +14,17 @@ from oriel.app.contract.limits import (
     MERGED_WINDOWS_MAX,
     PAGE_BYTES_MAX,
     PAGE_ROWS_MAX,
+    QUERY_OPERATORS_MAX,
+    QUERY_SERIES_MAX,
+    QUERY_TIMES_MAX,
+    QUERY_VALUES_MAX,
+    QUERY_WINDOWS_MAX,
     RANKED_RECORDS_MAX,
     SCAN_RECORDS_MAX,
+    SERIES_LISTED_MAX,
     Limits,
 )
-from oriel.app.contract.media_types import EVENT_STREAM, MediaType, media_type_of
+from oriel.app.contract.media_types import EVENT_STREAM, FORM, MediaType, media_type_of
 from oriel.app.contract.openapi import describe, document_bytes
 from oriel.app.contract.operations import OPERATIONS, Operation, reads_of_kind
 from oriel.app.contract.parameters import (
@@ -34,6 +40,7 @@ from oriel.app.contract.parameters import (
 )
 from oriel.app.contract.problems import (
     ALL_KINDS,
+    PROMETHEUS_PATH,
     ApiError,
     BodyTooLarge,
     Forbidden,
@@ -46,6 +53,7 @@ from oriel.app.contract.problems import (
     NotAcceptable,
     Overloaded,
     ProblemResponse,
+    QueryNotComputable,
     RankedReadLimit,
     RequestTimeout,
     RequestTooSlow,
@@ -69,6 +77,7 @@ __all__ = [
     "CODINGS",
     "EVENT_ID_PATTERN",
     "EVENT_STREAM",
+    "FORM",
     "ISO_TIMES",
     "LIMIT_FIELDS",
     "LISTED_KEYS_MAX",
@@ -77,8 +86,15 @@ __all__ = [
     "PAGE_BYTES_MAX",
     "PAGE_ROWS_MAX",
     "POSITION_QUERY",
+    "PROMETHEUS_PATH",
+    "QUERY_OPERATORS_MAX",
+    "QUERY_SERIES_MAX",
+    "QUERY_TIMES_MAX",
+    "QUERY_VALUES_MAX",
+    "QUERY_WINDOWS_MAX",
     "RANKED_RECORDS_MAX",
     "SCAN_RECORDS_MAX",
+    "SERIES_LISTED_MAX",
     "TABLE_READS_AT_ONCE",
     "TABLE_READS_WAITING",
     "TABLE_READ_SECONDS",
@@ -103,6 +119,7 @@ __all__ = [
     "PathParameter",
     "PathValues",
     "ProblemResponse",
+    "QueryNotComputable",
     "RankedReadLimit",
     "ReadQuery",
     "ReadValues",

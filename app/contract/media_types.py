@@ -24,6 +24,9 @@ class MediaType(StrEnum):
 #: The only format of a stream of events.
 EVENT_STREAM = "text/event-stream"
 
+#: The parameters of a request in its body.
+FORM = "application/x-www-form-urlencoded"
+
 #: The values that nearly all clients send.
 _PLAIN = frozenset({b"*/*", b"application/json", b""})
 

@@ -9,6 +9,7 @@
     |-- WrongStoreKind          the operation does not fit the store's kind of windows
     |-- WindowNotFound          the window or session does not exist
     |-- RankedReadLimit         a read with an order exceeds a limit
+    |-- QueryNotComputable      a query of Prometheus' API exceeds a limit, or has no result
     |-- TableReadsBusy          the process already has as many table reads as its limit
     |-- RowNotFound             the key has no row in a store without windows
     |-- KeyOfAnotherShard       another service has the key
@@ -49,6 +50,14 @@ RETRY_AFTER_SECONDS = 1
 
 _TYPE_PREFIX = "urn:oriel:problem:"
 
+#: The path of Prometheus' API. Its errors have Prometheus' format.
+PROMETHEUS_PATH = "/prometheus/api/v1"
+#: Prometheus' type of an error, by its status.
+_ERROR_TYPES = {
+    400: "bad_data", 401: "unauthorized", 403: "forbidden", 404: "not_found", 422: "execution",
+    500: "internal", 503: "unavailable",
+}  # fmt: skip
+
 
 class ApiError(Exception):
     """Base of the errors above. The message becomes the ``detail``."""
@@ -88,6 +97,10 @@ class RowNotFound(ApiError):
 
 class RankedReadLimit(ApiError):
     """The message names the limit. The client can request fewer keys or times."""
+
+
+class QueryNotComputable(ApiError):
+    """The message names the limit that the query exceeds, or the series without a result."""
 
 
 class KeyOfAnotherShard(ApiError):
@@ -190,6 +203,7 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     RankedReadLimit: ProblemKind(
         400, "ranked-read-limit", "The read with an order exceeds a limit"
     ),
+    QueryNotComputable: ProblemKind(422, "query-not-computable", "The query cannot be computed"),
     UnknownRoute: ProblemKind(404, "unknown-route", "The path does not exist"),
     MethodNotAllowed: ProblemKind(405, "method-not-allowed", "The method is not allowed"),
     Overloaded: ProblemKind(503, "overloaded", "The service is overloaded", retry=True),
@@ -274,6 +288,8 @@ def problem_response(error: Exception, instance: str) -> ProblemResponse:
     allow = (getattr(error, "headers", None) or {}).get("Allow", "")
     more = {"owners": error.owners} if isinstance(error, KeysOfSeveralShards) else {}
     allowed = b"POST" if allow == "POST" else b"GET, HEAD"
+    if {"GET", "POST"} <= {*allow.split(", ")}:
+        allowed = b"GET, HEAD, POST"
     response = _response(kind, detail, instance, more, allow=allowed)
     if isinstance(error, KeyOfAnotherShard):
         # A router sends the request to this shard (docs/how-to/routing.md).
@@ -306,6 +322,13 @@ def problem_document(kind: ProblemKind, detail: str, instance: str) -> dict[str,
     }
 
 
+def prometheus_error(kind: ProblemKind, detail: str) -> dict[str, str]:
+    """Return an error in the format of Prometheus' API. Grafana shows the text of ``error``."""
+    is_timeout = kind is PROBLEM_KINDS[RequestTooSlow]
+    error_type = "timeout" if is_timeout else _ERROR_TYPES.get(kind.status, "bad_data")
+    return {"status": "error", "errorType": error_type, "error": detail}
+
+
 def _response(
     kind: ProblemKind,
     detail: str,
@@ -316,9 +339,13 @@ def _response(
 ) -> ProblemResponse:
     # JSON cannot contain a lone surrogate, and clients choose the path.
     printable = [text.encode("utf-8", "replace").decode() for text in (detail, instance)]
-    body = orjson.dumps({**problem_document(kind, *printable), **more})
+    is_prometheus = instance.startswith(PROMETHEUS_PATH)
+    document = problem_document(kind, *printable)
+    body = orjson.dumps(
+        prometheus_error(kind, printable[0]) if is_prometheus else {**document, **more}
+    )
     headers = [
-        (b"content-type", CONTENT_TYPE.encode()),
+        (b"content-type", b"application/json" if is_prometheus else CONTENT_TYPE.encode()),
         (b"content-length", b"%d" % len(body)),
         (b"cache-control", b"no-store"),
     ]

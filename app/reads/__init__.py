@@ -5,7 +5,7 @@
 """
 
 from oriel.app.reads.catalog import Lag, StoreCatalog, StoreView, position_of
-from oriel.app.reads.changes import Changes, ResetNeeded, Rows
+from oriel.app.reads.changes import ChangeReader, Changes, ResetNeeded, Rows
 from oriel.app.reads.columns import excluded_columns, without_columns
 from oriel.app.reads.histories import LogDigests
 from oriel.app.reads.hot_reads import HotReads, route
@@ -18,6 +18,7 @@ from oriel.app.reads.table_reads import TableReads, is_as_of
 
 __all__ = [
     "COLD_READS",
+    "ChangeReader",
     "Changes",
     "HotReads",
     "Lag",

@@ -35,6 +35,7 @@ from oriel.app.guards import (
     whole_body,
 )
 from oriel.app.page import dashboard_routes
+from oriel.app.prometheus import prometheus_routes
 from oriel.app.push import EventStreams, watched_store
 from oriel.app.reads import (
     HotReads,
@@ -62,7 +63,7 @@ from oriel.storage.tailer import StatusFile
 #: Additional header fields that a page from another web server can read.
 _EXPOSED = (
     "ETag", "Oriel-History", "Oriel-Items", "Oriel-Lag", "Oriel-Next-Cursor", "Oriel-Offsets",
-    "Oriel-Owner", "Oriel-Version", "Retry-After",
+    "Oriel-Owner", "Oriel-Positions", "Oriel-Version", "Retry-After",
 )  # fmt: skip
 
 
@@ -288,6 +289,7 @@ def create_api(
     api.include_router(table_routes(catalog))
     api.include_router(dead_letter_routes(catalog))
     api.include_router(listed_key_routes(catalog))
+    api.include_router(prometheus_routes(catalog))
     api.include_router(health_routes(catalog, status_file))
     api.include_router(status_routes(catalog))
     api.include_router(metrics_routes(catalog, service.measures, layout))

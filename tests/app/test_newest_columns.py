@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 from deltalake import write_deltalake
 
+from oriel.app.reads import changes
 from oriel.app.reads.ranked import NewestColumns, newest, sorted_columns
 from tests.app.api_client import Served, served
 from tests.app.selections import ordered, random_condition, random_order
@@ -137,7 +138,7 @@ def test_changes_that_are_unknown_build_the_columns_again(
         store.index()
         check(store, f"{ROOT}/currentAll", choice)
         assert builds.count == 2
-        monkeypatch.setattr(newest, "_VERSIONS_MAX", 1)
+        monkeypatch.setattr(changes, "VERSIONS_MAX", 1)
         store.commit({"key": "a", "start": 0})
         store.commit({"key": "b", "start": 0})
         check(store, f"{ROOT}/currentAll", choice)

@@ -29,6 +29,12 @@ REMEDIES = _by_code(
         "The operation does not have this parameter. For example, `from` instead of `from_ms`.",
         "Use one of the parameters that `detail` lists.",
     ),
+    query_not_computable=Remedy(
+        "A PromQL query selects more windows, series or values than a limit, or several series of "
+        "an operand have the same labels.",
+        "Select fewer keys, a shorter time range or a greater step. For equal labels, select one "
+        "metric, aggregate the operand, or use `on(...)` or `ignoring(...)`.",
+    ),
     ranked_read_limit=Remedy(
         "A read with `order_by` has to read more than 2,000,000 windows or rows, or the items of "
         "`top` have more than 4 MiB.",

@@ -17,6 +17,7 @@ from oriel.app.contract.operations.operation import (
     rows_read,
     windows_read,
 )
+from oriel.app.contract.operations.prometheus_operations import PROMETHEUS_RECORDS
 from oriel.app.contract.operations.range_operations import RANGE_RECORDS
 from oriel.app.contract.parameters import TABLE_READS
 from oriel.app.contract.problems import RowNotFound, UnknownParameter, WindowNotFound
@@ -266,6 +267,7 @@ _RECORDS = (
         text_type=EVENT_STREAM,
     ),
     *RANGE_RECORDS,
+    *PROMETHEUS_RECORDS,
     Operation(
         "docs",
         "/docs",

@@ -28,6 +28,14 @@ from oriel.app.contract.responses.models import (
     StoresAnswer,
     WindowsAnswer,
 )
+from oriel.app.contract.responses.prometheus_models import (
+    BuildResponse,
+    MetadataResponse,
+    NamesResponse,
+    PrometheusError,
+    QueryResponse,
+    SeriesResponse,
+)
 from oriel.app.contract.responses.status_models import Freshness, StatusAnswer
 
 __all__ = [
@@ -37,6 +45,7 @@ __all__ = [
     "ROWS_EXAMPLE",
     "SESSIONS_EXAMPLE",
     "WINDOWS_EXAMPLE",
+    "BuildResponse",
     "ChangesAnswer",
     "CountAnswer",
     "DeadLetterCountsAnswer",
@@ -46,9 +55,14 @@ __all__ = [
     "Health",
     "Json",
     "KeysAnswer",
+    "MetadataResponse",
+    "NamesResponse",
     "Problem",
+    "PrometheusError",
+    "QueryResponse",
     "Readiness",
     "RowsAnswer",
+    "SeriesResponse",
     "StatusAnswer",
     "StoreDetail",
     "StoresAnswer",

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from oriel.app.contract import RANKED_RECORDS_MAX
 from oriel.app.guards import Turns
-from oriel.app.reads.changes import ChangeReader, ResetNeeded
+from oriel.app.reads.changes import ChangeReader
 from oriel.app.reads.ranked.read import SECONDS_MAX, RankedRead, reject_after
 from oriel.app.reads.ranked.sorted_columns import SortedColumns, is_selected
 from oriel.app.selection import first_rows, item_columns, ranked_columns, rows_of_keys
@@ -28,8 +28,6 @@ from oriel.storage.index import IndexSnapshot, IndexState, KeyValueSnapshot, Win
 
 #: Keys that one step reads. The worker serves other requests between the steps.
 _STEP = 512
-#: With more versions to follow, the columns are built again.
-_VERSIONS_MAX = 500
 #: If a larger share of the keys has changed, the changed rows are moved to the base.
 _CHANGED_SHARE = 0.02
 #: With more changed rows, a selection runs in a thread.
@@ -119,25 +117,10 @@ class NewestColumns:
 
     async def _changed_keys(self, before: IndexState, state: IndexState) -> list[str] | None:
         """Return the keys whose newest item can have changed since ``before``, None if unknown."""
-        is_later = before.version < state.version <= before.version + _VERSIONS_MAX
-        if not is_later or before.table_id != state.table_id:
+        versions = await self._changes.between(self._log, before, state)
+        if versions is None:
             return None
-        keys: set[str] = set()
-        digest = before.digest
-        try:
-            for version in range(before.version + 1, state.version + 1):
-                changes = await self._changes.changes(
-                    self._log, state.table_id, state.definition, version
-                )
-                # After a restore of a backup, versions with the same numbers can be different.
-                if not digest or changes.before != digest:
-                    return None
-                digest = changes.digest
-                keys.update(changes.codes)
-        except ResetNeeded:
-            return None
-        if digest != state.digest:
-            return None
+        keys = {key for changes in versions for key in changes.codes}
         return [*keys, *self._expired_keys(before, state)]
 
     def _expired_keys(self, before: IndexState, state: IndexState) -> Iterator[str]:
