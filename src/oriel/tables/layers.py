@@ -22,7 +22,7 @@ from oriel.storage.table_store import TableFile, VersionRows
 #: Neighboring layers with up to this number of rows together are one layer. Selecting the newest
 #: rows of so few rows costs less than a join with each layer.
 SMALL_ROWS = 1 << 17
-#: The maximum number of layers. Each of them can be compared with each other.
+#: The maximum number of layers, because a layer can be compared with all newer layers.
 _LAYERS_MAX = 12
 #: The number of rows of a file without statistics. Such a file is never small.
 _UNKNOWN_ROWS = 1 << 30

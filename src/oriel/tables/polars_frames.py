@@ -47,7 +47,7 @@ def _windows(windows: Windows, selection: Selection) -> pl.LazyFrame:
 
 def _scan(paths: Sequence[Path], selection: Selection, *, foreign: bool) -> pl.LazyFrame:
     if foreign:
-        # The types of these files can differ, and Arrow casts them to the types of the table.
+        # These files can have other types, which Arrow casts to the types of the table.
         return pl.DataFrame(table_files(paths, selection).to_table()).lazy()
     return pl.scan_parquet(list(paths), glob=False)
 

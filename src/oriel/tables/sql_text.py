@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from oriel.storage.delta import Range
 from oriel.tables.steps import Selection, Step, Windows
@@ -21,14 +22,16 @@ class Dialect(NamedTuple):
         time: The name of the type of a time, which is also the first word of its literals.
         array: Returns the type of an array from the type of its items.
         types: The names of the scalar types.
-        files: Returns the expression that reads Parquet files.
+        files: Returns the expression that reads Parquet files of one schema.
+        cast_time: Returns the expression that casts a column to a time in UTC.
     """
 
     quote: str
     time: str
     array: Callable[[str], str]
     types: dict[pa.DataType, str]
-    files: Callable[[Sequence[Path], bool], str]
+    files: Callable[[Sequence[Path]], str]
+    cast_time: Callable[[str], str]
 
     def name(self, column: str) -> str:
         """Return a quoted name."""
@@ -52,19 +55,18 @@ class Dialect(NamedTuple):
         return self.types[column_type]
 
 
-def _duckdb_files(paths: Sequence[Path], foreign: bool) -> str:  # noqa: FBT001 - one field
-    texts = ", ".join("'" + str(path).replace("'", "''") + "'" for path in paths)
-    # Other programs can write files without a column that has no values.
-    by_name = ", union_by_name = true" if foreign else ""
-    return f"read_parquet([{texts}]{by_name})"
+def _duckdb_files(paths: Sequence[Path]) -> str:
+    # A bracket around a character removes its meaning in a glob.
+    names = ["".join(f"[{each}]" if each in "*?[" else each for each in str(p)) for p in paths]
+    texts = ", ".join("'" + name.replace("'", "''") + "'" for name in names)
+    return f"read_parquet([{texts}])"
 
 
-def _spark_files(paths: Sequence[Path], foreign: bool) -> str:  # noqa: FBT001 - as above
+def _spark_files(paths: Sequence[Path]) -> str:
     directory = paths[0].parent
     if {path.parent for path in paths} != {directory}:
-        return "(" + " UNION ALL ".join(
-            f"SELECT * FROM {_spark_files([path], foreign)}" for path in paths
-        ) + ")"  # fmt: skip
+        files = " UNION ALL ".join(f"SELECT * FROM {_spark_files([path])}" for path in paths)
+        return f"({files})"
     names = ",".join(_escaped(path.name) for path in paths)
     glob = f"{_escaped(str(directory))}/{{{names}}}" if len(paths) > 1 else _escaped(str(paths[0]))
     return "parquet.`" + glob.replace("`", "``") + "`"
@@ -85,6 +87,8 @@ DIALECTS = {
             pa.bool_(): "BOOLEAN",
         },
         files=_duckdb_files,
+        # DuckDB reads INT96 as a local time, which a cast would move by the zone of the session.
+        cast_time=lambda column: f"make_timestamptz(epoch_us({column}))",
     ),
     "spark": Dialect(
         quote="`",
@@ -95,6 +99,7 @@ DIALECTS = {
             pa.bool_(): "BOOLEAN",
         },
         files=_spark_files,
+        cast_time=lambda column: f"CAST({column} AS TIMESTAMP)",
     ),
 }  # fmt: skip
 
@@ -143,16 +148,29 @@ def _query(step: Step, selection: Selection, dialect: Dialect) -> str:
 
 
 def _source(files: Step | Windows, selection: Selection, dialect: Dialect) -> str:
-    source = dialect.files(files.paths, files.foreign)
     if not files.foreign:
-        return source
-    # Other programs can write other types.
-    columns = ", ".join(
-        f"CAST({dialect.name(field.name)} AS {dialect.type_name(field.type)}) AS "
-        f"{dialect.name(field.name)}"
-        for field in selection.schema
+        return dialect.files(files.paths)
+    # Other programs can write other types, and files without a column that has no values.
+    tables = "\n  UNION ALL\n  ".join(
+        f"SELECT {_cast_columns(path, selection.schema, dialect)} FROM {dialect.files([path])}"
+        for path in files.paths
     )
-    return f"(SELECT {columns} FROM {source} AS oriel_foreign)"
+    return f"(\n  {tables}\n)"
+
+
+def _cast_columns(path: Path, schema: pa.Schema, dialect: Dialect) -> str:
+    existing = pq.read_schema(path).names
+    columns = []
+    for field in schema:
+        name = dialect.name(field.name)
+        if field.name not in existing:
+            value = f"CAST(NULL AS {dialect.type_name(field.type)})"
+        elif pa.types.is_timestamp(field.type):
+            value = dialect.cast_time(name)
+        else:
+            value = f"CAST({name} AS {dialect.type_name(field.type)})"
+        columns.append(f"{value} AS {name}")
+    return ", ".join(columns)
 
 
 def _windows(windows: Windows, selection: Selection, dialect: Dialect) -> str:
