@@ -21,7 +21,7 @@ from oriel.testing import HookedFiles
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).with_name("programs")
 
-PUBLIC = ("oriel", "oriel.aggregates", "oriel.client", "oriel.testing")
+PUBLIC = ("oriel", "oriel.aggregates", "oriel.client", "oriel.tables", "oriel.testing")
 
 #: Members without an underscore that are not for users: the pipeline and the client call them
 #: across packages, and no page describes them.
