@@ -28,7 +28,7 @@ from oriel.app.contract.responses.models import (
     StoresAnswer,
     WindowsAnswer,
 )
-from oriel.app.contract.responses.status_models import Freshness, StatusAnswer
+from oriel.app.contract.responses.status_models import Freshness, StatusAnswer, Topologies
 
 __all__ = [
     "COUNT_EXAMPLE",
@@ -52,5 +52,6 @@ __all__ = [
     "StatusAnswer",
     "StoreDetail",
     "StoresAnswer",
+    "Topologies",
     "WindowsAnswer",
 ]
