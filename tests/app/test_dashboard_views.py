@@ -323,6 +323,7 @@ def test_stores_are_searched_by_name(page: Dashboard) -> None:
 def test_the_topology_is_drawn_when_it_is_opened(page: Dashboard) -> None:
     """The overview draws boxes in columns. Without a topology, it shows what to do."""
     page.open()
+    page.wait_for("#topology summary", "Topology")
     page.browser.find_element("css selector", "#topology summary").click()
     page.wait_for("#topology .note", "Start a pipeline")
     nodes = (
