@@ -16,8 +16,9 @@ from oriel.pipeline.run.queries import Queries
 from oriel.pipeline.run.reporting.progress import Progress
 from oriel.pipeline.sources import Kafka
 from oriel.storage import DataLayout
-from oriel.storage.files import FailingFiles, use_files
+from oriel.storage.files import use_files
 from oriel.storage.monitoring import recorded_topologies
+from oriel.testing import FailingFiles
 from tests.e2e.runs_in_one_process import after_start
 
 
