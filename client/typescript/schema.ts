@@ -5312,6 +5312,21 @@ export interface operations {
                  * @example departures
                  */
                 columns?: string;
+                /**
+                 * @description Select the items for which this condition is true, an expression of Spark SQL over the fields of an item. It can have comparisons, arithmetic, `AND`, `OR`, `NOT`, `IS NULL`, `IN`, `BETWEEN`, `LIKE`, and functions of numbers and strings. NaN and infinities are null.
+                 * @example departures > 10
+                 */
+                where?: string;
+                /**
+                 * @description Order the items by these fields, separated by commas. A minus before a field is the descending order. Items with equal values are ordered by key, start and end. The service reads all items for each page, at most 2,000,000. Default: the order of the operation.
+                 * @example -departures
+                 */
+                order_by?: string;
+                /**
+                 * @description With `order_by`: return only this many items, in one page without a cursor. Then `limit` has no effect.
+                 * @example 10
+                 */
+                top?: number;
                 /** @description Format of window times. `ms`: integers since the epoch in `window_start_ms`, `window_end_ms` and `timestamp_ms`. `iso`: ISO 8601 in UTC in `window_start`, `window_end` and `timestamp`. Arrow always has timestamps with the names of `iso`. */
                 times?: "ms" | "iso";
                 /**
@@ -5425,6 +5440,21 @@ export interface operations {
                  * @example departures
                  */
                 columns?: string;
+                /**
+                 * @description Select the items for which this condition is true, an expression of Spark SQL over the fields of an item. It can have comparisons, arithmetic, `AND`, `OR`, `NOT`, `IS NULL`, `IN`, `BETWEEN`, `LIKE`, and functions of numbers and strings. NaN and infinities are null.
+                 * @example departures > 10
+                 */
+                where?: string;
+                /**
+                 * @description Order the items by these fields, separated by commas. A minus before a field is the descending order. Items with equal values are ordered by key, start and end. The service reads all items for each page, at most 2,000,000. Default: the order of the operation.
+                 * @example -departures
+                 */
+                order_by?: string;
+                /**
+                 * @description With `order_by`: return only this many items, in one page without a cursor. Then `limit` has no effect.
+                 * @example 10
+                 */
+                top?: number;
                 /** @description Format of window times. `ms`: integers since the epoch in `window_start_ms`, `window_end_ms` and `timestamp_ms`. `iso`: ISO 8601 in UTC in `window_start`, `window_end` and `timestamp`. Arrow always has timestamps with the names of `iso`. */
                 times?: "ms" | "iso";
                 /**
