@@ -7,6 +7,7 @@
     DATA/index/_format-<n>/<store>/    the LMDB index, which can be deleted
     DATA/replayed/                     which dead letters were replayed
     DATA/rebuilds/<store>/             output of `oriel rebuild`, until it replaces the table
+    DATA/topologies/                   the topology of each pipeline, for the service
     DATA/logs/                         logs of Spark and Java (``pipeline/spark/log_file.py``)
 
 The index is an LMDB file, so it must be on a local disk. If the data directory is in an object
@@ -89,6 +90,11 @@ class DataLayout:
     def checkpoints(self) -> Path:
         """The parent directory of all checkpoints."""
         return self.root / "checkpoints"
+
+    @property
+    def topologies(self) -> Path:
+        """The directory of the topologies that pipelines have recorded."""
+        return self.root / "topologies"
 
     def rebuild(self, store: str) -> Path:
         """Return the data directory in which ``store`` is computed again."""

@@ -12,6 +12,7 @@
     |-- QueryNotComputable      a query of Prometheus' API exceeds a limit, or has no result
     |-- TableReadsBusy          the process already has as many table reads as its limit
     |-- RowNotFound             the key has no row in a store without windows
+    |-- TopologyNotFound        no pipeline has written its topology
     |-- KeyOfAnotherShard       another service has the key
     |-- KeysOfSeveralShards     no service has all keys of the list
     |-- NotAcceptable           the request accepts no response format or content coding
@@ -123,6 +124,10 @@ class TableReadsBusy(ApiError):
     """The message names the limit of table reads of a process."""
 
 
+class TopologyNotFound(ApiError):
+    """The message describes how the pipeline writes its topology."""
+
+
 class NotAcceptable(ApiError):
     """The message names the formats, or the content codings, of the response."""
 
@@ -193,6 +198,9 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     WrongStoreKind: ProblemKind(400, "wrong-store-kind", "The operation does not fit the store"),
     WindowNotFound: ProblemKind(404, "window-not-found", "The window does not exist"),
     RowNotFound: ProblemKind(404, "row-not-found", "The row does not exist"),
+    TopologyNotFound: ProblemKind(
+        404, "topology-not-found", "No pipeline has written its topology"
+    ),
     KeyOfAnotherShard: ProblemKind(421, "key-of-another-shard", "Another shard has the key"),
     KeysOfSeveralShards: ProblemKind(
         400, "keys-of-several-shards", "The keys belong to several shards"

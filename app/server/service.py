@@ -53,6 +53,7 @@ from oriel.app.routes import (
     status_routes,
     store_routes,
     table_routes,
+    topology_routes,
 )
 from oriel.app.server.coded import coded
 from oriel.app.server.settings import ServiceSettings
@@ -292,6 +293,7 @@ def create_api(
     api.include_router(prometheus_routes(catalog))
     api.include_router(health_routes(catalog, status_file))
     api.include_router(status_routes(catalog))
+    api.include_router(topology_routes(layout))
     api.include_router(metrics_routes(catalog, service.measures, layout))
     api.include_router(docs_routes())
     api.include_router(dashboard_routes())

@@ -12,6 +12,8 @@ import pytest
 import oriel
 from oriel.app.contract import OPERATIONS, PROMETHEUS_PATH, InvalidParameter, document_bytes
 from oriel.app.reads.snapshot_reads import HOT_READS
+from oriel.storage import DataLayout, Drawing, DrawnArrow, DrawnNode
+from oriel.storage.monitoring import record_topology
 from oriel.storage.tailer import StoreStatus
 from tests.app.api_client import ApiResponse, Served, served
 from tests.app.problem_shape import all_codes
@@ -35,6 +37,9 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             {"offset": 2, "raw": b"\xff", "store": "store"},
         )  # fmt: skip
         made.tailer_says(StoreStatus("following", 1))
+        nodes = DrawnNode("topic0", "topic", "t"), DrawnNode("store0", "store", "store", ("x",))
+        drawing = Drawing(nodes, (DrawnArrow("topic0", "store0", ("group_by(a)",)),))
+        record_topology(DataLayout(made.data), "flights", drawing)
         yield made
 
 
@@ -122,6 +127,7 @@ _CALLS = {
     "/metrics": ["/metrics"],
     "/readyz": ["/readyz"],
     "/freshz": ["/freshz"],
+    "/v1/topology": ["/v1/topology", "/v1/topology?x=1"],
     "/v1/status": ["/v1/status", "/v1/status?x=1"],
     "/v1/stores": ["/v1/stores", "/v1/stores?x=1"],
     "/v1/stores/{store}": [_ROOT, "/v1/stores/nope"],

@@ -62,6 +62,11 @@ REMEDIES = _by_code(
         "The key does not have this window or session, or the window has expired.",
         "Treat it as an empty result. The Python client returns `None`.",
     ),
+    topology_not_found=Remedy(
+        "No pipeline of the data directory has started since it can write its topology, or your "
+        "token grants access to no store of a pipeline.",
+        "Restart the pipeline with this version of Oriel.",
+    ),
     row_not_found=Remedy(
         "The key has no record yet, or its row was removed.",
         "Treat it as an empty result. The Python client returns `None`.",

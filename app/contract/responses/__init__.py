@@ -36,7 +36,7 @@ from oriel.app.contract.responses.prometheus_models import (
     QueryResponse,
     SeriesResponse,
 )
-from oriel.app.contract.responses.status_models import Freshness, StatusAnswer
+from oriel.app.contract.responses.status_models import Freshness, StatusAnswer, Topologies
 
 __all__ = [
     "COUNT_EXAMPLE",
@@ -66,5 +66,6 @@ __all__ = [
     "StatusAnswer",
     "StoreDetail",
     "StoresAnswer",
+    "Topologies",
     "WindowsAnswer",
 ]

@@ -195,6 +195,29 @@ EXAMPLES: Mapping[str, Json | str] = {
         "problem": None,
         "pipelines": {"flights": {"state": "running", "since_ms": None, "problem": None}},
     },
+    "topology": {
+        "pipelines": [
+            {
+                "pipeline": "flights",
+                "started_ms": 1357036100000,
+                "nodes": [
+                    {"id": "topic0", "kind": "topic", "name": "flights", "lines": []},
+                    {
+                        "id": "store0",
+                        "kind": "store",
+                        "name": "departures",
+                        "lines": ["sliding windows"],
+                    },
+                ],
+                "arrows": [
+                    {"source": "topic0", "target": "store0", "steps": ["group_by(origin)"]},
+                ],
+                "mermaid": 'flowchart LR\n    topic0[("flights")]\n'
+                '    store0["departures<br>sliding windows"]\n'
+                '    topic0 -->|"group_by(origin)"| store0\n',
+            },
+        ],
+    },
     "status": {
         "time_ms": 1357036150500,
         "problem": None,
