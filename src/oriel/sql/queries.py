@@ -118,8 +118,8 @@ def _create_views(connection: duckdb.DuckDBPyConnection, rows: Mapping[str, Curr
     twice = sorted(name for name in rows if names.count(name.casefold()) > 1)
     if twice:
         message = (
-            f"the stores {' and '.join(twice)} have one name in SQL, which ignores case. Read them in "
-            "Python with oriel.tables.current"
+            f"the stores {' and '.join(twice)} have one name in SQL, which ignores case. Read them "
+            "in Python with oriel.tables.current"
         )
         raise InvalidQuery(message)
     for name, each in rows.items():
