@@ -9,7 +9,6 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -25,6 +24,7 @@ from oriel.tables import CurrentRows, current, layers
 from tests.storage.compacted_table import CompactedTable
 from tests.storage.store_tables import SESSION, TUMBLING, make_record
 from tests.storage.test_compaction import KINDS, batches, nothing
+from tests.tables.served_rows import served
 
 pytestmark = pytest.mark.slow
 
@@ -41,22 +41,6 @@ READERS: dict[str, Callable[[CurrentRows], Any]] = {
     "pandas": lambda rows: pa.Table.from_pandas(rows.pandas(), preserve_index=False),
     "polars": lambda rows: rows.polars().collect().to_arrow(),
 }
-
-
-def served(rows: pa.Table) -> list[dict[str, Any]]:
-    """Return rows as objects of the API, in the order of ``CompactedTable.expected``."""
-    columns: dict[str, Any] = {}
-    for name in rows.column_names:
-        column = rows[name]
-        if pa.types.is_timestamp(column.type):
-            micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-            columns[f"{name}_ms"] = pc.divide(micros, 1000)
-        else:
-            columns[name] = column
-    return sorted(
-        pa.table(columns).to_pylist(),
-        key=lambda row: (row["key"].encode(), row.get("window_start_ms"), row.get("window_end_ms")),
-    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
