@@ -15,6 +15,7 @@ _COMMANDS = {
     "demo": ("oriel.demo", "demo"),
     "new": ("oriel.project", "pipeline"),
     "get": ("oriel.client.terminal", "client"),
+    "sql": ("oriel.sql", "sql"),
     "run": ("oriel.pipeline.run_command", "pipeline"),
     "serve": ("oriel.app.server", "app"),
     "token": ("oriel.app.guards.token", "app"),

@@ -24,11 +24,13 @@ from oriel.storage.errors import VersionGone
 from oriel.storage.index import IndexReader, IndexState, index_differences
 from oriel.storage.shards import ALL_KEYS
 from oriel.storage.table_store import ChangeRange, ReadBudget, TableVersions, changes
+from oriel.tables import current
 from oriel.testing import ModelKeyValueStore, ModelSessionStore, ModelWindowStore, Put
 from tests.storage.followed import Followed
 from tests.storage.other_hands import append, clean_log, rewrite, vacuum
 from tests.storage.store_tables import Row, make_record, window_fields
 from tests.storage.written_tables import Unpacked
+from tests.tables.served_rows import place, served
 
 _RETENTION_MS = 30
 _KEYS = ("a", "a\x00", "b", "")
@@ -181,7 +183,9 @@ class StoreMachine(RuleBasedStateMachine):
             assert snapshot.state.version == newest
             assert _reads(Unpacked(snapshot, orjson.loads)) == self.past[newest]
             self._follow_changes(snapshot)
+            windows = [orjson.loads(window) for window in _every_window(snapshot).values()]
         reader.close()
+        assert served(current(self.table.path).arrow()) == sorted(windows, key=place)
         followed = self.followed
         assert not list(index_differences(followed.generation(), followed.table.path, ALL_KEYS))
         versions = sorted(self.past)

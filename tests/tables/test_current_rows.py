@@ -9,7 +9,6 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -17,13 +16,15 @@ from deltalake.transaction import AddAction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oriel.storage.delta import log
+from oriel.storage import COMMIT_INFO_KEY
+from oriel.storage.delta import TableContent, log, replace_rows, run_name, write_file
 from oriel.storage.delta.maintenance.compaction import Run
 from oriel.storage.errors import CorruptLog, StoreNotReady, VersionGone, VersionNotFound
 from oriel.tables import CurrentRows, current, layers
 from tests.storage.compacted_table import CompactedTable
-from tests.storage.store_tables import SESSION, TUMBLING
+from tests.storage.store_tables import SESSION, TUMBLING, make_record
 from tests.storage.test_compaction import KINDS, batches, nothing
+from tests.tables.served_rows import served
 
 pytestmark = pytest.mark.slow
 
@@ -42,29 +43,13 @@ READERS: dict[str, Callable[[CurrentRows], Any]] = {
 }
 
 
-def served(rows: pa.Table) -> list[dict[str, Any]]:
-    """Return rows as objects of the API, in the order of ``CompactedTable.expected``."""
-    columns: dict[str, Any] = {}
-    for name in rows.column_names:
-        column = rows[name]
-        if pa.types.is_timestamp(column.type):
-            micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-            columns[f"{name}_ms"] = pc.divide(micros, 1000)
-        else:
-            columns[name] = column
-    return sorted(
-        pa.table(columns).to_pylist(),
-        key=lambda row: (row["key"].encode(), row.get("window_start_ms"), row.get("window_end_ms")),
-    )
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data(), seed=st.integers(0, 2**32), small_rows=st.sampled_from([0, 2, 5, 1 << 17]))
 @settings(max_examples=max(3, settings().max_examples // 5))
 def test_each_library_returns_the_windows_of_the_index(
     kind: str, data: st.DataObject, seed: int, small_rows: int
 ) -> None:
-    """After random batches, compactions and retentions, at the newest and at earlier versions."""
+    """After random batches, compactions, rebuilds and retentions, also at earlier versions."""
     chance = random.Random(seed)
     retention_ms = data.draw(st.sampled_from([None, 4]))
     with pytest.MonkeyPatch.context() as patched, tempfile.TemporaryDirectory() as directory:
@@ -82,12 +67,26 @@ def test_each_library_returns_the_windows_of_the_index(
                 done = worker.merge([Run((file,)) for file in chosen], nothing)
                 assert done.version is not None
                 past[done.version] = past[version]
+            elif retention_ms is None and chance.random() < 0.2:
+                past[_rebuild(table)] = past[version]
         for version, expected in past.items():
             opened = current(table.directory, version=version)
             assert opened.version == version
             found = {name: served(read(opened)) for name, read in READERS.items()}
             assert found == dict.fromkeys(READERS, expected)
         assert table.by_index() == table.expected()
+
+
+def _rebuild(table: CompactedTable) -> int:
+    """Replace all rows by the newest ones, as ``oriel rebuild`` does, and return the version."""
+    newest = [row for row in table._newest.values() if not row.get("deleted")]
+    revision, part = run_name(table.batch, table.batch), table.part()
+    rows = table.rows(newest)
+    file = write_file(table.directory, rows, f"{part}-rebuilt", sync=False, run=revision)
+    content = TableContent([file] if newest else [], table.schema, table.properties)
+    info = {COMMIT_INFO_KEY: make_record(table.batch).to_json()}
+    application = table.definition.application
+    return replace_rows(table.directory, content, application, table.batch, info, sync=False)
 
 
 @pytest.fixture

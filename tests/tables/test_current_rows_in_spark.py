@@ -9,7 +9,7 @@ from oriel.tables import current, layers
 from tests.storage.compacted_table import CompactedTable
 from tests.storage.store_tables import SESSION, TUMBLING
 from tests.storage.test_compaction import KINDS, nothing
-from tests.tables.test_current_rows import served
+from tests.tables.served_rows import served
 
 pytestmark = pytest.mark.slow
 

@@ -11,14 +11,14 @@ from tests.tidy.project import PRODUCT, ROOT, files, modules_of, offenders, opti
 
 COMMANDS = (
     "backup", "clock", "compact", "dead-letters", "demo", "doctor", "example", "get", "new",
-    "rebuild", "rescale", "restore", "retire", "run", "serve", "status", "token", "topology",
+    "rebuild", "rescale", "restore", "retire", "run", "serve", "sql", "status", "token", "topology",
     "test", "bench", "docs", "verify", "lock", "help",
 )  # fmt: skip
 #: Commands of the package, which have their own options.
 PACKAGED = (
     "backup", "clock", "compact", "dead-letters list", "dead-letters replay", "demo", "doctor",
-    "get", "new", "rebuild", "rescale", "restore", "retire", "run", "serve", "status", "token",
-    "verify",
+    "get", "new", "rebuild", "rescale", "restore", "retire", "run", "serve", "sql", "status",
+    "token", "verify",
 )  # fmt: skip
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")

@@ -8,7 +8,7 @@ from oriel.storage.delta import LOG_DIRECTORY
 from oriel.storage.errors import StoreNotReady
 from oriel.storage.table_store import ReadBudget, TableVersions, VersionRows
 from oriel.tables.arrow_frames import arrow_rows
-from oriel.tables.sql_text import DIALECTS, sql_text
+from oriel.tables.sql_text import DIALECTS, duckdb_path, sql_text
 from oriel.tables.steps import Selection, selection
 
 if TYPE_CHECKING:
@@ -35,6 +35,15 @@ class CurrentRows:
     @cached_property
     def _selection(self) -> Selection:
         return selection(self._rows)
+
+    @property
+    def files(self) -> list[str]:
+        """The files that a query reads, for the setting ``allowed_paths`` of DuckDB.
+
+        If a path has characters of globs, the list also has the form that the SQL text uses.
+        """
+        paths = [self._rows.table / file.path for file in self._rows.files]
+        return sorted({*map(str, paths), *map(duckdb_path, paths)})
 
     def sql(self, dialect: str) -> str:
         """Return a ``SELECT`` statement that returns the current rows.

@@ -55,10 +55,13 @@ class Dialect(NamedTuple):
         return self.types[column_type]
 
 
+def duckdb_path(path: Path) -> str:
+    """Return a path in which no character has a meaning in a glob of DuckDB."""
+    return "".join(f"[{each}]" if each in "*?[" else each for each in str(path))
+
+
 def _duckdb_files(paths: Sequence[Path]) -> str:
-    # A bracket around a character removes its meaning in a glob.
-    names = ["".join(f"[{each}]" if each in "*?[" else each for each in str(p)) for p in paths]
-    texts = ", ".join("'" + name.replace("'", "''") + "'" for name in names)
+    texts = ", ".join("'" + duckdb_path(path).replace("'", "''") + "'" for path in paths)
     return f"read_parquet([{texts}])"
 
 

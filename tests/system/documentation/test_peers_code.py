@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
+from oriel.storage.delta import DeltaLog
 from tests.app.serving import Serving, ready_service
 from tests.documentation.pages import IN_SPARK, blocks
 from tests.documentation.table_queries import (
@@ -136,6 +137,8 @@ def test_the_queries_for_tables_return_what_the_service_returns(
     expected = {store: served(tables, store) for store in stores}
     paths = [tables.data / "tables" / store for store in stores]
     for path in paths:
+        snapshot = DeltaLog(path).snapshot()
+        assert snapshot.runs.keys() == set(snapshot.files)
         rows = DeltaTable(path).to_pyarrow_table().num_rows
         assert rows > len(expected[path.name][CURRENT_ROWS]) > 0
         for with_package in (True, False):
