@@ -151,7 +151,7 @@ def parse(text: str) -> Node:
         raise InvalidParameter(message)
     if sum(map(_pattern_size, _TEXTS.findall(text))) > _PATTERN_SIZE_MAX:
         message = (
-            "query: the regular expressions are too large. Remove character classes, or use "
+            "query: the regular expressions exceed their limit. Remove character classes, or use "
             "smaller repetitions."
         )
         raise InvalidParameter(message)
