@@ -100,8 +100,12 @@ def _reads_by_kind() -> str:
         "| read | result | windows | sessions | no windows | Kafka Streams |",
         "|---|---|---|---|---|---|",
     ]
+    of_hopping = {*reads_of_kind(StoreKind.HOPPING)}
     for name in names:
-        has_read = " | ".join("yes" if name in by_kind[kind] else "" for kind in kinds)
+        cells = ["yes" if name in by_kind[kind] else "" for kind in kinds]
+        if cells[0] and name not in of_hopping:
+            cells[0] = "tumbling"
+        has_read = " | ".join(cells)
         method = f"`{_KAFKA_METHODS[name]}`" if name in _KAFKA_METHODS else ""
         rows.append(f"| `{name}` | {OPERATIONS[name].summary} | {has_read} | {method} |")
     return "\n".join(rows) + "\n"

@@ -6,10 +6,12 @@ from these records. This is the lowest package of the service. It imports only e
 of the storage package.
 """
 
+from oriel.app.contract.codings import CODINGS, Coding, Codings, codings_of
 from oriel.app.contract.cursors import PageCursors, TableState, version_of_cursor
 from oriel.app.contract.limits import (
     LIMIT_FIELDS,
     LISTED_KEYS_MAX,
+    MERGED_WINDOWS_MAX,
     PAGE_BYTES_MAX,
     PAGE_ROWS_MAX,
     QUERY_OPERATORS_MAX,
@@ -58,6 +60,7 @@ from oriel.app.contract.problems import (
     RowNotFound,
     ShuttingDown,
     TableReadsBusy,
+    TopologyNotFound,
     Unauthorized,
     UnknownHost,
     UnknownRoute,
@@ -72,12 +75,14 @@ from oriel.app.contract.values import decode_path
 
 __all__ = [
     "ALL_KINDS",
+    "CODINGS",
     "EVENT_ID_PATTERN",
     "EVENT_STREAM",
     "FORM",
     "ISO_TIMES",
     "LIMIT_FIELDS",
     "LISTED_KEYS_MAX",
+    "MERGED_WINDOWS_MAX",
     "OPERATIONS",
     "PAGE_BYTES_MAX",
     "PAGE_ROWS_MAX",
@@ -96,6 +101,8 @@ __all__ = [
     "TABLE_READ_SECONDS",
     "ApiError",
     "BodyTooLarge",
+    "Coding",
+    "Codings",
     "Forbidden",
     "HeaderTooLarge",
     "InvalidBody",
@@ -123,12 +130,14 @@ __all__ = [
     "ShuttingDown",
     "TableReadsBusy",
     "TableState",
+    "TopologyNotFound",
     "Unauthorized",
     "UnknownHost",
     "UnknownRoute",
     "UrlTooLong",
     "WindowNotFound",
     "WrongStoreKind",
+    "codings_of",
     "decode_path",
     "describe",
     "document_bytes",

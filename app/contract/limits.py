@@ -129,6 +129,8 @@ PAGE_BYTES_MAX = 4 << 20
 SCAN_RECORDS_MAX = 100_000
 #: A read with `order_by` fails if it has to read more windows or rows than this.
 RANKED_RECORDS_MAX = 2_000_000
+#: Most windows of one merged range.
+MERGED_WINDOWS_MAX = 10_000
 #: A query of Prometheus' API fails if it has to read more windows, or has more series or values.
 QUERY_WINDOWS_MAX = 1_000_000
 QUERY_SERIES_MAX = 20_000
@@ -173,6 +175,11 @@ LIMITS = {
         "records",
         "Most windows or rows that a read with `order_by` reads. If it has more, the request is "
         "rejected.",
+    ),
+    "merged_windows_max": Limit(
+        MERGED_WINDOWS_MAX,
+        "windows",
+        "Most windows of a range of `merged`: `step_ms` divided by the size of the windows.",
     ),
     "query_windows_max": Limit(
         QUERY_WINDOWS_MAX, "windows", "Most windows that a query of Prometheus' API reads."

@@ -64,6 +64,9 @@ start is the time of its first record.
 object per line), CSV (with a header line) and Arrow IPC streams have only the items. For these, the
 header fields `Oriel-Version`, `Oriel-Offsets`, `Oriel-Items` and `Oriel-Next-Cursor` have the
 position, the number of items and the cursor. For any other format, the problem is `not-acceptable`.
+`Accept-Encoding` selects gzip or zstd for responses with at least 1 KiB. Reads of one window or
+row, event streams and errors are plain.
+
 Times of a query or path are ms since the epoch, or ISO 8601. Without an offset, they are in UTC.
 
 Stable: paths, parameters, fields, codes and their meaning. New versions can add fields and codes.
@@ -131,7 +134,7 @@ _RESPONSE_HEADERS: Json = {
     },
 }
 _VARY: Json = {
-    "description": "`Accept`, which selects the response format",
+    "description": "`Accept` and `Accept-Encoding`, which select the response format and coding",
     "schema": {"type": "string"},
 }
 #: The bodies of the other formats, which JSON schema cannot describe.

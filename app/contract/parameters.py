@@ -1,7 +1,7 @@
 """Define the parameters of queries and paths, for the readers and the OpenAPI document."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, TypedDict
 
@@ -31,6 +31,8 @@ from oriel.storage.table_store import READ_BYTES_MAX
 SHORT_LIMIT_MAX = 1000
 WAIT_MS_MAX = 30_000
 FOR_MS_MAX = 86_400_000
+#: Greatest length of a merged range: 366 days.
+STEP_MS_MAX = 366 * 86_400_000
 #: Most values of one repeatable parameter.
 REPEATS_MAX = 1_000
 #: Table reads that one process runs at a time, and the ones that wait for their turn.
@@ -126,6 +128,15 @@ TO_MS = QueryParameter(
     absent=INT64_MAX,
     is_bound=True,
     example=1357038000000,
+)
+STEP_MS = QueryParameter(
+    "step_ms",
+    integers(1, STEP_MS_MAX),
+    "Length of a range in ms, a multiple of the size of the store's windows. Ranges start at "
+    "multiples of it since the epoch, as tumbling windows of this size. Default: the size of the "
+    "windows.",
+    is_bound=True,
+    example=3600000,
 )
 EARLIEST_END_MS = QueryParameter(
     "earliest_end_ms",
@@ -300,7 +311,7 @@ WHERE = QueryParameter(
     "of an item. It can have comparisons, arithmetic, `AND`, `OR`, `NOT`, `IS NULL`, `IN`, "
     "`BETWEEN`, `LIKE`, and functions of numbers and strings. NaN and infinities are null.",
     is_bound=True,
-    example="flights > 10",
+    example="departures > 10",
 )
 ORDER_BY = QueryParameter(
     "order_by",
@@ -310,7 +321,7 @@ ORDER_BY = QueryParameter(
     f"reads all items for each page, at most {RANKED_RECORDS_MAX:,}. Default: the order of the "
     "operation.",
     is_bound=True,
-    example="-flights",
+    example="-departures",
 )
 TOP = QueryParameter(
     "top",
@@ -319,6 +330,25 @@ TOP = QueryParameter(
     "no effect.",
     is_bound=True,
     example=10,
+)
+
+#: The parameters of merged ranges. ``columns`` has an example, because the aggregates of the
+#: examples' store cannot all be merged.
+RANGE_FROM_MS = replace(
+    FROM_MS,
+    description="Least start of a range in ms since the epoch or as ISO 8601, inclusive. A "
+    "negative value counts as 0. Default: no bound.",
+)
+RANGE_TO_MS = replace(
+    TO_MS,
+    description="Greatest start of a range in ms since the epoch or as ISO 8601, inclusive. "
+    "Default: no bound.",
+)
+MERGED_COLUMNS = replace(
+    COLUMNS,
+    description="Names of the aggregates to merge, separated by commas. They must be `count`, "
+    "`sum`, `min` or `max`. Default: all aggregates of the store, which must all be such.",
+    example="departures",
 )
 CURRENT = QueryParameter(
     "current",

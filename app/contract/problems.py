@@ -12,9 +12,10 @@
     |-- QueryNotComputable      a query of Prometheus' API exceeds a limit, or has no result
     |-- TableReadsBusy          the process already has as many table reads as its limit
     |-- RowNotFound             the key has no row in a store without windows
+    |-- TopologyNotFound        no pipeline has written its topology
     |-- KeyOfAnotherShard       another service has the key
     |-- KeysOfSeveralShards     no service has all keys of the list
-    |-- NotAcceptable           the request accepts no response format of the operation
+    |-- NotAcceptable           the request accepts no response format or content coding
     |-- UnknownRoute            no operation has this path
     |-- MethodNotAllowed        the operation of this path has another method
     |-- Overloaded              the worker has reached one of its limits
@@ -123,8 +124,12 @@ class TableReadsBusy(ApiError):
     """The message names the limit of table reads of a process."""
 
 
+class TopologyNotFound(ApiError):
+    """The message describes how the pipeline writes its topology."""
+
+
 class NotAcceptable(ApiError):
-    """The message names the formats of the response."""
+    """The message names the formats, or the content codings, of the response."""
 
 
 class UnknownRoute(ApiError):
@@ -193,6 +198,9 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     WrongStoreKind: ProblemKind(400, "wrong-store-kind", "The operation does not fit the store"),
     WindowNotFound: ProblemKind(404, "window-not-found", "The window does not exist"),
     RowNotFound: ProblemKind(404, "row-not-found", "The row does not exist"),
+    TopologyNotFound: ProblemKind(
+        404, "topology-not-found", "No pipeline has written its topology"
+    ),
     KeyOfAnotherShard: ProblemKind(421, "key-of-another-shard", "Another shard has the key"),
     KeysOfSeveralShards: ProblemKind(
         400, "keys-of-several-shards", "The keys belong to several shards"
@@ -217,7 +225,7 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     UnknownHost: ProblemKind(421, "unknown-host", "The host is not allowed"),
     Unauthorized: ProblemKind(401, "unauthorized", "The request needs a valid token"),
     Forbidden: ProblemKind(403, "forbidden", "The token does not grant access"),
-    NotAcceptable: ProblemKind(406, "not-acceptable", "The response format is not available"),
+    NotAcceptable: ProblemKind(406, "not-acceptable", "The format or coding is not available"),
     storage.InvalidCursor: ProblemKind(400, "invalid-cursor", "The cursor is not valid"),
     storage.KeyTypeMismatch: ProblemKind(
         400, "unfit-key", "The key does not have the store's key type"
@@ -259,7 +267,7 @@ _KIND_OF_STATUS = {404: PROBLEM_KINDS[UnknownRoute], 405: PROBLEM_KINDS[MethodNo
 #: Problems of every request, before an operation gets it.
 GUARD_PROBLEMS: tuple[type[ApiError], ...] = (
     Overloaded, RequestTooSlow, ShuttingDown, RequestTimeout, HeaderTooLarge, UrlTooLong,
-    BodyTooLarge, UnknownHost, Unauthorized, Forbidden,
+    BodyTooLarge, UnknownHost, Unauthorized, Forbidden, NotAcceptable,
 )  # fmt: skip
 
 

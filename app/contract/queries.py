@@ -24,14 +24,18 @@ from oriel.app.contract.parameters import (
     KEY_TO,
     LATEST_START_MS,
     LIMIT,
+    MERGED_COLUMNS,
     MIN_OFFSET,
     MIN_VERSION,
     ORDER,
     ORDER_BY,
     PREFIX,
+    RANGE_FROM_MS,
+    RANGE_TO_MS,
     REPEATS_MAX,
     SHORT_LIMIT,
     SINCE_VERSION,
+    STEP_MS,
     TIMES,
     TO_MS,
     TOP,
@@ -55,6 +59,7 @@ class ReadValues(TypedDict, total=False):
     key_to: str | None
     from_ms: int
     to_ms: int
+    step_ms: int | None
     earliest_end_ms: int
     latest_start_ms: int
     final: bool | None
@@ -167,6 +172,7 @@ _EVERY_READ = (TIMES, *_POSITION)
 
 _KEYS = (KEY_FROM, KEY_TO)
 _STARTS = (FROM_MS, TO_MS)
+_RANGES = (RANGE_FROM_MS, RANGE_TO_MS, STEP_MS)
 _OVERLAP = (EARLIEST_END_MS, LATEST_START_MS)
 _PAGE = (LIMIT, CURSOR)
 _CHOSEN = (COLUMNS, WHERE, ORDER_BY, TOP)
@@ -177,6 +183,9 @@ NO_QUERY = OtherQuery()
 POSITION_QUERY = ReadQuery(*_EVERY_READ)
 ONE_QUERY = ReadQuery(COLUMNS, *_EVERY_READ)
 RANGE_QUERY = ReadQuery(*_STARTS, *_PAGE, *_WINDOWS, *_EVERY_READ)
+MERGED_QUERY = ReadQuery(
+    *_RANGES, *_PAGE, FINAL, MERGED_COLUMNS, WHERE, ORDER_BY, TOP, *_EVERY_READ
+)
 SESSIONS_QUERY = ReadQuery(*_OVERLAP, *_PAGE, *_WINDOWS, *_EVERY_READ)
 COVERING_QUERY = ReadQuery(*_PAGE, *_WINDOWS, *_EVERY_READ)
 KEYS_QUERY = ReadQuery(PREFIX, LIMIT, CURSOR, *_POSITION)

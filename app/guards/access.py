@@ -36,7 +36,7 @@ _OPEN_PREFIXES = (b"/docs/", b"/page/")
 #: The paths of probes and monitoring. With ``open_probes``, they also need no token.
 _PROBE_PATHS = frozenset({b"/readyz", b"/freshz", b"/metrics"})
 #: Lists that omit the stores that a token does not grant access to.
-_LIST_PATHS = frozenset({b"/v1/stores", b"/v1/status"})
+_LIST_PATHS = frozenset({b"/v1/stores", b"/v1/status", b"/v1/topology"})
 #: Reads that select only what the token grants access to (``oriel.app.prometheus``).
 _PROMETHEUS_PREFIX = f"{PROMETHEUS_PATH}/".encode()
 _SCHEME = b"bearer "

@@ -20,7 +20,7 @@ from oriel.app.server.settings import ServiceSettings
 from oriel.storage import set_up_console
 from tests.app.api_client import ApiClient, ApiResponse, Served, served
 from tests.app.problem_shape import assert_problem, assert_prometheus_error
-from tests.storage.store_tables import Row, make_definition
+from tests.storage.store_tables import TUMBLING, Row, make_definition
 from tests.storage.waiting import WAIT_SECONDS, wait_in_loop
 
 ROOT = "/v1/stores/store"
@@ -88,7 +88,7 @@ def token_in(file: Path, *options: str) -> str:
 @pytest.fixture
 def guarded(tmp_path: Path) -> Iterator[Guarded]:
     """Return stores "store" and "other", each with a window of the keys "ab" and "b"."""
-    with served(tmp_path) as made:
+    with served(tmp_path, window=TUMBLING) as made:
         rows = [{"key": key, "start": 10} for key in ("ab", "b")]
         made.commit(*rows)
         made.add(make_definition("other"), *rows)
@@ -164,6 +164,7 @@ def test_a_forbidden_store_looks_as_one_that_there_is_none_of(guarded: Guarded) 
         ("latest/", False), ("fetch/ab?to_ms=9", True), ("fetch/b", False),
         ("backwardFetch/b", False),
         ("window/10/ab", True), ("window/10/b", False), ("window/ab/b", False),
+        ("merged/ab?columns=n", True), ("merged/b?columns=n", False), ("merged/", False),
         ("window/10%2Fab", False), ("keys?prefix=a", True), ("keys?prefix=ab", True),
         ("keys", False), ("keys?prefix=", False), ("keys?prefix=b", False),
         ("watch?key=ab&for_ms=1", True), ("watch?for_ms=1", False),
@@ -188,8 +189,9 @@ def test_a_token_for_some_keys_reads_listed_keys(guarded: Guarded) -> None:
     """A request with a list of keys needs a token that grants access to each of the keys."""
     bearer = guarded.make("keys", "--key-prefix", "a", "--key-prefix", "x")
     guarded.reload()
-    for operation in ("latestOfKeys", "currentOfKeys", "fetchOfKeys", "backwardFetchOfKeys"):
-        target = f"{ROOT}/{operation}"
+    names = ("latestOfKeys", "currentOfKeys", "fetchOfKeys", "backwardFetchOfKeys", "mergedOfKeys")
+    for operation in names:
+        target = f"{ROOT}/{operation}?columns=n"
         for keys in (["a"], ["ab", "x"], []):
             assert guarded.post(target, bearer, keys).status == 200, (operation, keys)
         for keys in (["b"], ["a", "b"], ["xa", ""]):

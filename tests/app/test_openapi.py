@@ -12,11 +12,13 @@ import pytest
 import oriel
 from oriel.app.contract import OPERATIONS, PROMETHEUS_PATH, InvalidParameter, document_bytes
 from oriel.app.reads.snapshot_reads import HOT_READS
+from oriel.storage import DataLayout, Drawing, DrawnArrow, DrawnNode
+from oriel.storage.monitoring import record_topology
 from oriel.storage.tailer import StoreStatus
 from tests.app.api_client import ApiResponse, Served, served
 from tests.app.problem_shape import all_codes
 from tests.storage.dead_letter_tables import add_dead_letters
-from tests.storage.store_tables import NONE, SESSION, make_definition
+from tests.storage.store_tables import NONE, SESSION, TUMBLING, make_definition
 from tools.openapi import OPENAPI_FILE, written_files
 
 _ROOT = "/v1/stores/store"
@@ -28,12 +30,16 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(tmp_path_factory.mktemp("example")) as made:
         made.add(make_definition("visits", window=SESSION), {"key": "a/b", "start": 10, "end": 12})
         made.add(make_definition("totals", window=NONE), {"key": "a/b", "mean": None})
+        made.add(make_definition("turns", window=TUMBLING), {"key": "a/b", "start": 10})
         made.commit({"key": "a/b", "start": 10}, {"key": "a/b", "start": 20, "mean": None})
         add_dead_letters(
             made.data, {"offset": 1, "key": b"k", "headers": [{"key": "h", "value": None}]},
             {"offset": 2, "raw": b"\xff", "store": "store"},
         )  # fmt: skip
         made.tailer_says(StoreStatus("following", 1))
+        nodes = DrawnNode("topic0", "topic", "t"), DrawnNode("store0", "store", "store", ("x",))
+        drawing = Drawing(nodes, (DrawnArrow("topic0", "store0", ("group_by(a)",)),))
+        record_topology(DataLayout(made.data), "flights", drawing)
         yield made
 
 
@@ -121,6 +127,7 @@ _CALLS = {
     "/metrics": ["/metrics"],
     "/readyz": ["/readyz"],
     "/freshz": ["/freshz"],
+    "/v1/topology": ["/v1/topology", "/v1/topology?x=1"],
     "/v1/status": ["/v1/status", "/v1/status?x=1"],
     "/v1/stores": ["/v1/stores", "/v1/stores?x=1"],
     "/v1/stores/{store}": [_ROOT, "/v1/stores/nope"],
@@ -181,6 +188,11 @@ _CALLS = {
     ],
     "/v1/stores/{store}/covering/{instant_ms}/{key}": [
         f"{_ROOT}/covering/15/a/b", f"{_ROOT}/covering/x/a", f"{_ROOT}/covering/1/a?cursor=x",
+    ],
+    "/v1/stores/{store}/merged/{key}": [
+        "/v1/stores/turns/merged/a/b?columns=n&step_ms=20", "/v1/stores/turns/merged/a/b",
+        f"{_ROOT}/merged/a/b", "/v1/stores/turns/merged/a?columns=n&step_ms=5",
+        "/v1/stores/turns/merged/a?columns=n&cursor=x",
     ],
     "/v1/stores/{store}/fetchRange": [
         f"{_ROOT}/fetchRange?key_from=a&key_to=b&from_ms=1&limit=1", f"{_ROOT}/fetchRange?key=a",
@@ -251,6 +263,10 @@ _POSTS = {
         (f"{_ROOT}/fetchOfKeys?cursor=x", b'["a/b"]'),
     ],
     "/v1/stores/{store}/backwardFetchOfKeys": [(f"{_ROOT}/backwardFetchOfKeys", b'["a/b"]')],
+    "/v1/stores/{store}/mergedOfKeys": [
+        ("/v1/stores/turns/mergedOfKeys?columns=n", b'["a/b"]'),
+        (f"{_ROOT}/mergedOfKeys", b'["a/b"]'),
+    ],
     "/v1/stores/{store}/getOfKeys": [
         ("/v1/stores/totals/getOfKeys", b'["a/b"]'),
         (f"{_ROOT}/getOfKeys", b'["a/b"]'),

@@ -62,6 +62,11 @@ REMEDIES = _by_code(
         "The key does not have this window or session, or the window has expired.",
         "Treat it as an empty result. The Python client returns `None`.",
     ),
+    topology_not_found=Remedy(
+        "No pipeline of the data directory has started since it can write its topology, or your "
+        "token grants access to no store of a pipeline.",
+        "Restart the pipeline with this version of Oriel.",
+    ),
     row_not_found=Remedy(
         "The key has no record yet, or its row was removed.",
         "Treat it as an empty result. The Python client returns `None`.",
@@ -127,8 +132,9 @@ REMEDIES = _by_code(
         "Request only the keys that your token grants access to, or use another token.",
     ),
     not_acceptable=Remedy(
-        "`Accept` names no format that the operation has.",
-        "Use one of the formats that `detail` lists. See [Response formats](response-formats.md).",
+        "`Accept` names no format that the operation has, or `Accept-Encoding` excludes every "
+        "content coding and `identity`.",
+        "Use one of the values that `detail` lists. See [Response formats](response-formats.md).",
     ),
     invalid_cursor=Remedy(
         "Your cursor belongs to another request, is truncated, or the store was re-created.",

@@ -55,6 +55,7 @@ from oriel.storage import errors as storage
 #: Store kinds by their reads.
 ROW_STORES = frozenset(kind for kind in StoreKind if not kind.is_windowed)
 SESSION_STORES = frozenset(kind for kind in StoreKind if kind.is_session)
+TUMBLING_STORES = frozenset({StoreKind.TUMBLING})
 EVERY_STORE = frozenset(StoreKind)
 WINDOW_STORES = EVERY_STORE - ROW_STORES
 

@@ -7,6 +7,7 @@ and the OpenAPI document has them as schemas.
 from oriel.app.contract.responses.examples import (
     COUNT_EXAMPLE,
     EXAMPLES,
+    MERGED_EXAMPLE,
     ROWS_EXAMPLE,
     SESSIONS_EXAMPLE,
     WINDOWS_EXAMPLE,
@@ -35,11 +36,12 @@ from oriel.app.contract.responses.prometheus_models import (
     QueryResponse,
     SeriesResponse,
 )
-from oriel.app.contract.responses.status_models import Freshness, StatusAnswer
+from oriel.app.contract.responses.status_models import Freshness, StatusAnswer, Topologies
 
 __all__ = [
     "COUNT_EXAMPLE",
     "EXAMPLES",
+    "MERGED_EXAMPLE",
     "ROWS_EXAMPLE",
     "SESSIONS_EXAMPLE",
     "WINDOWS_EXAMPLE",
@@ -64,5 +66,6 @@ __all__ = [
     "StatusAnswer",
     "StoreDetail",
     "StoresAnswer",
+    "Topologies",
     "WindowsAnswer",
 ]

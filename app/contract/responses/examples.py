@@ -41,6 +41,21 @@ WINDOWS_EXAMPLE: Json = {
     "windows": [_WINDOW],
     "next_cursor": None,
 }
+MERGED_EXAMPLE: Json = {
+    "store": "departures",
+    "position": _POSITION,
+    "windows": [
+        {
+            "key": "EWR",
+            "window_start_ms": 1357034400000,
+            "window_end_ms": 1357038000000,
+            "departures": 12,
+            "timestamp_ms": 1357036140000,
+            "final": False,
+        }
+    ],
+    "next_cursor": None,
+}
 SESSIONS_EXAMPLE: Json = {
     "store": "bursts",
     "position": _POSITION,
@@ -179,6 +194,29 @@ EXAMPLES: Mapping[str, Json | str] = {
         "fresh": True,
         "problem": None,
         "pipelines": {"flights": {"state": "running", "since_ms": None, "problem": None}},
+    },
+    "topology": {
+        "pipelines": [
+            {
+                "pipeline": "flights",
+                "started_ms": 1357036100000,
+                "nodes": [
+                    {"id": "topic0", "kind": "topic", "name": "flights", "lines": []},
+                    {
+                        "id": "store0",
+                        "kind": "store",
+                        "name": "departures",
+                        "lines": ["sliding windows"],
+                    },
+                ],
+                "arrows": [
+                    {"source": "topic0", "target": "store0", "steps": ["group_by(origin)"]},
+                ],
+                "mermaid": 'flowchart LR\n    topic0[("flights")]\n'
+                '    store0["departures<br>sliding windows"]\n'
+                '    topic0 -->|"group_by(origin)"| store0\n',
+            },
+        ],
     },
     "status": {
         "time_ms": 1357036150500,
