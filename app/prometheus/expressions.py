@@ -50,7 +50,7 @@ FUNCTIONS = ELEMENTWISE | OTHER_FUNCTIONS
 
 _WINDOWS = (
     "A sample is a window, which is already an aggregate of its records. Use the metric without "
-    "the range, or define a store with the windows and aggregates that you need."
+    "the range. For longer windows, define a store, or read /v1/stores/STORE/merged/KEY."
 )
 
 
