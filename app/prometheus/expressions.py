@@ -50,7 +50,7 @@ FUNCTIONS = ELEMENTWISE | OTHER_FUNCTIONS
 
 _WINDOWS = (
     "A sample is a window, which is already an aggregate of its records. Use the metric without "
-    "the range, or define a store with the windows and aggregates that you need."
+    "the range. For longer windows, define a store, or read /v1/stores/STORE/merged/KEY."
 )
 
 
@@ -151,7 +151,7 @@ def parse(text: str) -> Node:
         raise InvalidParameter(message)
     if sum(map(_pattern_size, _TEXTS.findall(text))) > _PATTERN_SIZE_MAX:
         message = (
-            "query: the regular expressions are too large. Remove character classes, or use "
+            "query: the regular expressions exceed their limit. Remove character classes, or use "
             "smaller repetitions."
         )
         raise InvalidParameter(message)

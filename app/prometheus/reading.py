@@ -31,6 +31,7 @@ from oriel.storage import LATEST_MS, UNBOUNDED, ScanRange, StoreNotReady
 from oriel.storage.index import IndexSnapshot
 
 _EVERY_KEY = ScanRange()
+_POSITIONS_BYTES_MAX = 4_000
 #: The windows or keys that one step reads. The worker serves other requests between the steps.
 _STEP = 512
 #: The windows whose columns a thread parses at a time.
@@ -71,11 +72,15 @@ class StoreReads:
         self._stack.close()
 
     def positions(self) -> bytes:
-        """Return the position of each store that was read: ``STORE=VERSION-HISTORY``."""
-        return b", ".join(
+        """Return the position of each store that was read: ``STORE=VERSION-HISTORY``.
+
+        The field is empty if it would be so long that clients and proxies reject it.
+        """
+        field = b", ".join(
             f"{name}={snapshot.state.version}-{snapshot.state.place.history}".encode()
             for name, (_, snapshot) in sorted(self._snapshots.items())
         )
+        return field if len(field) <= _POSITIONS_BYTES_MAX else b""
 
     async def vector(self, selector: Selector, grid: Grid) -> Vector:
         """Return the vector of a selector.

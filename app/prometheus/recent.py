@@ -6,6 +6,7 @@ Small reads keep nothing, because the index is fast enough for them.
 """
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
@@ -24,6 +25,9 @@ from oriel.storage.index import IndexState
 ROWS_MIN = 10_000
 #: The most windows of all stores that are kept.
 ROWS_MAX = 1_000_000
+
+#: Windows stay if a query of the last one or two periods of this many seconds needed them.
+_PERIOD_SECONDS = 60.0
 
 #: Reads the columns of the windows of a range from the snapshot of a query.
 Read = Callable[[ScanRange], Awaitable[pa.Table]]
@@ -54,6 +58,9 @@ class RecentColumns:
         self._log = log
         self._changes = changes
         self.kept: _Kept | None = None
+        #: The least time that the queries of this period and of the one before it needed.
+        self._lows_ms = (LATEST_MS, LATEST_MS)
+        self._period_ends = 0.0
 
     def is_newer_than(self, state: IndexState) -> bool:
         """Return whether the columns have a newer version."""
@@ -69,29 +76,39 @@ class RecentColumns:
             read: Reads a range of this version.
         """
         low_ms = max(wanted.from_ms, wanted.earliest_end_ms)
-        kept = await self._followed(state, low_ms, wanted.to_ms)
+        needed_low_ms = self._needed_low_ms(low_ms)
+        kept = await self._followed(state, low_ms, needed_low_ms)
         if kept is None:
-            kept = await self._built(state, low_ms, wanted, read)
+            kept = await _built(state, wanted, read)
+        elif wanted.to_ms > kept.high_ms:
+            later = await read(wanted._replace(from_ms=kept.high_ms + 1))
+            columns = pa.concat_tables([kept.columns, later])
+            kept = kept._replace(high_ms=wanted.to_ms, columns=columns)
         self.kept = kept if ROWS_MIN <= len(kept.columns) <= ROWS_MAX else None
         return await asyncio.to_thread(_selected, kept, wanted)
 
-    async def _built(self, state: IndexState, low_ms: int, wanted: ScanRange, read: Read) -> _Kept:
-        high_ms = wanted.to_ms
-        if state.observed_ms - high_ms <= high_ms - low_ms:
-            # The windows after the range are few, and the next queries need them.
-            high_ms = LATEST_MS
-        return _Kept(state, low_ms, high_ms, await read(wanted._replace(to_ms=high_ms)))
+    def _needed_low_ms(self, low_ms: int) -> int:
+        """Return the least time that recent queries and this one need."""
+        before_ms, current_ms = self._lows_ms
+        now = time.monotonic()
+        if now >= self._period_ends:
+            self._period_ends = now + _PERIOD_SECONDS
+            before_ms, current_ms = current_ms, low_ms
+        self._lows_ms = before_ms, min(current_ms, low_ms)
+        return min(self._lows_ms)
 
-    async def _followed(self, state: IndexState, low_ms: int, high_ms: int) -> _Kept | None:
-        """Return the kept columns at a version, or None if they do not have the range."""
+    async def _followed(self, state: IndexState, low_ms: int, needed_low_ms: int) -> _Kept | None:
+        """Return the kept columns at a version, or None if they do not have the time ``low_ms``."""
         kept = self.kept
-        if kept is None or low_ms < kept.low_ms or high_ms > kept.high_ms:
+        if kept is None or not kept.low_ms <= low_ms <= kept.high_ms:
             return None
         if kept.state == state:
             return kept
         changes = await self._changes.between(self._log, kept.state, state)
         if changes is None:
             return None
+        # No query needs the windows before this time any more.
+        kept = kept._replace(low_ms=max(kept.low_ms, needed_low_ms))
         columns = await asyncio.to_thread(_merged, kept, changes, state.definition)
         return kept._replace(state=state, columns=columns)
 
@@ -117,6 +134,15 @@ class RecentColumnsOfStores:
             rows += 0 if recent.kept is None else len(recent.kept.columns)
             if rows > ROWS_MAX:
                 recent.kept = None
+
+
+async def _built(state: IndexState, wanted: ScanRange, read: Read) -> _Kept:
+    """Read the columns of a range from the index."""
+    low_ms, high_ms = max(wanted.from_ms, wanted.earliest_end_ms), wanted.to_ms
+    if state.observed_ms - high_ms <= (high_ms - low_ms) // 8:
+        # The windows after the range are few, and the next queries need them.
+        high_ms = LATEST_MS
+    return _Kept(state, low_ms, high_ms, await read(wanted._replace(to_ms=high_ms)))
 
 
 def _selected(kept: _Kept, wanted: ScanRange) -> pa.Table:

@@ -10,7 +10,6 @@ from deltalake import write_deltalake
 
 from oriel.app.contract import PROMETHEUS_PATH as PATH
 from oriel.app.prometheus import recent
-from oriel.app.prometheus.recent import RecentColumns
 from oriel.app.reads import changes
 from oriel.storage import StoreKind, WindowSpec
 from tests.app.api_client import Served, served
@@ -28,13 +27,13 @@ class Builds:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Count from now on."""
         self.count = 0
-        build = RecentColumns._built
+        build = recent._built
 
-        async def counted(columns: RecentColumns, *args: Any) -> Any:
+        async def counted(*args: Any) -> Any:
             self.count += 1
-            return await build(columns, *args)
+            return await build(*args)
 
-        monkeypatch.setattr(RecentColumns, "_built", counted)
+        monkeypatch.setattr(recent, "_built", counted)
 
 
 @pytest.fixture
@@ -95,9 +94,13 @@ class _Changing:
 
 
 @seeds(8, 150)
-def test_queries_follow_a_changing_store(tmp_path: Path, builds: Builds, seed: int) -> None:
+def test_queries_follow_a_changing_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, builds: Builds, seed: int
+) -> None:
     """Changed, new, removed and expired windows are in the next result, without a new read."""
     choice = random.Random(seed)
+    # Without a period, windows before the range of the last query are dropped.
+    monkeypatch.setattr(recent, "_PERIOD_SECONDS", choice.choice((0.0, 60.0)))
     spec = (HOPPING, SESSION, SLIDING, TUMBLING)[seed % 4]
     with served(tmp_path, choice.choice((None, 100)), spec) as store:
         changing = _Changing(store, choice)
@@ -152,6 +155,28 @@ def test_changes_that_are_unknown_read_the_windows_again(
         store.commit({"key": "e", "start": 90, "n": 16})
         assert _sum(store) == "31"
         assert builds.count == 3
+
+
+def test_windows_that_no_query_needs_are_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, builds: Builds
+) -> None:
+    """The columns of a moving range do not grow."""
+    monkeypatch.setattr(recent, "_PERIOD_SECONDS", 0.0)
+    sizes = []
+    selected = recent._selected
+
+    def observed(kept: Any, *args: Any) -> Any:
+        sizes.append(len(kept.columns))
+        return selected(kept, *args)
+
+    monkeypatch.setattr(recent, "_selected", observed)
+    with served(tmp_path, window=TUMBLING) as store:
+        for start in range(0, 400, 10):
+            store.commit({"key": "a", "start": start, "n": 1})
+            bounds = f"start={start / 1000 - 0.03}&end={start / 1000 + 0.01}&step=10ms"
+            assert store.get(f"{PATH}/query_range?query=store_n&{bounds}").status == 200
+    assert builds.count == 1
+    assert max(sizes) < 10
 
 
 def test_small_and_huge_reads_keep_nothing(
