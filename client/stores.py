@@ -169,6 +169,7 @@ class WindowStoreClient(Store):
     window = _One(window_reads.window)
     backward_fetch = _Many(window_reads.backward_fetch)
     covering = _Many(window_reads.covering)
+    merged = _Many(window_reads.merged)
     fetch_range = _Many(window_scans.fetch_range)
     backward_fetch_range = _Many(window_scans.backward_fetch_range)
     fetch_all = _Many(window_scans.fetch_all)
@@ -181,6 +182,7 @@ class WindowStoreClient(Store):
     current_of_keys = _Many(window_reads.current_of_keys)
     fetch_of_keys = _Many(window_reads.fetch_of_keys)
     backward_fetch_of_keys = _Many(window_reads.backward_fetch_of_keys)
+    merged_of_keys = _Many(window_reads.merged_of_keys)
 
 
 class SessionStoreClient(WindowStoreClient):
@@ -249,6 +251,7 @@ class AsyncWindowStoreClient(AsyncStore):
     window = _AsyncOne(window_reads.window)
     backward_fetch = _AsyncMany(window_reads.backward_fetch)
     covering = _AsyncMany(window_reads.covering)
+    merged = _AsyncMany(window_reads.merged)
     fetch_range = _AsyncMany(window_scans.fetch_range)
     backward_fetch_range = _AsyncMany(window_scans.backward_fetch_range)
     fetch_all = _AsyncMany(window_scans.fetch_all)
@@ -261,6 +264,7 @@ class AsyncWindowStoreClient(AsyncStore):
     current_of_keys = _AsyncMany(window_reads.current_of_keys)
     fetch_of_keys = _AsyncMany(window_reads.fetch_of_keys)
     backward_fetch_of_keys = _AsyncMany(window_reads.backward_fetch_of_keys)
+    merged_of_keys = _AsyncMany(window_reads.merged_of_keys)
 
 
 class AsyncSessionStoreClient(AsyncWindowStoreClient):

@@ -165,6 +165,40 @@ def covering(
     return windows(address, address.request("covering", time_text(instant), key), paging)
 
 
+def merged(
+    address: Address,
+    key: Key,
+    time_from: Time | None = None,
+    time_to: Time | None = None,
+    *,
+    step_ms: int | None = None,
+    **paging: Unpack[WindowPaging],
+) -> PagedRead[Window]:
+    """List ranges of a key, into which the service merges tumbling windows, oldest first.
+
+    Args:
+        key: the key, for example ``"EWR"``, or a value of the store's key type.
+        time_from: least start of a range, inclusive. Default: no bound.
+        time_to: greatest start of a range, inclusive. Default: no bound.
+        step_ms: length of a range in ms, a multiple of the window size. Default: the window size.
+        **paging: the number of ranges and which, as in `WindowPaging`. The aggregates in
+            ``columns`` must be counts, sums, minima or maxima.
+
+    Returns:
+        The ranges as windows. A range without windows is left out.
+
+    Raises:
+        ValueError: a datetime has no time zone.
+
+    Example:
+        >>> hours = departures.merged("EWR", step_ms=3_600_000, columns=["departures"])
+        >>> [hour["departures"] for hour in hours]
+        [19]
+    """
+    request = starting(address.request("merged", key), time_from, time_to)
+    return windows(address, request.asking(step_ms=step_ms), paging)
+
+
 def latest_of_keys(
     address: Address, keys: Sequence[Key], **selection: Unpack[Selection]
 ) -> PagedRead[Window]:
@@ -259,3 +293,37 @@ def backward_fetch_of_keys(
     """
     request = starting(address.listing("backwardFetchOfKeys", keys), time_from, time_to)
     return with_columns(address, request, "windows", window_of, paging)
+
+
+def merged_of_keys(
+    address: Address,
+    keys: Sequence[Key],
+    time_from: Time | None = None,
+    time_to: Time | None = None,
+    *,
+    step_ms: int | None = None,
+    **paging: Unpack[WindowPaging],
+) -> PagedRead[Window]:
+    """List the ranges that ``merged`` returns for each listed key.
+
+    Args:
+        keys: the keys, in the order of the result.
+        time_from: least start of a range, inclusive. Default: no bound.
+        time_to: greatest start of a range, inclusive. Default: no bound.
+        step_ms: length of a range in ms, a multiple of the window size. Default: the window size.
+        **paging: the number of ranges and which, as in `WindowPaging`. The aggregates in
+            ``columns`` must be counts, sums, minima or maxima.
+
+    Returns:
+        The ranges of the first key, then of the next key.
+
+    Raises:
+        ValueError: a datetime has no time zone.
+
+    Example:
+        >>> hours = departures.merged_of_keys(["JFK"], step_ms=3_600_000, columns=["departures"])
+        >>> [hour["departures"] for hour in hours]
+        [9]
+    """
+    request = starting(address.listing("mergedOfKeys", keys), time_from, time_to)
+    return windows(address, request.asking(step_ms=step_ms), paging)

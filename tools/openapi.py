@@ -82,7 +82,8 @@ def _requests() -> str:
         own = [p for p in operation.query.parameters if p not in POSITION_QUERY.parameters]
         query = "&".join(f"{parameter.name}=" for parameter in own)
         request = operation.path + (f"?{query}" if query else "")
-        rows.append(f"| `{operation.method} {request}` | {operation.summary} |")
+        method = "GET or POST" if operation.accepts_form else operation.method
+        rows.append(f"| `{method} {request}` | {operation.summary} |")
     rows.append("| `GET /openapi.json` | Return the OpenAPI document |")
     return "\n".join(rows) + "\n"
 
@@ -99,8 +100,12 @@ def _reads_by_kind() -> str:
         "| read | result | windows | sessions | no windows | Kafka Streams |",
         "|---|---|---|---|---|---|",
     ]
+    of_hopping = {*reads_of_kind(StoreKind.HOPPING)}
     for name in names:
-        has_read = " | ".join("yes" if name in by_kind[kind] else "" for kind in kinds)
+        cells = ["yes" if name in by_kind[kind] else "" for kind in kinds]
+        if cells[0] and name not in of_hopping:
+            cells[0] = "tumbling"
+        has_read = " | ".join(cells)
         method = f"`{_KAFKA_METHODS[name]}`" if name in _KAFKA_METHODS else ""
         rows.append(f"| `{name}` | {OPERATIONS[name].summary} | {has_read} | {method} |")
     return "\n".join(rows) + "\n"

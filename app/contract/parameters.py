@@ -1,7 +1,7 @@
 """Define the parameters of queries and paths, for the readers and the OpenAPI document."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, TypedDict
 
@@ -19,6 +19,7 @@ from oriel.app.contract.values import (
     TIME,
     WORDS,
     Values,
+    checked_text_of,
     choice,
     decode_path,
     integers,
@@ -30,6 +31,8 @@ from oriel.storage.table_store import READ_BYTES_MAX
 SHORT_LIMIT_MAX = 1000
 WAIT_MS_MAX = 30_000
 FOR_MS_MAX = 86_400_000
+#: Greatest length of a merged range: 366 days.
+STEP_MS_MAX = 366 * 86_400_000
 #: Most values of one repeatable parameter.
 REPEATS_MAX = 1_000
 #: Table reads that one process runs at a time, and the ones that wait for their turn.
@@ -51,6 +54,7 @@ class QueryParameter:
         default: The value without the parameter, which the document names.
         absent: The value without the parameter if there is no default, for example no bound.
         repeatable: True if a request can repeat the parameter. Then, its value is a tuple.
+        is_required: True if a request must have the parameter.
         is_bound: True if the parameter selects windows or keys. A cursor is valid only for the
             same bounds.
         example: An example value.
@@ -63,6 +67,7 @@ class QueryParameter:
     default: Any = None
     absent: Any = None
     repeatable: bool = False
+    is_required: bool = False
     is_bound: bool = False
     example: Any = None
 
@@ -123,6 +128,15 @@ TO_MS = QueryParameter(
     absent=INT64_MAX,
     is_bound=True,
     example=1357038000000,
+)
+STEP_MS = QueryParameter(
+    "step_ms",
+    integers(1, STEP_MS_MAX),
+    "Length of a range in ms, a multiple of the size of the store's windows. Ranges start at "
+    "multiples of it since the epoch, as tumbling windows of this size. Default: the size of the "
+    "windows.",
+    is_bound=True,
+    example=3600000,
 )
 EARLIEST_END_MS = QueryParameter(
     "earliest_end_ms",
@@ -297,7 +311,7 @@ WHERE = QueryParameter(
     "of an item. It can have comparisons, arithmetic, `AND`, `OR`, `NOT`, `IS NULL`, `IN`, "
     "`BETWEEN`, `LIKE`, and functions of numbers and strings. NaN and infinities are null.",
     is_bound=True,
-    example="flights > 10",
+    example="departures > 10",
 )
 ORDER_BY = QueryParameter(
     "order_by",
@@ -307,7 +321,7 @@ ORDER_BY = QueryParameter(
     f"reads all items for each page, at most {RANKED_RECORDS_MAX:,}. Default: the order of the "
     "operation.",
     is_bound=True,
-    example="-flights",
+    example="-departures",
 )
 TOP = QueryParameter(
     "top",
@@ -316,6 +330,25 @@ TOP = QueryParameter(
     "no effect.",
     is_bound=True,
     example=10,
+)
+
+#: The parameters of merged ranges. ``columns`` has an example, because the aggregates of the
+#: examples' store cannot all be merged.
+RANGE_FROM_MS = replace(
+    FROM_MS,
+    description="Least start of a range in ms since the epoch or as ISO 8601, inclusive. A "
+    "negative value counts as 0. Default: no bound.",
+)
+RANGE_TO_MS = replace(
+    TO_MS,
+    description="Greatest start of a range in ms since the epoch or as ISO 8601, inclusive. "
+    "Default: no bound.",
+)
+MERGED_COLUMNS = replace(
+    COLUMNS,
+    description="Names of the aggregates to merge, separated by commas. They must be `count`, "
+    "`sum`, `min` or `max`. Default: all aggregates of the store, which must all be such.",
+    example="departures",
 )
 CURRENT = QueryParameter(
     "current",
@@ -361,10 +394,14 @@ INSTANT_MS = PathParameter(
     example=1357036140000,
 )
 
+LABEL = PathParameter(
+    "label", checked_text_of("[a-zA-Z_][a-zA-Z0-9_]*"), "Name of a label.", example="key"
+)
+
 #: Path parameters by their names in braces.
 PATH_PARAMETERS: Mapping[str, PathParameter] = {
     parameter.name: parameter
-    for parameter in (STORE, KEY, WINDOW_START_MS, WINDOW_END_MS, INSTANT_MS)
+    for parameter in (STORE, KEY, WINDOW_START_MS, WINDOW_END_MS, INSTANT_MS, LABEL)
 }
 
 #: A key as a JSON value: a string, an integer, or an array of components.

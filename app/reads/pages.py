@@ -115,6 +115,8 @@ class HotRead(NamedTuple):
         path_parameters: The path parameters after the name.
         query: The query parameters.
         function: The function that reads a step.
+        is_paged: True if the response can have many items. A read of one item is never compressed,
+            except for clients that require it.
     """
 
     operation: Operation
@@ -122,13 +124,16 @@ class HotRead(NamedTuple):
     path_parameters: tuple[PathParameter, ...]
     query: ReadQuery
     function: StepFunction
+    is_paged: bool
 
 
 def bind(operation: Operation, function: StepFunction) -> HotRead:
     """Return the hot read of an operation and its function."""
     _store, *own = operation.path_parameters
     assert isinstance(operation.query, ReadQuery), operation.name
-    return HotRead(operation, operation.name.encode(), tuple(own), operation.query, function)
+    query = operation.query
+    is_paged = any(parameter.name == "cursor" for parameter in query.parameters)
+    return HotRead(operation, operation.name.encode(), tuple(own), query, function, is_paged)
 
 
 def wrong_kind(store: str, state: IndexState, operation: Operation) -> WrongStoreKind:
@@ -321,16 +326,21 @@ def one_window(read: Callable[[str], bytes | None]) -> Callable[[WindowRange], W
     return fetch
 
 
+def with_listed_keys(state: IndexState, request: ReadRequest) -> ReadRequest:
+    """Return the request with its listed keys as strings, once before all steps."""
+    if "listed" not in request.path:
+        return request
+    keys = tuple(map(state.definition.keys.written, request.path["listed"]))
+    return request._replace(path={"keys": keys})
+
+
 def page_of_listed(
     fetch: Callable[[WindowRange], WindowPage], state: IndexState, request: ReadRequest
 ) -> ReadPage:
     """Return a step of a page with the items of the listed keys, in the order of the list."""
     query = request.query
     budget = request.budget or whole_budget(query.get("limit", PAGE_ROWS_MAX))
-    if "keys" not in request.path:
-        # Once, before all steps.
-        keys = tuple(map(state.definition.keys.written, request.path["listed"]))
-        request = request._replace(path={"keys": keys})
+    request = with_listed_keys(state, request)
     keys, cursors = request.path["keys"], cursors_of(state, request)
     fetch = with_condition(fetch, state, request)
     at, after = cursors.read_listed(query["cursor"])

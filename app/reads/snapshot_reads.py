@@ -12,6 +12,7 @@ from typing import TypeVar
 import orjson
 
 from oriel.app.contract import OPERATIONS, InvalidParameter, RowNotFound, WindowNotFound
+from oriel.app.reads.merged import merged_windows
 from oriel.app.reads.pages import (
     HotRead,
     ReadFunction,
@@ -262,6 +263,7 @@ _FUNCTIONS: Mapping[str, StepFunction] = {
     "get": _of(_KEY_VALUE_STORES, _get),
     "current": _of(_WINDOW_STORES, _current),
     "covering": _covering,
+    "merged": merged_windows,
     "fetchRange": _of(_WINDOW_STORES, _scan),
     "backwardFetchRange": _of(_WINDOW_STORES, _backward_scan),
     "fetchAll": _of(_WINDOW_STORES, _scan),
@@ -297,6 +299,7 @@ COLD_READS: Mapping[str, HotRead] = {
         ("currentOfKeys", _of(_WINDOW_STORES, _current_of_keys)),
         ("fetchOfKeys", _of(_WINDOW_STORES, _fetch_of_keys)),
         ("backwardFetchOfKeys", _of(_WINDOW_STORES, _backward_fetch_of_keys)),
+        ("mergedOfKeys", merged_windows),
         ("getOfKeys", _of(_KEY_VALUE_STORES, _get_of_keys)),
     )
 }

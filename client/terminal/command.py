@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import os
+import re
 import ssl
 import sys
 import time
@@ -40,6 +41,7 @@ _EVERY_S = 1.0
 #: Keys that are compared with a mistyped key.
 _KEYS_LOOKED_AT = 1_000
 _NEAR_MAX = 5
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 _DESCRIPTION = (
     "Show the stores of a running service, the keys of a store, the newest windows of a key, or "
@@ -109,6 +111,15 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
             "is the descending order, for example --order-by=-flights",
     )  # fmt: skip
     parser.add_argument(
+        "--columns", metavar="NAMES",
+        help="show only these aggregates, separated by commas. Default: all",
+    )  # fmt: skip
+    parser.add_argument(
+        "--step", type=_step_ms, metavar="DURATION",
+        help="merge tumbling windows to ranges of this length, for example 1m or 1h. If the store "
+            "has other aggregates than counts, sums, minima and maxima, set --columns",
+    )  # fmt: skip
+    parser.add_argument(
         "--limit", type=_limit, default=20, metavar="N",
         help=f"show at most this many windows or keys, up to {PAGE_SIZE_MAX:,}. Default: 20",
     )  # fmt: skip
@@ -124,6 +135,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error("--watch needs a key, and prints a table or --json")
     if (options.time_from or options.time_to) and options.key is None:
         parser.error("--from and --to need a key")
+    if options.step and options.key is None:
+        parser.error("--step needs a key")
     return options
 
 
@@ -145,6 +158,14 @@ def _limit(text: str) -> int:
     if text.isascii() and text.isdigit() and 1 <= int(text) <= PAGE_SIZE_MAX:
         return int(text)
     message = f"must be an integer from 1 to {PAGE_SIZE_MAX:,}"
+    raise argparse.ArgumentTypeError(message)
+
+
+def _step_ms(text: str) -> int:
+    match = re.fullmatch(r"(\d{1,9})(ms|s|m|h|d)", text, re.ASCII)
+    if match and int(match[1]):
+        return int(match[1]) * _UNITS_MS[match[2]]
+    message = f"must be a number with a unit, for example 30s, 1m or 1h, not {text[:80]!r}"
     raise argparse.ArgumentTypeError(message)
 
 
@@ -176,10 +197,14 @@ def _show_keys(store: Store, options: argparse.Namespace) -> int:
 
 def _selection(options: argparse.Namespace) -> Selection:
     selection: Selection = {}
+    if options.columns is not None:
+        selection["columns"] = options.columns.split(",")
     if options.where is not None:
         selection["where"] = options.where
-    if options.order_by is not None:
-        selection["order_by"] = options.order_by.split(",")
+    # Ranges are listed from the oldest one on, so an order selects the newest ones.
+    order = "-window_start_ms" if options.step and options.order_by is None else options.order_by
+    if order is not None:
+        selection["order_by"] = order.split(",")
         # With an order, one page has all items that are shown.
         selection["top"] = options.limit
     return selection
@@ -204,9 +229,11 @@ def _show_selected(store: Store, options: argparse.Namespace) -> int:
 
 def _show_windows(store: WindowStoreClient, options: argparse.Namespace) -> int:
     bounds = options.time_from, options.time_to
-    windows = store.backward_fetch(
-        options.key, *bounds, limit=options.limit, page_size=options.limit, **_selection(options)
-    )
+    paging: RowPaging = {"limit": options.limit, "page_size": options.limit, **_selection(options)}
+    if options.step is None:
+        windows = store.backward_fetch(options.key, *bounds, **paging)
+    else:
+        windows = store.merged(options.key, *bounds, step_ms=options.step, **paging)
     if options.watch:
         return _watch(store, windows, options)
     if _form(options):
@@ -231,12 +258,16 @@ def _show_stores(client: Client, options: argparse.Namespace) -> int:
 
 
 def _show_row(store: KeyValueStoreClient, options: argparse.Namespace) -> int:
-    if options.watch or options.time_from or options.time_to:
-        return _fail(f"store {store.name!r} has no windows. Leave out --from, --to and --watch")
+    if options.watch or options.time_from or options.time_to or options.step:
+        return _fail(
+            f"store {store.name!r} has no windows. Leave out --from, --to, --step and --watch"
+        )
+    columns = _selection(options).get("columns")
     if _form(options):
-        body = store.runner.run(in_form(get(store.address, options.key), _form(options)))
+        read = get(store.address, options.key, columns=columns)
+        body = store.runner.run(in_form(read, _form(options)))
         return _missing_row(store, options) if body is None else _write(body)
-    row = store.get(options.key)
+    row = store.get(options.key, columns=columns)
     if row is None:
         return _missing_row(store, options)
     values = [time_of(row.timestamp_ms), *row.values()]

@@ -1,7 +1,9 @@
-"""Random selections against lists: ``python -m tests.app.selection_campaign --queries 100000``.
+"""Random selections and merges against lists.
 
-Each query has a random read, condition, order and page size, over HTTP in this process. All pages
-of the response are compared with a plain list.
+    python -m tests.app.selection_campaign --queries 100000
+
+Each query has a random read, condition, order and page size, over HTTP in this process. One of four
+queries merges windows. All pages of the response are compared with a plain list.
 """
 
 import argparse
@@ -12,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.app.api_client import served
+from tests.app.test_merged_reads import served_ranges
 from tests.app.test_selected_reads import Model, check_random_read
 from tests.storage.store_tables import TUMBLING
 
@@ -26,11 +29,19 @@ def main() -> int:
     options = parser.parse_args()
     began, end = time.monotonic(), options.seed + options.queries
     for first in range(options.seed, end, _QUERIES_OF_DATA):
-        with TemporaryDirectory() as name, served(Path(name), window=TUMBLING) as store:
+        with (
+            TemporaryDirectory() as name,
+            served(Path(name), window=TUMBLING) as store,
+            TemporaryDirectory() as ranges_name,
+            served_ranges(Path(ranges_name), random.Random(first)) as ranges,
+        ):
             model = Model(store, random.Random(first))
             for seed in range(first, min(first + _QUERIES_OF_DATA, end)):
                 try:
-                    check_random_read(model, random.Random(seed))
+                    if seed % 4:
+                        check_random_read(model, random.Random(seed))
+                    else:
+                        ranges.check_random_read(random.Random(seed))
                 except AssertionError:
                     sys.stderr.write(f"seed {seed} of the data {first} differs\n")
                     raise

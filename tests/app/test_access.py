@@ -11,7 +11,7 @@ from urllib.parse import quote
 import orjson
 import pytest
 
-from oriel.app.contract import OPERATIONS, Forbidden
+from oriel.app.contract import OPERATIONS, PROMETHEUS_PATH, Forbidden
 from oriel.app.guards import Access, AccessGuard, token
 from oriel.app.guards.tokens import InvalidTokenFile, TokenFile
 from oriel.app.push import streams
@@ -19,8 +19,8 @@ from oriel.app.server import Service
 from oriel.app.server.settings import ServiceSettings
 from oriel.storage import set_up_console
 from tests.app.api_client import ApiClient, ApiResponse, Served, served
-from tests.app.problem_shape import assert_problem
-from tests.storage.store_tables import Row, make_definition
+from tests.app.problem_shape import assert_problem, assert_prometheus_error
+from tests.storage.store_tables import TUMBLING, Row, make_definition
 from tests.storage.waiting import WAIT_SECONDS, wait_in_loop
 
 ROOT = "/v1/stores/store"
@@ -88,7 +88,7 @@ def token_in(file: Path, *options: str) -> str:
 @pytest.fixture
 def guarded(tmp_path: Path) -> Iterator[Guarded]:
     """Return stores "store" and "other", each with a window of the keys "ab" and "b"."""
-    with served(tmp_path) as made:
+    with served(tmp_path, window=TUMBLING) as made:
         rows = [{"key": key, "start": 10} for key in ("ab", "b")]
         made.commit(*rows)
         made.add(make_definition("other"), *rows)
@@ -105,17 +105,20 @@ def test_every_path_needs_a_token_but_those_without_data(guarded: Guarded) -> No
     """Every operation and every unknown path requires a token, except paths without data."""
     targets = [
         operation.path.format(
-            store="store", key="ab", window_start_ms="10", window_end_ms="20", instant_ms="10"
+            store="store", key="ab", window_start_ms="10", window_end_ms="20", instant_ms="10",
+            label="key",
         )
         for operation in OPERATIONS.values()
     ]  # fmt: skip
     for target in [*targets, "/openapi.json", "/nothing", "/v1", "//", "/v1/stores/"]:
         for bearer in (None, "", "wrong", guarded.all + "x"):
             response = guarded.get(target, bearer)
+            reason = "has no token. Send it as 'Auth" if not bearer else "unknown, has expired"
             if target in _NEED_NONE:
                 assert response.status == 200
+            elif target.startswith(PROMETHEUS_PATH):
+                assert_prometheus_error(response, 401, "unauthorized", reason)
             else:
-                reason = "has no token. Send it as 'Auth" if not bearer else "unknown, has expired"
                 assert_problem(response, 401, "unauthorized", reason)
         if not target.endswith("/watch"):
             assert guarded.get(target, guarded.all).status != 401
@@ -161,6 +164,7 @@ def test_a_forbidden_store_looks_as_one_that_there_is_none_of(guarded: Guarded) 
         ("latest/", False), ("fetch/ab?to_ms=9", True), ("fetch/b", False),
         ("backwardFetch/b", False),
         ("window/10/ab", True), ("window/10/b", False), ("window/ab/b", False),
+        ("merged/ab?columns=n", True), ("merged/b?columns=n", False), ("merged/", False),
         ("window/10%2Fab", False), ("keys?prefix=a", True), ("keys?prefix=ab", True),
         ("keys", False), ("keys?prefix=", False), ("keys?prefix=b", False),
         ("watch?key=ab&for_ms=1", True), ("watch?for_ms=1", False),
@@ -185,8 +189,9 @@ def test_a_token_for_some_keys_reads_listed_keys(guarded: Guarded) -> None:
     """A request with a list of keys needs a token that grants access to each of the keys."""
     bearer = guarded.make("keys", "--key-prefix", "a", "--key-prefix", "x")
     guarded.reload()
-    for operation in ("latestOfKeys", "currentOfKeys", "fetchOfKeys", "backwardFetchOfKeys"):
-        target = f"{ROOT}/{operation}"
+    names = ("latestOfKeys", "currentOfKeys", "fetchOfKeys", "backwardFetchOfKeys", "mergedOfKeys")
+    for operation in names:
+        target = f"{ROOT}/{operation}?columns=n"
         for keys in (["a"], ["ab", "x"], []):
             assert guarded.post(target, bearer, keys).status == 200, (operation, keys)
         for keys in (["b"], ["a", "b"], ["xa", ""]):

@@ -28,7 +28,8 @@ REQUESTS = {
     "fetch": "fetch/a", "backwardFetch": "backwardFetch/a", "latest": "latest/a",
     "window": "window/1/a", "findSessions": "findSessions/a",
     "backwardFindSessions": "backwardFindSessions/a", "session": "session/1/2/a", "get": "get/a",
-    "current": "current/a", "covering": "covering/1/a", "fetchSession": "fetchSession/1/2/a",
+    "merged": "merged/a?columns=n", "current": "current/a", "covering": "covering/1/a",
+    "fetchSession": "fetchSession/1/2/a",
     **{name: name for name in (
         "fetchRange", "backwardFetchRange", "fetchAll", "backwardFetchAll", "all", "backwardAll",
         "latestAll", "currentAll", "findSessionsRange", "backwardFindSessionsRange", "range",
@@ -45,7 +46,7 @@ BY_END = {
     "backwardFindSessionsRange", "fetchSession",
 }  # fmt: skip
 FITTING = {
-    "tumbling": BY_START,
+    "tumbling": BY_START | {"merged"},
     "hopping": BY_START,
     "sliding": BY_START,
     "session": BY_START | BY_END,

@@ -7,7 +7,7 @@ import pytest
 
 from oriel.client import Client
 from tests.app.serving import Serving
-from tests.storage.store_tables import NONE, SESSION, StoreTable, make_definition
+from tests.storage.store_tables import NONE, SESSION, TUMBLING, StoreTable, make_definition
 from tests.storage.waiting import wait_for
 
 #: Keys that need encoding in a path.
@@ -35,11 +35,13 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         {"key": "a", "start": 10, "end": 20}, {"key": "a", "start": 40, "end": 90},
     ])  # fmt: skip
     StoreTable(data, make_definition("totals", window=NONE)).commit([{"key": "a", "n": 7}])
+    turns = StoreTable(data, make_definition("turns", window=TUMBLING))
+    turns.commit([{"key": "a", "start": 10 * n, "n": n} for n in range(25)])
     serving = Serving(data)
     try:
         url = f"http://127.0.0.1:{serving.port}"
         with Client(url) as client:
-            wait_for([True] * 3, lambda: [s.ready for s in client.stores()], "ready of all stores")
+            wait_for([True] * 4, lambda: [s.ready for s in client.stores()], "ready of all stores")
         yield Running(url, table)
     finally:
         serving.end()

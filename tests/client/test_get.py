@@ -110,10 +110,11 @@ def test_without_a_store_the_stores_are_listed(get: Get) -> None:
         "(UTC)",
     ]
     assert [line.split()[:2] for line in lines] == [
-        ["store", "sliding"], ["totals", "none"], ["visits", "session"],
+        ["store", "sliding"], ["totals", "none"], ["turns", "tumbling"],
+        ["visits", "session"],
     ]  # fmt: skip
     assert [json.loads(line)["name"] for line in get("--json")[1].splitlines()] == [
-        "store", "totals", "visits",
+        "store", "totals", "turns", "visits",
     ]  # fmt: skip
     assert get("--csv")[0] == 1
 
@@ -188,6 +189,32 @@ def test_bounds_may_be_times_or_milliseconds(get: Get) -> None:
     assert get("store", "a", "--from", "yesterday")[2].startswith("oriel get: from_ms must be")
 
 
+def test_windows_are_merged_to_the_newest_ranges(get: Get) -> None:
+    """`--step` shows the newest ranges first, and `--columns` selects their aggregates."""
+    arguments = ["turns", "a", "--step", "100ms", "--columns", "n"]
+    code, out, _ = get(*arguments, "--limit", "2")
+    assert code == 0
+    head, *lines = out.splitlines()
+    assert head.split() == ["start", "(UTC)", "end", "(UTC)", "n", "final"]
+    assert lines[0].startswith("1970-01-01 00:00:00.200  1970-01-01 00:00:00.300  110")
+    assert lines[1].startswith("1970-01-01 00:00:00.100  1970-01-01 00:00:00.200  145")
+    out = get(*arguments, "--json", "--to", "150", "--order-by", "n")[1]
+    assert [json.loads(line)["n"] for line in out.splitlines()] == [45, 145]
+    rows = list(csv.DictReader(io.StringIO(get(*arguments, "--csv")[1])))
+    assert [row["n"] for row in rows] == ["110", "145", "45"]
+    code, _, error = get("turns", "a", "--step", "1s")
+    assert (code, "Send columns=n" in error) == (1, True)
+    assert get("totals", "a", "--step", "1s")[2].startswith("oriel get: store 'totals' has no")
+
+
+def test_columns_of_windows_and_rows_are_selected(get: Get) -> None:
+    """`--columns` also selects the aggregates of windows, of current windows and of rows."""
+    for arguments in (["store", "a"], ["store"], ["totals", "a"], ["totals"]):
+        lines = get(*arguments, "--columns", "n", "--json")[1].splitlines()
+        names = {name for line in lines for name in json.loads(line)}
+        assert ("n" in names, "mean" in names) == (True, False), arguments
+
+
 def test_csv_is_that_of_the_service(get: Get) -> None:
     """CSV has the bytes of the service, with one header line."""
     rows = list(csv.DictReader(io.StringIO(get("store", "a", "--csv", "--limit", "2")[1])))
@@ -249,7 +276,8 @@ def test_no_service_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--watch"], ["store", "--watch"], ["store", "a", "--watch", "--csv"], ["--from", "1"],
+    [["--watch"], ["store", "--watch"], ["store", "--step", "1m"], ["store", "a", "--step", "1"],
+     ["store", "a", "--step", "0s"], ["store", "a", "--watch", "--csv"], ["--from", "1"],
      ["store", "a", "--limit", "0"], ["store", "a", "--limit", "10001"],
      ["store", "a", "--json", "--csv"]],
 )  # fmt: skip

@@ -38,6 +38,7 @@ READS: dict[str, PagedRead[Any] | Read[Any]] = {
     "latest": window_reads.latest(_ADDRESS, "k"),
     "current": window_reads.current(_ADDRESS, "k"),
     "covering": window_reads.covering(_ADDRESS, "k", 5),
+    "merged": window_reads.merged(_ADDRESS, "k", *_STARTS, step_ms=60_000),
     "window": window_reads.window(_ADDRESS, "k", 5),
     "fetchRange": window_scans.fetch_range(_ADDRESS, *_KEYS, *_STARTS),
     "backwardFetchRange": window_scans.backward_fetch_range(_ADDRESS, *_KEYS, *_STARTS),
@@ -63,10 +64,12 @@ READS: dict[str, PagedRead[Any] | Read[Any]] = {
     "currentOfKeys": window_reads.current_of_keys(_ADDRESS, ["a", "b"]),
     "fetchOfKeys": window_reads.fetch_of_keys(_ADDRESS, ["a", "b"], *_STARTS),
     "backwardFetchOfKeys": window_reads.backward_fetch_of_keys(_ADDRESS, ["a", "b"], *_STARTS),
+    "mergedOfKeys": window_reads.merged_of_keys(_ADDRESS, ["a"], *_STARTS, step_ms=60_000),
     "getOfKeys": row_reads.get_of_keys(_ADDRESS, ["a", "b"]),
     "approximateNumEntries": row_reads.approximate_num_entries(_ADDRESS),
     "listKeys": store_reads.keys(_ADDRESS, "k"),
     "status": store_reads.status(),
+    "topology": store_reads.topology(),
 }
 
 #: Alternative names of operations, which the client only has by their first name.

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 
 from oriel.client import (
@@ -61,6 +62,25 @@ def test_windows_and_rows_are_selected(client: Client) -> None:
     assert [row["n"] for row in totals.get_of_keys(["a"], where="key LIKE 'a%'")] == [7]
     with pytest.raises(InvalidRequest, match="'m' does not exist"):
         store.all(where="m > 1").list()
+
+
+def test_windows_are_merged(client: Client) -> None:
+    """Ranges are windows of the step, in pages, of one key or of listed keys."""
+    store = client.window_store("turns")
+    ranges = store.merged("a", step_ms=100, columns=["n"], page_size=1).list()
+    assert [(r.start_ms, r.end_ms, r["n"]) for r in ranges] == [
+        (0, 100, 45), (100, 200, 145), (200, 300, 110),
+    ]  # fmt: skip
+    assert set(ranges[0]) == {"n"}
+    inside = store.merged("a", 100, 199, step_ms=50, columns=["n"], order_by=["-n"])
+    assert [r["n"] for r in inside] == [85, 60]
+    listed = store.merged_of_keys(["none", "a"], step_ms=1000, columns=["n"])
+    assert [(r.key, r["n"]) for r in listed] == [("a", 300)]
+    assert [w["n"] for w in store.merged("a", columns=["n"], limit=3)] == [0, 1, 2]
+    with pytest.raises(InvalidRequest, match="Send columns=n"):
+        store.merged("a", step_ms=100).list()
+    with pytest.raises(InvalidRequest, match="multiple of 10"):
+        store.merged("a", step_ms=15, columns=["n"]).list()
 
 
 def test_one_window_is_there_or_none(client: Client) -> None:
@@ -121,7 +141,7 @@ def test_stores_describe_themselves(client: Client) -> None:
     """The list and the description have the properties of a store."""
     listed = {store.name: store for store in client.stores()}
     assert {name: store.kind for name, store in listed.items()} == {
-        "store": "sliding", "totals": "none", "visits": "session",
+        "store": "sliding", "totals": "none", "turns": "tumbling", "visits": "session",
     }  # fmt: skip
     assert listed["totals"].aggregates == ("n", "mean", "last", "all")
     store = client.window_store("store")
@@ -131,7 +151,9 @@ def test_stores_describe_themselves(client: Client) -> None:
 
 def test_what_the_service_refuses_is_an_exception(client: Client) -> None:
     """A problem of the service becomes an exception of its code with the service's message."""
-    with pytest.raises(UnknownStore, match="The stores are: store, totals, visits") as unknown:
+    with pytest.raises(
+        UnknownStore, match="The stores are: store, totals, turns, visits"
+    ) as unknown:
         client.store("nope")
     assert (unknown.value.code, unknown.value.status) == ("unknown-store", 404)
     assert unknown.value.instance == "/v1/stores/nope"
@@ -281,3 +303,20 @@ def test_the_asynchronous_client_reads_the_same(client: Client, running: Running
         list(range(1, 26)),
         next(store.fetch("a", limit=2).watch()),
     ]
+
+
+def test_long_responses_arrive_compressed(running: Running) -> None:
+    """The client accepts gzip, decodes it, and can turn it off."""
+    codings = []
+
+    def note(response: httpx.Response) -> None:
+        codings.append(response.headers.get("content-encoding"))
+
+    pages = []
+    for headers in ({}, {"Accept-Encoding": "identity"}):
+        hooks = {"response": [note]}
+        with Client(running.url, event_hooks=hooks, headers=headers) as client:
+            pages.append(list(client.window_store("store").fetch("a")))
+    assert codings == ["gzip", None]
+    assert len(pages[0]) == 25
+    assert pages[0] == pages[1]

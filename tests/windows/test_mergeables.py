@@ -236,3 +236,11 @@ def test_wrong_arguments_are_rejected(changed: dict[str, Any], message: str) -> 
     arguments: dict[str, Any] = {"lift": abs, "merge": np.maximum, "result": abs, **changed}
     with pytest.raises(IllegalArgument, match=message):
         mergeable("m", "v", **arguments)
+
+
+@pytest.mark.parametrize("name", ["sum", "count", "t1, t2: min", "max(a) + f"])
+def test_a_built_in_name_is_rejected(name: str) -> None:
+    """Reads merge windows by the texts of aggregates, so no own aggregate has a built-in one."""
+    with pytest.raises(IllegalArgument, match="is the name of a built-in aggregate"):
+        mergeable(name, "v", lift=abs, merge=np.maximum, result=abs)
+    mergeable("summary", "v", lift=abs, merge=np.maximum, result=abs)

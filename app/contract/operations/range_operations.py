@@ -9,6 +9,7 @@ from oriel.app.contract.operations.operation import (
     ROW_STORES,
     SESSION_STORES,
     STORE_PATH,
+    TUMBLING_STORES,
     Operation,
     listed_rows_read,
     listed_windows_read,
@@ -25,13 +26,20 @@ from oriel.app.contract.queries import (
     KEY_RANGE_SESSIONS_QUERY,
     LISTED_QUERY,
     LISTED_RANGE_QUERY,
+    MERGED_QUERY,
     ONE_QUERY,
     POSITION_QUERY,
     PREFIX_QUERY,
     RANGE_QUERY,
     ROWS_QUERY,
 )
-from oriel.app.contract.responses import COUNT_EXAMPLE, WINDOWS_EXAMPLE, CountAnswer, EntriesAnswer
+from oriel.app.contract.responses import (
+    COUNT_EXAMPLE,
+    MERGED_EXAMPLE,
+    WINDOWS_EXAMPLE,
+    CountAnswer,
+    EntriesAnswer,
+)
 
 RANGE_RECORDS = (
     windows_read(
@@ -52,6 +60,20 @@ RANGE_RECORDS = (
         description="List the windows of a key that a record with this time belongs to, in "
         "ascending order of start.",
         query=COVERING_QUERY,
+    ),
+    windows_read(
+        "merged",
+        f"{STORE_PATH}/merged/{{key}}",
+        summary="List merged windows of a key",
+        description="Merge the tumbling windows of a key to ranges of `step_ms`, and list the "
+        "ranges whose start is from `from_ms` to `to_ms`, both inclusive, in ascending order of "
+        "start. A range has the fields of a window: its start and end, its `count`, `sum`, `min` "
+        "and `max` aggregates, and its greatest record time. It is final if no record can change "
+        "it. A range without windows is left out, and so is a range whose first windows have "
+        "expired. If the store has other aggregates, send `columns` with the ones to merge.",
+        query=MERGED_QUERY,
+        example=MERGED_EXAMPLE,
+        store_kinds=TUMBLING_STORES,
     ),
     windows_read(
         "fetchRange",
@@ -217,6 +239,16 @@ RANGE_RECORDS = (
         description="List the windows that `backwardFetch` returns for each key in the body, in "
         "the order of the body.",
         query=LISTED_RANGE_QUERY,
+    ),
+    listed_windows_read(
+        "mergedOfKeys",
+        f"{STORE_PATH}/mergedOfKeys",
+        summary="List merged windows of listed keys",
+        description="List the ranges that `merged` returns for each key in the body, in the order "
+        "of the body.",
+        query=MERGED_QUERY,
+        example=MERGED_EXAMPLE,
+        store_kinds=TUMBLING_STORES,
     ),
     listed_rows_read(
         "getOfKeys",

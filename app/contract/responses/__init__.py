@@ -7,6 +7,7 @@ and the OpenAPI document has them as schemas.
 from oriel.app.contract.responses.examples import (
     COUNT_EXAMPLE,
     EXAMPLES,
+    MERGED_EXAMPLE,
     ROWS_EXAMPLE,
     SESSIONS_EXAMPLE,
     WINDOWS_EXAMPLE,
@@ -27,14 +28,24 @@ from oriel.app.contract.responses.models import (
     StoresAnswer,
     WindowsAnswer,
 )
-from oriel.app.contract.responses.status_models import Freshness, StatusAnswer
+from oriel.app.contract.responses.prometheus_models import (
+    BuildResponse,
+    MetadataResponse,
+    NamesResponse,
+    PrometheusError,
+    QueryResponse,
+    SeriesResponse,
+)
+from oriel.app.contract.responses.status_models import Freshness, StatusAnswer, Topologies
 
 __all__ = [
     "COUNT_EXAMPLE",
     "EXAMPLES",
+    "MERGED_EXAMPLE",
     "ROWS_EXAMPLE",
     "SESSIONS_EXAMPLE",
     "WINDOWS_EXAMPLE",
+    "BuildResponse",
     "ChangesAnswer",
     "CountAnswer",
     "DeadLetterCountsAnswer",
@@ -44,11 +55,17 @@ __all__ = [
     "Health",
     "Json",
     "KeysAnswer",
+    "MetadataResponse",
+    "NamesResponse",
     "Problem",
+    "PrometheusError",
+    "QueryResponse",
     "Readiness",
     "RowsAnswer",
+    "SeriesResponse",
     "StatusAnswer",
     "StoreDetail",
     "StoresAnswer",
+    "Topologies",
     "WindowsAnswer",
 ]

@@ -17,6 +17,7 @@ from oriel.app.contract import (
     ReadValues,
     RequestTooSlow,
 )
+from oriel.app.reads.merged import is_merged, item_definition
 from oriel.app.reads.pages import (
     Budget,
     ReadPage,
@@ -86,7 +87,7 @@ class RankedRead:
             InvalidParameter: the condition or the order is not one of the store.
             InvalidCursor: the cursor belongs to another request.
         """
-        query, definition = request.query, store.state.definition
+        query, definition = request.query, item_definition(store.state, request)
         columns = item_schema(definition)
         where, cursors = query["where"], cursors_of(store.state, request)
         self._store = store
@@ -158,9 +159,10 @@ class RankedRead:
             RankedReadLimit: it would read more than the maximum number of records.
             RequestTooSlow: it takes longer than the maximum duration.
         """
-        everything: ReadValues = {
-            **self._request.query, "cursor": None, "columns": None, "where": None,
-        }  # fmt: skip
+        query = self._request.query
+        # The columns of ranges are also the ones that can be merged.
+        columns = query["columns"] if is_merged(self._request) else None
+        everything: ReadValues = {**query, "cursor": None, "columns": columns, "where": None}
         budget = Budget(UNBOUNDED, UNBOUNDED, RANKED_RECORDS_MAX, _STEP)
         rest: ReadRequest | None = self._request._replace(query=everything, budget=budget)
         ends = time.monotonic() + SECONDS_MAX

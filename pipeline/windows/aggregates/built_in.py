@@ -301,6 +301,10 @@ _TABLE: dict[str, tuple[Rule, ...]] = {
 }
 
 
+#: The names of the built-in aggregates of this module.
+BUILT_IN = frozenset(_TABLE)
+
+
 def _aggregate(name: str, column: str | None) -> Aggregate:
     return Aggregate(name, column, _TABLE[name])
 

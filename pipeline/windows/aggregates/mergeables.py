@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from oriel.pipeline.windows.aggregates.built_in import Aggregate, Rule, is_number
+from oriel.pipeline.windows.aggregates.built_in import BUILT_IN, Aggregate, Rule, is_number
 from oriel.pipeline.windows.aggregates.members import Values
 from oriel.pipeline.windows.aggregates.parts import COUNT, PartialAggregateRule
 from oriel.pipeline.windows.arrays import Flags, Ranges, lists, prefix_sums
@@ -64,7 +64,8 @@ def mergeable(
         An aggregate of the type ``returns``.
 
     Raises:
-        IllegalArgument: ``returns`` is another type, or an argument is not a function.
+        IllegalArgument: ``name`` is a built-in aggregate, ``returns`` is another type, or an
+            argument is not a function.
 
     Example:
         >>> import numpy as np
@@ -74,6 +75,10 @@ def mergeable(
         >>> flights.group_by("carrier").aggregate(longest=longest).materialize("carriers")
         <KTable flights: aggregate(longest=longest(delay))>
     """
+    # The service merges windows by the texts of aggregates, with topics before them.
+    if f"{name}(".rpartition(": ")[2].partition("(")[0] in BUILT_IN:
+        message = f"mergeable: {name!r} is the name of a built-in aggregate. Choose another name"
+        raise IllegalArgument(message)
     if returns not in _RESULTS:
         message = f"{name}: returns must be one of {sorted(_RESULTS)}, not {returns!r}"
         raise IllegalArgument(message)

@@ -36,7 +36,12 @@ from tests.system.kills.event_topics import produced
 from tests.system.kills.expected_rows import STORES, Json, bad_for_all, expected_stores
 from tests.system.kills.killed_in_maintenance import STEPS
 from tests.system.kills.killed_runs import pipeline_arguments, start
-from tests.system.kills.table_checks import check_rows, emitted_rows, read_dead_letters
+from tests.system.kills.table_checks import (
+    check_final_rows,
+    check_rows,
+    emitted_rows,
+    read_dead_letters,
+)
 
 #: A random moment, in ms after the first batch.
 _ANY_MS = 6_000
@@ -94,6 +99,8 @@ def killed_in_maintenance_runs(
             name
         )
         assert _compacted(table), f"seed {seed}: {name} was not compacted"
+    for name in kinds_topology.FINAL_TABLES:
+        check_final_rows(directory / "data" / "final" / name, stores[name])
     wanted = bad_for_all(lines) | {each for store in stores.values() for each in store.dead_letters}
     dead_letters = read_dead_letters(directory / "data" / "tables" / "_dead_letters")
     assert sorted(dead_letters, key=repr) == sorted(wanted, key=repr), f"seed {seed}: dead letters"

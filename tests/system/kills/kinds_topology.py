@@ -42,6 +42,8 @@ STRATEGIES = {
 TOTALS, RISES, PEAKS, TEXTS, LAYERS = "totals", "rises", "peaks", "texts", "layers"
 FRONT = "tumbling_close"
 LAYER_MS = 3 * LENGTH_MS
+#: The stores with a table of final rows.
+FINAL_TABLES = ("tumbling_update", "sliding_update", "session_update", "session_close", LAYERS)
 
 #: Words with a special meaning for the functions.
 SKIPPED, RAISES, DELETES = "skipped", "raises", "deletes"
@@ -80,7 +82,9 @@ def add_every_kind(builder: StreamsBuilder, strategies: Iterable[str] = STRATEGI
         for emit in strategies:
             windowed = events.group_by_key().windowed_by(windows).emit(STRATEGIES[emit])
             name = f"{kind}_{emit}"
-            tables[name] = windowed.aggregate(**values).materialize(name)
+            has_final_table = name in FINAL_TABLES
+            rows = windowed.aggregate(**values)
+            tables[name] = rows.materialize(name, final_table=has_final_table)
     if FRONT in tables:
         (
             tables[FRONT]
@@ -89,7 +93,7 @@ def add_every_kind(builder: StreamsBuilder, strategies: Iterable[str] = STRATEGI
             .group_by_key()
             .windowed_by(TimeWindows.of_size_and_grace(LAYER_MS, 0))
             .aggregate(**values)
-            .materialize(LAYERS)
+            .materialize(LAYERS, final_table=True)
         )
     totals = events.group_by_key().aggregate(**values).materialize(TOTALS)
     (

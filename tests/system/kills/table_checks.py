@@ -46,6 +46,20 @@ def check_rows(emitted: dict[Place, list[Json]], store: Expected) -> None:
         assert row.keys() - found.keys() == {"deleted", "revision"}
 
 
+def check_final_rows(table: Path, store: Expected) -> None:
+    """Check that a table of final rows has the model's final rows once, and only ever grew."""
+    found = [row for rows in emitted_rows(table).values() for row in rows]
+    rows = [{**row, "final": True, "revision": None} for row in found]
+    wanted = [{**row, "revision": None} for row in store.rows.values() if row["final"]]
+    assert sorted(rows, key=_text) == sorted(wanted, key=_text)
+    entries = [entry for entry in DeltaTable(table).history() if entry["operation"] == "WRITE"]
+    assert {entry["operationParameters"]["mode"] for entry in entries} <= {"Append"}
+
+
+def _text(row: Json) -> str:
+    return repr(sorted(row.items()))
+
+
 def read_dead_letters(table: Path) -> list[Letter]:
     """Return all dead letters."""
     rows = DeltaTable(table).to_pyarrow_table().to_pylist()

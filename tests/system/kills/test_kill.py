@@ -4,8 +4,13 @@ import pytest
 
 from tests.system.kills.expected_rows import STORES, bad_for_all, expected_stores
 from tests.system.kills.killed_runs import Survivor
-from tests.system.kills.kinds_topology import GRACE_MS, LAYERS, TEXTS
-from tests.system.kills.table_checks import check_rows, emitted_rows, read_dead_letters
+from tests.system.kills.kinds_topology import FINAL_TABLES, GRACE_MS, LAYERS, TEXTS
+from tests.system.kills.table_checks import (
+    check_final_rows,
+    check_rows,
+    emitted_rows,
+    read_dead_letters,
+)
 
 pytestmark = pytest.mark.e2e
 
@@ -22,6 +27,12 @@ def test_killed_at_any_step_a_table_is_that_of_an_undisturbed_run(
 ) -> None:
     """Each window's newest row is the model's, and final rows are written once and last."""
     check_rows(emitted_rows(survivor.table(store)), survivor.stores[store])
+
+
+@pytest.mark.parametrize("store", FINAL_TABLES)
+def test_a_final_table_has_each_final_row_once(survivor: Survivor, store: str) -> None:
+    """After all kills, a table of final rows has the model's final rows, and only ever grew."""
+    check_final_rows(survivor.data / "final" / store, survivor.stores[store])
 
 
 def test_dead_letters_are_there_once(survivor: Survivor) -> None:

@@ -37,6 +37,7 @@ async def clients() -> None:
         assert_type(client, AsyncClient)
         assert_type(await client.stores(), list[StoreSummary])
         assert_type(await client.status(), dict[str, Any])
+        assert_type(await client.topology(), dict[str, Any])
         assert_type(
             await client.store("departures"),
             AsyncWindowStoreClient | AsyncSessionStoreClient | AsyncKeyValueStoreClient,
@@ -67,6 +68,8 @@ async def windows(store: AsyncWindowStoreClient) -> None:
     assert_type(store.backward_all(limit=5), AsyncResults[Window])
     assert_type(store.latest_all(prefix="E"), AsyncResults[Window])
     assert_type(store.current_all("EWR", "JFK"), AsyncResults[Window])
+    assert_type(store.merged("EWR", 0, step_ms=60_000, final=True), AsyncResults[Window])
+    assert_type(store.merged_of_keys(["EWR"], step_ms=60_000, limit=5), AsyncResults[Window])
     assert_type(store.latest_of_keys(["EWR", 7]), AsyncResults[Window])
     assert_type(store.current_of_keys(["EWR"]), AsyncResults[Window])
     assert_type(store.fetch_of_keys(["EWR"], 0, 100), AsyncResults[Window])

@@ -38,6 +38,7 @@ def clients() -> None:
         assert_type(client, Client)
         assert_type(client.stores(), list[StoreSummary])
         assert_type(client.status(), dict[str, Any])
+        assert_type(client.topology(), dict[str, Any])
         assert_type(
             client.store("departures"),
             WindowStoreClient | SessionStoreClient | KeyValueStoreClient,
@@ -69,6 +70,8 @@ def windows(store: WindowStoreClient) -> None:
     assert_type(store.backward_all(limit=5), Results[Window])
     assert_type(store.latest_all(prefix="E"), Results[Window])
     assert_type(store.current_all("EWR", "JFK"), Results[Window])
+    assert_type(store.merged("EWR", 0, step_ms=60_000, final=True), Results[Window])
+    assert_type(store.merged_of_keys(["EWR"], step_ms=60_000, limit=5), Results[Window])
     assert_type(store.latest_of_keys(["EWR", 7]), Results[Window])
     assert_type(store.current_of_keys(["EWR"]), Results[Window])
     assert_type(store.fetch_of_keys(["EWR"], 0, 100), Results[Window])

@@ -1,0 +1,256 @@
+"""One read of merged ranges: its parameters, and the ranges and windows that it has read."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import NamedTuple, TypedDict
+
+import orjson
+
+from oriel.app.contract import (
+    MERGED_WINDOWS_MAX,
+    PAGE_BYTES_MAX,
+    InvalidParameter,
+    WrongStoreKind,
+    reads_of_kind,
+)
+from oriel.app.reads.columns import excluded_columns
+from oriel.app.reads.merged.ranges import OpenRange, merged_columns, merged_definition
+from oriel.app.reads.pages import (
+    ReadPage,
+    ReadRequest,
+    StoreVersion,
+    cursors_of,
+    rest_of,
+    whole_budget,
+    with_listed_keys,
+    wrong_kind,
+)
+from oriel.app.selection import item_schema, matching_items, parse_condition
+from oriel.storage import (
+    LATEST_MS,
+    StoreDefinition,
+    StoreKind,
+    WindowId,
+    WindowPage,
+    WindowRange,
+)
+from oriel.storage.index import FINAL, IndexState, WindowSnapshot
+from oriel.storage.table_store import TableWindowStore
+
+#: The maximum number of windows of a step. To parse and merge a window costs up to 5 microseconds.
+_STEP = 256
+
+WindowStore = WindowSnapshot | TableWindowStore
+
+
+#: The reads whose items are ranges.
+_MERGED_READS = frozenset({"merged", "mergedOfKeys"})
+
+
+def is_merged(request: ReadRequest) -> bool:
+    """Return whether the items of a request are ranges."""
+    return request.read.operation.name in _MERGED_READS
+
+
+def item_definition(state: IndexState, request: ReadRequest) -> StoreDefinition:
+    """Return the definition of the store with only the aggregates of the items of a request.
+
+    Raises:
+        WrongStoreKind: A request for ranges is for a store without tumbling windows.
+        InvalidParameter: A request for ranges has an aggregate that cannot be merged.
+    """
+    definition = state.definition
+    if not is_merged(request):
+        return definition
+    kind = definition.window.kind
+    if not kind.is_windowed:
+        raise wrong_kind(request.store, state, request.read.operation)
+    if kind is not StoreKind.TUMBLING:
+        overlap = "a session can change" if kind.is_session else "its windows overlap"
+        message = (
+            f"store {request.store!r}: it has {kind} windows, and {request.read.operation.name} "
+            f"does not fit it, because {overlap}. Add a store with tumbling windows to the "
+            f"topology, or use one of: {', '.join(reads_of_kind(kind))}."
+        )
+        raise WrongStoreKind(message)
+    # As in the other reads, unknown columns are rejected.
+    excluded_columns(request.store, definition, request.query["columns"])
+    return merged_definition(definition, request.query["columns"])
+
+
+def merged_windows(store: StoreVersion, request: ReadRequest) -> ReadPage:
+    """Return the first step of a page of merged ranges of one key, or of listed keys.
+
+    Raises:
+        WrongStoreKind: The store does not have tumbling windows.
+        InvalidParameter: ``step_ms`` does not fit the windows, or an aggregate cannot be merged.
+        InvalidCursor: The cursor belongs to another request.
+    """
+    definition = item_definition(store.state, request)
+    request = with_listed_keys(store.state, request)
+    return _MergedRead(_window_store(store), definition, request).step(store, request)
+
+
+def _window_store(store: StoreVersion) -> WindowStore:
+    # The definition has tumbling windows.
+    assert isinstance(store, (WindowSnapshot, TableWindowStore))
+    return store
+
+
+def _step_of(step_ms: int | None, store: str, size_ms: int) -> int:
+    """Return the length of the ranges. By default, each window is a range.
+
+    Raises:
+        InvalidParameter: It is not a multiple of the window size, or has too many windows.
+    """
+    if step_ms is None:
+        return size_ms
+    if step_ms % size_ms:
+        nearest = max(round(step_ms / size_ms), 1) * size_ms
+        message = (
+            f"step_ms must be a multiple of {size_ms}, the size of the windows of store {store!r}, "
+            f"not {step_ms}. For example, send step_ms={nearest}."
+        )
+        raise InvalidParameter(message)
+    if step_ms > MERGED_WINDOWS_MAX * size_ms:
+        message = (
+            f"step_ms must be at most {MERGED_WINDOWS_MAX * size_ms}, because a range must have at "
+            f"most {MERGED_WINDOWS_MAX:,} windows of store {store!r}. Send a smaller step_ms, or "
+            "add a store with longer windows."
+        )
+        raise InvalidParameter(message)
+    return step_ms
+
+
+class _Starting(TypedDict):
+    """The field of a window that selects its range."""
+
+    window_start_ms: int
+
+
+class _Range(NamedTuple):
+    """A complete range: its start and end, and its JSON."""
+
+    identity: WindowId
+    item: bytes
+
+
+class _MergedRead:
+    """A read in progress, whose object also reads the further steps of the page.
+
+    A range can have more windows than a step reads, so ``_open`` has the range that is not
+    complete. A cursor continues after the last complete range.
+    """
+
+    def __init__(
+        self, store: WindowStore, definition: StoreDefinition, request: ReadRequest
+    ) -> None:
+        query, state = request.query, store.state
+        size_ms = state.definition.window.size_ms
+        self._step_ms = step_ms = _step_of(query["step_ms"], request.store, size_ms)
+        self._columns = merged_columns(state.definition, query["columns"])
+        self._windows_max = step_ms // size_ms
+        self._close_ms = -1 if state.record is None else state.record.close_ms
+        self._final = query["final"]
+        self._definition = definition
+        where = query["where"]
+        self._condition = None if where is None else parse_condition(where, item_schema(definition))
+        # The bounds are about the start of a range. If the first windows of a range have expired,
+        # its values would be wrong, so it has expired with them.
+        from_ms = -(-max(query["from_ms"], store.earliest_ms) // step_ms) * step_ms
+        to_ms = query["to_ms"] // step_ms * step_ms + step_ms - 1
+        self._from_ms, self._to_ms = min(from_ms, LATEST_MS), max(min(to_ms, LATEST_MS), -1)
+        path = request.path
+        self._keys = path["keys"] if "keys" in path else (path["key"],)
+        # The index of the current key, and its last complete range.
+        self._at, self._last = cursors_of(state, request).read_listed(query["cursor"])
+        self._begin_ms = max(self._from_ms, 0 if self._last is None else self._last.end_ms)
+        # The last window that was read of the key, and the range that is not complete.
+        self._after: WindowId | None = None
+        self._open: OpenRange | None = None
+        # The step: its items, and the items and bytes that it can still add.
+        self._items: list[bytes] = []
+        self._rows_left = self._bytes_left = 0
+
+    def step(self, store: StoreVersion, request: ReadRequest) -> ReadPage:
+        """Return the next step of the page."""
+        store = _window_store(store)
+        budget = request.budget or whole_budget(request.query["limit"])
+        self._items, self._rows_left, self._bytes_left = [], budget.rows, budget.bytes
+        examined = min(budget.step, _STEP)
+        records_left = examined
+        while self._at < len(self._keys) and records_left > 0 and not self._is_full():
+            page = self._fetch(store, records_left)
+            records_left -= max(len(page.windows), 1)
+            self._merge(page)
+        if self._at >= len(self._keys):
+            return ReadPage(self._items)
+        cursor = cursors_of(store.state, request).after_listed(self._at, self._last)
+        budget = budget._replace(step=examined - records_left)
+        rest = rest_of(request, budget, self._items, cursor)
+        if rest is not None:
+            rest = rest._replace(read=request.read._replace(function=self.step))
+        return ReadPage(self._items, cursor, rest)
+
+    def _is_full(self) -> bool:
+        return self._rows_left <= 0 or self._bytes_left <= 0
+
+    def _fetch(self, store: WindowStore, records_max: int) -> WindowPage:
+        """Read the next windows of the current key, at most as many as the page needs."""
+        limit = min(records_max, self._rows_left * self._windows_max + 1)
+        key, bounds_ms = self._keys[self._at], (self._begin_ms, self._to_ms)
+        return store.fetch(
+            WindowRange(key, *bounds_ms, limit, self._after, None, PAGE_BYTES_MAX, records_max)
+        )
+
+    def _merge(self, page: WindowPage) -> None:
+        """Add windows to their ranges, and complete ranges to the items."""
+        windows = orjson.loads(b"[%b]" % b",".join(page.windows))
+        complete: list[OpenRange] = []
+        for start_ms, windows_of_range in groupby(windows, self._start_of):
+            if self._open is not None and self._open.start_ms != start_ms:
+                complete.append(self._open)
+                self._open = None
+            if self._open is None:
+                self._open = OpenRange(start_ms, self._columns)
+            self._open.add([*windows_of_range])
+        if page.next_after is None and self._open is not None:
+            complete.append(self._open)
+            self._open = None
+        if self._add(complete) and page.next_after is None:
+            self._at, self._last, self._begin_ms = self._at + 1, None, self._from_ms
+        self._after = page.next_after
+
+    def _start_of(self, window: _Starting) -> int:
+        start_ms = window["window_start_ms"]
+        return start_ms - start_ms % self._step_ms
+
+    def _add(self, complete: Sequence[OpenRange]) -> bool:
+        """Add the selected ranges to the items. Return False if the page is full before the end."""
+        ranges = [self._range_of(each) for each in complete]
+        for index in self._selected(ranges):
+            if self._is_full():
+                return False
+            self._last, item = ranges[index]
+            self._items.append(item)
+            self._rows_left -= 1
+            self._bytes_left -= len(item)
+        if ranges:
+            self._last = ranges[-1].identity
+        return True
+
+    def _range_of(self, complete: OpenRange) -> _Range:
+        end_ms = complete.start_ms + self._step_ms
+        return _Range(WindowId(complete.start_ms, end_ms), complete.item(end_ms, self._close_ms))
+
+    def _selected(self, ranges: Sequence[_Range]) -> Sequence[int]:
+        """Return the indexes of the ranges that the request selects."""
+        items = [each.item for each in ranges]
+        matching = (
+            range(len(items))
+            if self._condition is None
+            else matching_items(items, self._definition, self._condition).tolist()
+        )
+        if self._final is None:
+            return matching
+        return [index for index in matching if items[index].endswith(FINAL) == self._final]
