@@ -8,9 +8,13 @@ from oriel.storage.files import Files, use_files
 from oriel.testing import CountingFiles, FailingFiles, ForgettingFiles, HookedFiles
 
 
+def before(operation: str, path: Path) -> None:
+    """Do nothing before an operation."""
+
+
 def wrappers(path: Path) -> None:
     """Each wrapper has the contract of files."""
-    hooked = HookedFiles(lambda *_: None)
+    hooked = HookedFiles(before)
     assert_type(hooked, HookedFiles)
     assert_type(hooked.before("read", path), None)
     assert_type(hooked.inner, Files)
