@@ -308,7 +308,7 @@ WHERE = QueryParameter(
     "of an item. It can have comparisons, arithmetic, `AND`, `OR`, `NOT`, `IS NULL`, `IN`, "
     "`BETWEEN`, `LIKE`, and functions of numbers and strings. NaN and infinities are null.",
     is_bound=True,
-    example="flights > 10",
+    example="departures > 10",
 )
 ORDER_BY = QueryParameter(
     "order_by",
@@ -318,7 +318,7 @@ ORDER_BY = QueryParameter(
     f"reads all items for each page, at most {RANKED_RECORDS_MAX:,}. Default: the order of the "
     "operation.",
     is_bound=True,
-    example="-flights",
+    example="-departures",
 )
 TOP = QueryParameter(
     "top",
