@@ -84,6 +84,21 @@ class Client:
         """Return the status of pipelines and stores, as the JSON object of the API."""
         return self._connection.run(store_reads.status())
 
+    def topology(self) -> dict[str, Any]:
+        """Return the topologies of the pipelines, with Mermaid flowcharts.
+
+        Returns:
+            The JSON object of the API.
+
+        Raises:
+            Problem: no pipeline has written its topology (``topology-not-found``).
+
+        Example:
+            >>> [one["pipeline"] for one in client.topology()["pipelines"]]
+            ['flights']
+        """
+        return self._connection.run(store_reads.topology())
+
     def store(self, name: str) -> WindowStoreClient | SessionStoreClient | KeyValueStoreClient:
         """Return a store, as the class for its window kind. It sends one request.
 
@@ -197,6 +212,17 @@ class AsyncClient:
     async def status(self) -> dict[str, Any]:
         """Return the status of pipelines and stores, as the JSON object of the API."""
         return await self._connection.run(store_reads.status())
+
+    async def topology(self) -> dict[str, Any]:
+        """Return the topologies of the pipelines, with Mermaid flowcharts.
+
+        Returns:
+            The JSON object of the API.
+
+        Raises:
+            Problem: no pipeline has written its topology (``topology-not-found``).
+        """
+        return await self._connection.run(store_reads.topology())
 
     async def store(
         self, name: str

@@ -35,6 +35,11 @@ def status() -> Read[dict[str, Any]]:
     return Read(Request("/v1/status"), lambda response: dict(response.json))
 
 
+def topology() -> Read[dict[str, Any]]:
+    """Return the topologies of the pipelines, as the JSON object of the API."""
+    return Read(Request("/v1/topology"), lambda response: dict(response.json))
+
+
 def describe(address: Address) -> Read[dict[str, Any]]:
     """Return definition, position, stream time, counters and retention of the store.
 

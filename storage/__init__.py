@@ -38,6 +38,7 @@ from oriel.storage.definition import (
     StoreKind,
     WindowSpec,
 )
+from oriel.storage.drawing import Drawing, DrawnArrow, DrawnNode
 from oriel.storage.errors import (
     BehindPositionBound,
     ForeignCheckpoint,
@@ -99,6 +100,9 @@ __all__ = [
     "CommitRecord",
     "CompositeKeys",
     "DataLayout",
+    "Drawing",
+    "DrawnArrow",
+    "DrawnNode",
     "ForeignCheckpoint",
     "HistoryLost",
     "IncompatibleStore",

@@ -2,10 +2,12 @@
 
     DATA/tables/<store>/               one Delta table per store
     DATA/tables/_dead_letters/         the Delta table of dead letters
+    DATA/final/<store>/                the Delta table of the final rows of a store, if it has one
     DATA/checkpoints/<application>/    Spark's checkpoint and the state of the engine
     DATA/index/_format-<n>/<store>/    the LMDB index, which can be deleted
     DATA/replayed/                     which dead letters were replayed
     DATA/rebuilds/<store>/             output of `oriel rebuild`, until it replaces the table
+    DATA/topologies/                   the topology of each pipeline, for the service
     DATA/logs/                         logs of Spark and Java (``pipeline/spark/log_file.py``)
 
 The index is an LMDB file, so it must be on a local disk. If the data directory is in an object
@@ -76,6 +78,10 @@ class DataLayout:
         """Return the path of the Delta table of ``store``."""
         return self.tables / check_store_name(store)
 
+    def final_table(self, store: str) -> Path:
+        """Return the path of the Delta table of the final rows of ``store``."""
+        return self.root / "final" / check_store_name(store)
+
     def index(self, store: str) -> Path:
         """Return the path of the index of ``store``."""
         return self.indexes / check_store_name(store)
@@ -84,6 +90,11 @@ class DataLayout:
     def checkpoints(self) -> Path:
         """The parent directory of all checkpoints."""
         return self.root / "checkpoints"
+
+    @property
+    def topologies(self) -> Path:
+        """The directory of the topologies that pipelines have recorded."""
+        return self.root / "topologies"
 
     def rebuild(self, store: str) -> Path:
         """Return the data directory in which ``store`` is computed again."""

@@ -82,7 +82,8 @@ def _requests() -> str:
         own = [p for p in operation.query.parameters if p not in POSITION_QUERY.parameters]
         query = "&".join(f"{parameter.name}=" for parameter in own)
         request = operation.path + (f"?{query}" if query else "")
-        rows.append(f"| `{operation.method} {request}` | {operation.summary} |")
+        method = "GET or POST" if operation.accepts_form else operation.method
+        rows.append(f"| `{method} {request}` | {operation.summary} |")
     rows.append("| `GET /openapi.json` | Return the OpenAPI document |")
     return "\n".join(rows) + "\n"
 

@@ -6,6 +6,7 @@ from these records. This is the lowest package of the service. It imports only e
 of the storage package.
 """
 
+from oriel.app.contract.codings import CODINGS, Coding, Codings, codings_of
 from oriel.app.contract.cursors import PageCursors, TableState, version_of_cursor
 from oriel.app.contract.limits import (
     LIMIT_FIELDS,
@@ -13,11 +14,17 @@ from oriel.app.contract.limits import (
     MERGED_WINDOWS_MAX,
     PAGE_BYTES_MAX,
     PAGE_ROWS_MAX,
+    QUERY_OPERATORS_MAX,
+    QUERY_SERIES_MAX,
+    QUERY_TIMES_MAX,
+    QUERY_VALUES_MAX,
+    QUERY_WINDOWS_MAX,
     RANKED_RECORDS_MAX,
     SCAN_RECORDS_MAX,
+    SERIES_LISTED_MAX,
     Limits,
 )
-from oriel.app.contract.media_types import EVENT_STREAM, MediaType, media_type_of
+from oriel.app.contract.media_types import EVENT_STREAM, FORM, MediaType, media_type_of
 from oriel.app.contract.openapi import describe, document_bytes
 from oriel.app.contract.operations import OPERATIONS, Operation, reads_of_kind
 from oriel.app.contract.parameters import (
@@ -33,6 +40,7 @@ from oriel.app.contract.parameters import (
 )
 from oriel.app.contract.problems import (
     ALL_KINDS,
+    PROMETHEUS_PATH,
     ApiError,
     BodyTooLarge,
     Forbidden,
@@ -45,12 +53,14 @@ from oriel.app.contract.problems import (
     NotAcceptable,
     Overloaded,
     ProblemResponse,
+    QueryNotComputable,
     RankedReadLimit,
     RequestTimeout,
     RequestTooSlow,
     RowNotFound,
     ShuttingDown,
     TableReadsBusy,
+    TopologyNotFound,
     Unauthorized,
     UnknownHost,
     UnknownRoute,
@@ -65,8 +75,10 @@ from oriel.app.contract.values import decode_path
 
 __all__ = [
     "ALL_KINDS",
+    "CODINGS",
     "EVENT_ID_PATTERN",
     "EVENT_STREAM",
+    "FORM",
     "ISO_TIMES",
     "LIMIT_FIELDS",
     "LISTED_KEYS_MAX",
@@ -75,13 +87,22 @@ __all__ = [
     "PAGE_BYTES_MAX",
     "PAGE_ROWS_MAX",
     "POSITION_QUERY",
+    "PROMETHEUS_PATH",
+    "QUERY_OPERATORS_MAX",
+    "QUERY_SERIES_MAX",
+    "QUERY_TIMES_MAX",
+    "QUERY_VALUES_MAX",
+    "QUERY_WINDOWS_MAX",
     "RANKED_RECORDS_MAX",
     "SCAN_RECORDS_MAX",
+    "SERIES_LISTED_MAX",
     "TABLE_READS_AT_ONCE",
     "TABLE_READS_WAITING",
     "TABLE_READ_SECONDS",
     "ApiError",
     "BodyTooLarge",
+    "Coding",
+    "Codings",
     "Forbidden",
     "HeaderTooLarge",
     "InvalidBody",
@@ -99,6 +120,7 @@ __all__ = [
     "PathParameter",
     "PathValues",
     "ProblemResponse",
+    "QueryNotComputable",
     "RankedReadLimit",
     "ReadQuery",
     "ReadValues",
@@ -108,12 +130,14 @@ __all__ = [
     "ShuttingDown",
     "TableReadsBusy",
     "TableState",
+    "TopologyNotFound",
     "Unauthorized",
     "UnknownHost",
     "UnknownRoute",
     "UrlTooLong",
     "WindowNotFound",
     "WrongStoreKind",
+    "codings_of",
     "decode_path",
     "describe",
     "document_bytes",

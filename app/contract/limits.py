@@ -131,6 +131,16 @@ SCAN_RECORDS_MAX = 100_000
 RANKED_RECORDS_MAX = 2_000_000
 #: Most windows of one merged range.
 MERGED_WINDOWS_MAX = 10_000
+#: A query of Prometheus' API fails if it has to read more windows, or has more series or values.
+QUERY_WINDOWS_MAX = 1_000_000
+QUERY_SERIES_MAX = 20_000
+QUERY_VALUES_MAX = 1_000_000
+#: Most times of a range query, as in Prometheus.
+QUERY_TIMES_MAX = 11_000
+#: Most operators, calls and parentheses of a query.
+QUERY_OPERATORS_MAX = 100
+#: Most series, labels or values of one list of Prometheus' API.
+SERIES_LISTED_MAX = 10_000
 #: Most keys of a body.
 LISTED_KEYS_MAX = 1_000
 
@@ -170,6 +180,31 @@ LIMITS = {
         MERGED_WINDOWS_MAX,
         "windows",
         "Most windows of a range of `merged`: `step_ms` divided by the size of the windows.",
+    ),
+    "query_windows_max": Limit(
+        QUERY_WINDOWS_MAX, "windows", "Most windows that a query of Prometheus' API reads."
+    ),
+    "query_series_max": Limit(
+        QUERY_SERIES_MAX, "series", "Most series that a query of Prometheus' API selects."
+    ),
+    "query_values_max": Limit(
+        QUERY_VALUES_MAX,
+        "values",
+        "Most values that a query of Prometheus' API computes: its series, multiplied by its "
+        "times.",
+    ),
+    "query_times_max": Limit(
+        QUERY_TIMES_MAX, "times", "Most times of one range query of Prometheus' API."
+    ),
+    "query_operators_max": Limit(
+        QUERY_OPERATORS_MAX,
+        "operators",
+        "Most operators, calls and parentheses of a query of Prometheus' API.",
+    ),
+    "series_listed_max": Limit(
+        SERIES_LISTED_MAX,
+        "items",
+        "Most series, labels or values of one list of Prometheus' API.",
     ),
     "listed_keys_max": Limit(LISTED_KEYS_MAX, "keys", "Most keys in the body of one POST."),
     "key_bytes_max": Limit(

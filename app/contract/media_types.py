@@ -24,6 +24,9 @@ class MediaType(StrEnum):
 #: The only format of a stream of events.
 EVENT_STREAM = "text/event-stream"
 
+#: The parameters of a request in its body.
+FORM = "application/x-www-form-urlencoded"
+
 #: The values that nearly all clients send.
 _PLAIN = frozenset({b"*/*", b"application/json", b""})
 
@@ -53,7 +56,7 @@ def _negotiated(accept: bytes) -> MediaType:
         message = f"Accept: it has more than {_ACCEPT_BYTES_MAX} bytes. Use one of: {_offered()}."
         raise NotAcceptable(message)
     text = accept.decode("latin-1").lower()
-    ranges = [one for one in map(_media_range, text.split(",")) if one is not None]
+    ranges = [one for one in map(weighted, text.split(",")) if one is not None]
     # An empty header counts as a missing one.
     if not ranges and not text.strip(" \t,"):
         return MediaType.JSON
@@ -75,8 +78,8 @@ def _quality(media: MediaType, ranges: list[tuple[str, float]]) -> tuple[float, 
     return 0.0, 0
 
 
-def _media_range(element: str) -> tuple[str, float] | None:
-    """Return name and q-value of one element of the list, None if it cannot be read."""
+def weighted(element: str) -> tuple[str, float] | None:
+    """Return name and q-value of one element of a list, None if it cannot be read."""
     name, *parameters = (part.strip(" \t") for part in element.split(";"))
     quality = 1.0
     for parameter in parameters:

@@ -13,7 +13,7 @@ from pydantic.json_schema import models_json_schema
 
 import oriel
 from oriel.app.contract.limits import LIMIT_FIELDS, LIMITS, LISTED_KEYS_MAX, Limits
-from oriel.app.contract.media_types import EVENT_STREAM, MediaType
+from oriel.app.contract.media_types import EVENT_STREAM, FORM, MediaType
 from oriel.app.contract.operations import OPERATIONS, Operation, kinds_by_reads
 from oriel.app.contract.parameters import (
     EVENT_ID_PATTERN,
@@ -29,8 +29,9 @@ from oriel.app.contract.problems import (
     RETRY_AFTER_SECONDS,
     ProblemKind,
     problem_document,
+    prometheus_error,
 )
-from oriel.app.contract.responses import Json, Problem
+from oriel.app.contract.responses import Json, Problem, PrometheusError
 from oriel.storage import KEY_BYTES_MAX
 
 _TITLE = "Oriel"
@@ -63,6 +64,9 @@ start is the time of its first record.
 object per line), CSV (with a header line) and Arrow IPC streams have only the items. For these, the
 header fields `Oriel-Version`, `Oriel-Offsets`, `Oriel-Items` and `Oriel-Next-Cursor` have the
 position, the number of items and the cursor. For any other format, the problem is `not-acceptable`.
+`Accept-Encoding` selects gzip or zstd for responses with at least 1 KiB. Reads of one window or
+row, event streams and errors are plain.
+
 Times of a query or path are ms since the epoch, or ISO 8601. Without an offset, they are in UTC.
 
 Stable: paths, parameters, fields, codes and their meaning. New versions can add fields and codes.
@@ -74,6 +78,7 @@ _TAGS: Mapping[str, str] = {
     "windows": "Read and follow windows and sessions.",
     "rows": "Read rows of stores without windows.",
     "stores": "Describe stores and list their keys.",
+    "prometheus": "Query windows as Grafana's Prometheus data source does.",
     "deadLetters": "List and count the records that stores could not use.",
     "health": "Check the service and its pipelines.",
     "dashboard": "Open web pages in a browser.",
@@ -129,7 +134,7 @@ _RESPONSE_HEADERS: Json = {
     },
 }
 _VARY: Json = {
-    "description": "`Accept`, which selects the response format",
+    "description": "`Accept` and `Accept-Encoding`, which select the response format and coding",
     "schema": {"type": "string"},
 }
 #: The bodies of the other formats, which JSON schema cannot describe.
@@ -154,6 +159,8 @@ _TOKEN: Json = {
     "description": "A token of this service, if the service requires tokens (`oriel serve "
     "--tokens`)",
 }
+#: Statuses of requests that are rejected before their path is known, so with a problem document.
+_BEFORE_PATH = frozenset({408, 413, 414, 431, 503})
 _RETRY_AFTER: Json = {
     "description": "Seconds after which to send the request again",
     "schema": {"type": "integer", "example": RETRY_AFTER_SECONDS},
@@ -173,7 +180,11 @@ def describe(limits: Limits | None = None) -> Json:
     """Return the whole document, which is shared and must not be changed."""
     models = dict.fromkeys(operation.response_model for operation in OPERATIONS.values())
     _, schemas = models_json_schema(
-        [(model, "serialization") for model in (*models, Problem) if model is not None],
+        [
+            (model, "serialization")
+            for model in (*models, Problem, PrometheusError)
+            if model is not None
+        ],
         ref_template=_SCHEMA_REFERENCE,
     )
     return {
@@ -184,10 +195,7 @@ def describe(limits: Limits | None = None) -> Json:
             "summary": "Query windows and rows over HTTP",
             "description": _DESCRIPTION.format(reads=_reads_by_kind()),
         },
-        "paths": {
-            operation.path: {operation.method.lower(): _described(operation)}
-            for operation in OPERATIONS.values()
-        },
+        "paths": {operation.path: _methods(operation) for operation in OPERATIONS.values()},
         "components": {
             "schemas": schemas["$defs"],
             "responses": _guard_responses(),
@@ -220,6 +228,29 @@ def _limits(limits: Limits) -> Json:
     return {**settable, **{name: limit._asdict() for name, limit in LIMITS.items()}}
 
 
+def _methods(operation: Operation) -> Json:
+    """Return the description of an operation by its methods."""
+    described = _described(operation)
+    if not operation.accepts_form:
+        return {operation.method.lower(): described}
+    parameters = operation.query.parameters
+    form: Json = {
+        "type": "object",
+        "properties": {
+            each.name: {**_schema_of(each), "description": each.description} for each in parameters
+        },
+        "required": [each.name for each in parameters if each.is_required],
+    }
+    posted = {
+        **described,
+        "operationId": f"{operation.name}ByForm",
+        "description": f"The same with the parameters in the body. {operation.description}",
+        "parameters": [],
+        "requestBody": {"required": True, "content": {FORM: {"schema": form}}},
+    }
+    return {"get": described, "post": posted}
+
+
 def _described(operation: Operation) -> Json:
     retried = [error for error in GUARD_PROBLEMS if PROBLEM_KINDS[error].retry]
     kinds = [
@@ -232,8 +263,13 @@ def _described(operation: Operation) -> Json:
             "description": "The response is unchanged since the one with the tag of If-None-Match",
             "headers": _RESPONSE_HEADERS,
         }
+    if operation.is_prometheus:
+        kinds += [
+            PROBLEM_KINDS[error] for error in GUARD_PROBLEMS if not PROBLEM_KINDS[error].retry
+        ]
+    described = _prometheus_errors if operation.is_prometheus else _problems
     for status in sorted({kind.status for kind in kinds}):
-        responses[str(status)] = _problems(kind for kind in kinds if kind.status == status)
+        responses[str(status)] = described(kind for kind in kinds if kind.status == status)
     for name in _guard_responses():
         responses.setdefault(name, {"$ref": f"#/components/responses/{name}"})
     for status, description in operation.other_statuses.items():
@@ -276,21 +312,22 @@ def _path_parameter(parameter: PathParameter) -> Json:
 
 
 def _query_parameter(parameter: QueryParameter) -> Json:
-    schema = parameter.schema
     described: Json = {
         "name": parameter.name,
         "in": "query",
-        "required": False,
+        "required": parameter.is_required,
         "description": parameter.description,
-        "schema": _list_of(schema) if parameter.repeatable else schema,
+        "schema": _schema_of(parameter),
     }
     if parameter.example is not None:
         described["example"] = [parameter.example] if parameter.repeatable else parameter.example
     return described
 
 
-def _list_of(schema: Mapping[str, Any]) -> Json:
-    return {"type": "array", "items": schema, "maxItems": REPEATS_MAX}
+def _schema_of(parameter: QueryParameter) -> Mapping[str, Any]:
+    if not parameter.repeatable:
+        return parameter.schema
+    return {"type": "array", "items": parameter.schema, "maxItems": REPEATS_MAX}
 
 
 def _response(operation: Operation) -> Json:
@@ -347,6 +384,24 @@ def _problems(of_status: Iterable[ProblemKind]) -> Json:
             }
         },
     }
+    return _retried(response, kinds)
+
+
+def _prometheus_errors(of_status: Iterable[ProblemKind]) -> Json:
+    """Return the errors of one status in the format of Prometheus."""
+    kinds = list(of_status)
+    schema = {"$ref": _SCHEMA_REFERENCE.format(model=PrometheusError.__name__)}
+    examples = {kind.code: {"value": prometheus_error(kind, kind.title)} for kind in kinds}
+    response: Json = {
+        "description": "; ".join(f"`{kind.code}`: {kind.title}" for kind in kinds),
+        "content": {MediaType.JSON.value: {"schema": schema, "examples": examples}},
+    }
+    if kinds[0].status in _BEFORE_PATH:
+        response["content"].update(_problems(kinds)["content"])
+    return _retried(response, kinds)
+
+
+def _retried(response: Json, kinds: Iterable[ProblemKind]) -> Json:
     if any(kind.retry for kind in kinds):
         response["headers"] = {"Retry-After": _RETRY_AFTER}
     return response

@@ -19,6 +19,7 @@ from oriel.app.contract.values import (
     TIME,
     WORDS,
     Values,
+    checked_text_of,
     choice,
     decode_path,
     integers,
@@ -53,6 +54,7 @@ class QueryParameter:
         default: The value without the parameter, which the document names.
         absent: The value without the parameter if there is no default, for example no bound.
         repeatable: True if a request can repeat the parameter. Then, its value is a tuple.
+        is_required: True if a request must have the parameter.
         is_bound: True if the parameter selects windows or keys. A cursor is valid only for the
             same bounds.
         example: An example value.
@@ -65,6 +67,7 @@ class QueryParameter:
     default: Any = None
     absent: Any = None
     repeatable: bool = False
+    is_required: bool = False
     is_bound: bool = False
     example: Any = None
 
@@ -391,10 +394,14 @@ INSTANT_MS = PathParameter(
     example=1357036140000,
 )
 
+LABEL = PathParameter(
+    "label", checked_text_of("[a-zA-Z_][a-zA-Z0-9_]*"), "Name of a label.", example="key"
+)
+
 #: Path parameters by their names in braces.
 PATH_PARAMETERS: Mapping[str, PathParameter] = {
     parameter.name: parameter
-    for parameter in (STORE, KEY, WINDOW_START_MS, WINDOW_END_MS, INSTANT_MS)
+    for parameter in (STORE, KEY, WINDOW_START_MS, WINDOW_END_MS, INSTANT_MS, LABEL)
 }
 
 #: A key as a JSON value: a string, an integer, or an array of components.

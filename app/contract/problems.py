@@ -9,11 +9,13 @@
     |-- WrongStoreKind          the operation does not fit the store's kind of windows
     |-- WindowNotFound          the window or session does not exist
     |-- RankedReadLimit         a read with an order exceeds a limit
+    |-- QueryNotComputable      a query of Prometheus' API exceeds a limit, or has no result
     |-- TableReadsBusy          the process already has as many table reads as its limit
     |-- RowNotFound             the key has no row in a store without windows
+    |-- TopologyNotFound        no pipeline has written its topology
     |-- KeyOfAnotherShard       another service has the key
     |-- KeysOfSeveralShards     no service has all keys of the list
-    |-- NotAcceptable           the request accepts no response format of the operation
+    |-- NotAcceptable           the request accepts no response format or content coding
     |-- UnknownRoute            no operation has this path
     |-- MethodNotAllowed        the operation of this path has another method
     |-- Overloaded              the worker has reached one of its limits
@@ -48,6 +50,14 @@ CONTENT_TYPE = "application/problem+json"
 RETRY_AFTER_SECONDS = 1
 
 _TYPE_PREFIX = "urn:oriel:problem:"
+
+#: The path of Prometheus' API. Its errors have Prometheus' format.
+PROMETHEUS_PATH = "/prometheus/api/v1"
+#: Prometheus' type of an error, by its status.
+_ERROR_TYPES = {
+    400: "bad_data", 401: "unauthorized", 403: "forbidden", 404: "not_found", 422: "execution",
+    500: "internal", 503: "unavailable",
+}  # fmt: skip
 
 
 class ApiError(Exception):
@@ -90,6 +100,10 @@ class RankedReadLimit(ApiError):
     """The message names the limit. The client can request fewer keys or times."""
 
 
+class QueryNotComputable(ApiError):
+    """The message names the limit that the query exceeds, or the series without a result."""
+
+
 class KeyOfAnotherShard(ApiError):
     """The message names the shard that has the key. ``owner`` is its number."""
 
@@ -110,8 +124,12 @@ class TableReadsBusy(ApiError):
     """The message names the limit of table reads of a process."""
 
 
+class TopologyNotFound(ApiError):
+    """The message describes how the pipeline writes its topology."""
+
+
 class NotAcceptable(ApiError):
-    """The message names the formats of the response."""
+    """The message names the formats, or the content codings, of the response."""
 
 
 class UnknownRoute(ApiError):
@@ -180,6 +198,9 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     WrongStoreKind: ProblemKind(400, "wrong-store-kind", "The operation does not fit the store"),
     WindowNotFound: ProblemKind(404, "window-not-found", "The window does not exist"),
     RowNotFound: ProblemKind(404, "row-not-found", "The row does not exist"),
+    TopologyNotFound: ProblemKind(
+        404, "topology-not-found", "No pipeline has written its topology"
+    ),
     KeyOfAnotherShard: ProblemKind(421, "key-of-another-shard", "Another shard has the key"),
     KeysOfSeveralShards: ProblemKind(
         400, "keys-of-several-shards", "The keys belong to several shards"
@@ -190,6 +211,7 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     RankedReadLimit: ProblemKind(
         400, "ranked-read-limit", "The read with an order exceeds a limit"
     ),
+    QueryNotComputable: ProblemKind(422, "query-not-computable", "The query cannot be computed"),
     UnknownRoute: ProblemKind(404, "unknown-route", "The path does not exist"),
     MethodNotAllowed: ProblemKind(405, "method-not-allowed", "The method is not allowed"),
     Overloaded: ProblemKind(503, "overloaded", "The service is overloaded", retry=True),
@@ -203,7 +225,7 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     UnknownHost: ProblemKind(421, "unknown-host", "The host is not allowed"),
     Unauthorized: ProblemKind(401, "unauthorized", "The request needs a valid token"),
     Forbidden: ProblemKind(403, "forbidden", "The token does not grant access"),
-    NotAcceptable: ProblemKind(406, "not-acceptable", "The response format is not available"),
+    NotAcceptable: ProblemKind(406, "not-acceptable", "The format or coding is not available"),
     storage.InvalidCursor: ProblemKind(400, "invalid-cursor", "The cursor is not valid"),
     storage.KeyTypeMismatch: ProblemKind(
         400, "unfit-key", "The key does not have the store's key type"
@@ -245,7 +267,7 @@ _KIND_OF_STATUS = {404: PROBLEM_KINDS[UnknownRoute], 405: PROBLEM_KINDS[MethodNo
 #: Problems of every request, before an operation gets it.
 GUARD_PROBLEMS: tuple[type[ApiError], ...] = (
     Overloaded, RequestTooSlow, ShuttingDown, RequestTimeout, HeaderTooLarge, UrlTooLong,
-    BodyTooLarge, UnknownHost, Unauthorized, Forbidden,
+    BodyTooLarge, UnknownHost, Unauthorized, Forbidden, NotAcceptable,
 )  # fmt: skip
 
 
@@ -274,6 +296,8 @@ def problem_response(error: Exception, instance: str) -> ProblemResponse:
     allow = (getattr(error, "headers", None) or {}).get("Allow", "")
     more = {"owners": error.owners} if isinstance(error, KeysOfSeveralShards) else {}
     allowed = b"POST" if allow == "POST" else b"GET, HEAD"
+    if {"GET", "POST"} <= {*allow.split(", ")}:
+        allowed = b"GET, HEAD, POST"
     response = _response(kind, detail, instance, more, allow=allowed)
     if isinstance(error, KeyOfAnotherShard):
         # A router sends the request to this shard (docs/how-to/routing.md).
@@ -306,6 +330,13 @@ def problem_document(kind: ProblemKind, detail: str, instance: str) -> dict[str,
     }
 
 
+def prometheus_error(kind: ProblemKind, detail: str) -> dict[str, str]:
+    """Return an error in the format of Prometheus' API. Grafana shows the text of ``error``."""
+    is_timeout = kind is PROBLEM_KINDS[RequestTooSlow]
+    error_type = "timeout" if is_timeout else _ERROR_TYPES.get(kind.status, "bad_data")
+    return {"status": "error", "errorType": error_type, "error": detail}
+
+
 def _response(
     kind: ProblemKind,
     detail: str,
@@ -316,9 +347,13 @@ def _response(
 ) -> ProblemResponse:
     # JSON cannot contain a lone surrogate, and clients choose the path.
     printable = [text.encode("utf-8", "replace").decode() for text in (detail, instance)]
-    body = orjson.dumps({**problem_document(kind, *printable), **more})
+    is_prometheus = instance.startswith(PROMETHEUS_PATH)
+    document = problem_document(kind, *printable)
+    body = orjson.dumps(
+        prometheus_error(kind, printable[0]) if is_prometheus else {**document, **more}
+    )
     headers = [
-        (b"content-type", CONTENT_TYPE.encode()),
+        (b"content-type", b"application/json" if is_prometheus else CONTENT_TYPE.encode()),
         (b"content-length", b"%d" % len(body)),
         (b"cache-control", b"no-store"),
     ]

@@ -83,6 +83,8 @@ Parsed = TypeVar("Parsed")
 class Query(Generic[Parsed]):
     """The query parameters that one operation has. ``Parsed`` is the type of their values."""
 
+    _ignores_unknown = False
+
     def __init__(self, *parameters: QueryParameter) -> None:
         """Set the parameters, in the order in which messages list them."""
         self.parameters = parameters
@@ -93,6 +95,7 @@ class Query(Generic[Parsed]):
             for parameter in parameters
         }
         self._repeatable = {parameter.name for parameter in parameters if parameter.repeatable}
+        self._required = [parameter.name for parameter in parameters if parameter.is_required]
 
     def read(self, query_string: bytes) -> Parsed:
         """Return the value of each parameter, or its default.
@@ -102,10 +105,11 @@ class Query(Generic[Parsed]):
 
         Raises:
             UnknownParameter: The operation does not have the parameter.
-            InvalidParameter: A value cannot be parsed, or the request has a parameter twice.
+            InvalidParameter: A value cannot be parsed, the request has a parameter twice, or a
+                required parameter is missing.
         """
         values: Any = self._defaults
-        if not query_string:
+        if not query_string and not self._required:
             defaults: Parsed = values
             return defaults
         values = dict(values)
@@ -114,6 +118,10 @@ class Query(Generic[Parsed]):
             if part:
                 self._read_part(part, values, seen)
         # Values are collected in lists, because appending to a tuple has a quadratic cost.
+        for name in self._required:
+            if name not in seen:
+                message = f"{name} is missing. Send the parameter {name}."
+                raise InvalidParameter(message)
         for name in self._repeatable & seen:
             values[name] = tuple(values[name])
         read: Parsed = values
@@ -124,6 +132,8 @@ class Query(Generic[Parsed]):
         name = decode_query(raw_name)
         parameter = self._by_name.get(name)
         if parameter is None:
+            if self._ignores_unknown:
+                return
             known = ", ".join(self._by_name) or "none"
             message = f"{name[:80]!r} is not a parameter of this operation. Use one of: {known}."
             raise UnknownParameter(message)
@@ -149,6 +159,12 @@ class ReadQuery(Query[ReadValues]):
 
 class OtherQuery(Query[Mapping[str, Any]]):
     """The query parameters of an operation that is not a read of a store."""
+
+
+class FormQuery(OtherQuery):
+    """The parameters of an operation of Prometheus' API. Unknown parameters are ignored."""
+
+    _ignores_unknown = True
 
 
 _POSITION = (MIN_VERSION, MIN_OFFSET, WAIT_MS, AS_OF_VERSION, AS_OF_MS, HISTORY)

@@ -91,10 +91,23 @@ def text_of(pattern: str) -> Values:
     return Values({"type": "string", "pattern": f"^{pattern}$"}, lambda _, text: text)
 
 
+def checked_text_of(pattern: str) -> Values:
+    """Return the texts with a pattern. Others are rejected."""
+    compiled = re.compile(pattern, re.ASCII)
+
+    def read(name: str, text: str) -> str:
+        if compiled.fullmatch(text):
+            return text
+        message = f"{name} must match {pattern}, not {text[:80]!r}"
+        raise InvalidParameter(message)
+
+    return Values({"type": "string", "pattern": f"^{pattern}$"}, read)
+
+
 def _read_time(name: str, text: str) -> int:
     if _INTEGER.fullmatch(text) and INT64_MIN <= int(text) <= INT64_MAX:
         return int(text)
-    time_ms = _iso_time_ms(text)
+    time_ms = iso_time_ms(text)
     if time_ms is not None:
         return time_ms
     message = (
@@ -104,7 +117,7 @@ def _read_time(name: str, text: str) -> int:
     raise InvalidParameter(message)
 
 
-def _iso_time_ms(text: str) -> int | None:
+def iso_time_ms(text: str) -> int | None:
     """Read an ISO 8601 time (UTC without an offset). Return None for other text."""
     # The cost of the regular expression below is quadratic in the length.
     if len(text) > _ISO_TIME_LENGTH_MAX:

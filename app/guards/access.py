@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from oriel.app.contract import (
     OPERATIONS,
+    PROMETHEUS_PATH,
     ApiError,
     Forbidden,
     Operation,
@@ -35,7 +36,9 @@ _OPEN_PREFIXES = (b"/docs/", b"/page/")
 #: The paths of probes and monitoring. With ``open_probes``, they also need no token.
 _PROBE_PATHS = frozenset({b"/readyz", b"/freshz", b"/metrics"})
 #: Lists that omit the stores that a token does not grant access to.
-_LIST_PATHS = frozenset({b"/v1/stores", b"/v1/status"})
+_LIST_PATHS = frozenset({b"/v1/stores", b"/v1/status", b"/v1/topology"})
+#: Reads that select only what the token grants access to (``oriel.app.prometheus``).
+_PROMETHEUS_PREFIX = f"{PROMETHEUS_PATH}/".encode()
 _SCHEME = b"bearer "
 #: Seconds for which a token that was valid is assumed to be valid.
 _RECENT_SECONDS = 1.0
@@ -162,7 +165,7 @@ class AccessGuard:
 
 
 def _check_path(access: Access, path: bytes, query: bytes) -> None:
-    if path in _LIST_PATHS:
+    if path in _LIST_PATHS or path.startswith(_PROMETHEUS_PREFIX):
         return
     parts = path.split(b"/", 5)
     if parts[1:3] != [b"v1", b"stores"]:

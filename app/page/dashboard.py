@@ -59,7 +59,8 @@ def _endpoint(content: bytes, media_type: str) -> Callable[[Request], Awaitable[
     headers = {
         "content-security-policy": _POLICY,
         "cache-control": "no-cache",
-        "etag": tag,
+        # Weak, because one tag is valid for every content coding.
+        "etag": f"W/{tag}",
         "referrer-policy": "no-referrer",
     }
 

@@ -5,11 +5,11 @@
 """
 
 from oriel.app.reads.catalog import Lag, StoreCatalog, StoreView, position_of
-from oriel.app.reads.changes import Changes, ResetNeeded, Rows
+from oriel.app.reads.changes import ChangeReader, Changes, ResetNeeded, Rows
 from oriel.app.reads.columns import excluded_columns, without_columns
 from oriel.app.reads.histories import LogDigests
 from oriel.app.reads.hot_reads import HotReads, route
-from oriel.app.reads.page_contents import VARY, content_of
+from oriel.app.reads.page_contents import content_of
 from oriel.app.reads.pages import ReadPage, ReadRequest, wrong_kind
 from oriel.app.reads.sharding import key_of_target, require_own_keys
 from oriel.app.reads.snapshot_reads import COLD_READS
@@ -18,7 +18,7 @@ from oriel.app.reads.table_reads import TableReads, is_as_of
 
 __all__ = [
     "COLD_READS",
-    "VARY",
+    "ChangeReader",
     "Changes",
     "HotReads",
     "Lag",

@@ -20,12 +20,14 @@ from oriel.app.reads.histories import LogDigests
 from oriel.storage import CommitRecord, StorageError, StoreDefinition, is_object
 from oriel.storage.delta import DeltaLog, LogEntry
 from oriel.storage.files import FileIdentity
-from oriel.storage.index import row_json, table_batches
+from oriel.storage.index import IndexState, row_json, table_batches
 
 #: Bytes of rows that are cached for all stores of a worker.
 CACHE_BYTES = 64 * 1024 * 1024
 #: Seconds for which an entry in an object store is assumed to be unchanged.
 _OBJECT_SECONDS = 1.0
+#: With more versions to follow, columns are built again.
+VERSIONS_MAX = 500
 #: The most rows of one event, so that its creation is short even if the rows are small.
 _PIECE_ROWS = 4_096
 
@@ -149,6 +151,32 @@ class ChangeReader:
             reading.add_done_callback(lambda done: self._read_is_done(cache_key, done))
         # A stream that ends must not cancel a read that other streams wait for.
         return await asyncio.shield(reading)
+
+    async def between(
+        self, log: DeltaLog, before: IndexState, after: IndexState
+    ) -> list[Changes] | None:
+        """Return the changes of the versions after ``before`` up to ``after``.
+
+        Returns:
+            One element per version. None: the versions do not follow each other in the log, or are
+            too many.
+        """
+        is_later = before.version < after.version <= before.version + VERSIONS_MAX
+        if not is_later or before.table_id != after.table_id:
+            return None
+        found: list[Changes] = []
+        digest = before.digest
+        try:
+            for version in range(before.version + 1, after.version + 1):
+                changes = await self.changes(log, after.table_id, after.definition, version)
+                # After a restore of a backup, versions with the same numbers can be different.
+                if not digest or changes.before != digest:
+                    return None
+                digest = changes.digest
+                found.append(changes)
+        except ResetNeeded:
+            return None
+        return found if digest == after.digest else None
 
     async def _unchanged(self, cache_key: _CacheKey, log: DeltaLog) -> Changes | None:
         """Return cached changes if the log still has the entry from which they were read.

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import xxhash
 
 from oriel.app.contract import (
+    CODINGS,
     MediaType,
     MethodNotAllowed,
     UnknownRoute,
@@ -21,6 +22,7 @@ from oriel.app.contract import (
     media_type_of,
     read_path,
 )
+from oriel.app.formats import Compressor
 from oriel.app.guards import Gate, Scope, Send
 from oriel.app.reads.catalog import Lag, StoreCatalog, VersionFrame
 from oriel.app.reads.page_contents import VARY, is_converted_on_loop, page_content
@@ -74,10 +76,11 @@ def route(raw_path: bytes) -> Target | None:
 class HotReads:
     """The hot reads over one catalog."""
 
-    def __init__(self, catalog: StoreCatalog, gate: Gate) -> None:
+    def __init__(self, catalog: StoreCatalog, gate: Gate, compressor: Compressor) -> None:
         """Serve the stores of a catalog. The gate sends the responses."""
         self._catalog = catalog
         self._gate = gate
+        self._compressor = compressor
 
     async def serve(self, target: Target, scope: Scope, send: Send) -> None:
         """Serve one request.
@@ -85,8 +88,15 @@ class HotReads:
         Raises:
             Exception: An error that ``problem_response`` converts to a problem document.
         """
-        response = await self._response(target, scope)
-        await self._gate.send(scope, send, response.status, response.headers, response.body)
+        status, headers, body = await self._response(target, scope)
+        codings = scope.get(CODINGS)
+        if (
+            codings is not None
+            and status == 200
+            and (target.read.is_paged or not codings.is_plain_allowed)
+        ):
+            headers, body = await self._compressor.compressed(headers, body, codings)
+        await self._gate.send(scope, send, status, headers, body)
 
     async def _response(self, target: Target, scope: Scope) -> ReadResponse:
         if scope["method"] not in _METHODS:

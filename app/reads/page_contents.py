@@ -10,8 +10,8 @@ from oriel.app.reads.catalog import VersionFrame
 from oriel.app.reads.pages import ReadPage, ReadRequest
 from oriel.storage import StoreDefinition
 
-#: The same URL has responses in several formats.
-VARY = (b"vary", b"Accept")
+#: The same URL has responses in several formats and codings.
+VARY = (b"vary", b"Accept, Accept-Encoding")
 
 _JSON = (b"content-type", b"application/json")
 

@@ -115,6 +115,8 @@ class HotRead(NamedTuple):
         path_parameters: The path parameters after the name.
         query: The query parameters.
         function: The function that reads a step.
+        is_paged: True if the response can have many items. A read of one item is never compressed,
+            except for clients that require it.
     """
 
     operation: Operation
@@ -122,13 +124,16 @@ class HotRead(NamedTuple):
     path_parameters: tuple[PathParameter, ...]
     query: ReadQuery
     function: StepFunction
+    is_paged: bool
 
 
 def bind(operation: Operation, function: StepFunction) -> HotRead:
     """Return the hot read of an operation and its function."""
     _store, *own = operation.path_parameters
     assert isinstance(operation.query, ReadQuery), operation.name
-    return HotRead(operation, operation.name.encode(), tuple(own), operation.query, function)
+    query = operation.query
+    is_paged = any(parameter.name == "cursor" for parameter in query.parameters)
+    return HotRead(operation, operation.name.encode(), tuple(own), query, function, is_paged)
 
 
 def wrong_kind(store: str, state: IndexState, operation: Operation) -> WrongStoreKind:

@@ -65,10 +65,10 @@ async def _ranked_page(
             read = RankedRead(snapshot, request)
             await columns.follow(snapshot, catalog.gate.steps)
             catalog.newest.drop_unused()
-            select = columns.select(read)
+            keys, select = columns.select_quickly(read), columns.select(read)
         if not columns.fits:
             return snapshot.state, await _ranked_by_steps(read, catalog)
-        steps = columns.items(snapshot, await asyncio.to_thread(select))
+        steps = columns.items(snapshot, await asyncio.to_thread(select) if keys is None else keys)
         while (items := await catalog.gate.steps.run(partial(next, steps, None))) is not None:
             read.add(items)
         return snapshot.state, read.page()

@@ -12,6 +12,7 @@ from oriel.app.routes.metrics import index_metrics, metrics_routes
 from oriel.app.routes.status import status_routes
 from oriel.app.routes.stores import store_routes
 from oriel.app.routes.tables import table_routes
+from oriel.app.routes.topology import topology_routes
 
 __all__ = [
     "dead_letter_routes",
@@ -23,4 +24,5 @@ __all__ = [
     "status_routes",
     "store_routes",
     "table_routes",
+    "topology_routes",
 ]

@@ -17,7 +17,6 @@ from oriel.app.contract import (
 from oriel.app.guards import ACCESS, check_keys
 from oriel.app.reads import (
     COLD_READS,
-    VARY,
     ReadRequest,
     StoreCatalog,
     content_of,
@@ -56,7 +55,7 @@ def _route(operation: Operation, catalog: StoreCatalog) -> Callable[[Request], A
         with catalog.gate.long_read(always=True):
             content = await content_of(frame, wanted, page, media)
         response = Response(content.body)
-        response.raw_headers = [*content.headers, *frame.position, VARY]
+        response.raw_headers = [*content.headers, *frame.position, (b"vary", b"Accept")]
         if lag is not None:
             response.raw_headers.append(lag.field)
         return response

@@ -28,7 +28,7 @@ def first_rows(columns: pa.Table, order: Sequence[OrderColumn], rows: Rows, coun
     for column in order:
         if len(rows) <= count:
             break
-        values = columns[column.name].combine_chunks().take(pa.array(rows))
+        values = columns[column.name].take(pa.array(rows)).combine_chunks()
         is_before, is_equal = _divided(values, column, count)
         chosen.append(rows[is_before])
         count -= len(chosen[-1])

@@ -11,12 +11,15 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from oriel.app.contract import (
+    CODINGS,
     ApiError,
     RequestTooSlow,
     ShuttingDown,
+    codings_of,
     describe,
     problem_response,
 )
+from oriel.app.formats import Compressor
 from oriel.app.guards import (
     PROBE_PATHS,
     WHOLE_RESPONSE,
@@ -32,6 +35,7 @@ from oriel.app.guards import (
     whole_body,
 )
 from oriel.app.page import dashboard_routes
+from oriel.app.prometheus import prometheus_routes
 from oriel.app.push import EventStreams, watched_store
 from oriel.app.reads import (
     HotReads,
@@ -49,7 +53,9 @@ from oriel.app.routes import (
     status_routes,
     store_routes,
     table_routes,
+    topology_routes,
 )
+from oriel.app.server.coded import coded
 from oriel.app.server.settings import ServiceSettings
 from oriel.app.telemetry import Metrics, Observed, Work, is_traced, traced
 from oriel.storage import ALL_KEYS, DataLayout, Shard, StorageError, UnknownStore
@@ -58,7 +64,7 @@ from oriel.storage.tailer import StatusFile
 #: Additional header fields that a page from another web server can read.
 _EXPOSED = (
     "ETag", "Oriel-History", "Oriel-Items", "Oriel-Lag", "Oriel-Next-Cursor", "Oriel-Offsets",
-    "Oriel-Owner", "Oriel-Version", "Retry-After",
+    "Oriel-Owner", "Oriel-Positions", "Oriel-Version", "Retry-After",
 )  # fmt: skip
 
 
@@ -87,7 +93,8 @@ class Service:
         self.catalog = StoreCatalog(layout, self.gate)
         self.measures = Metrics(self.catalog.has)
         self.api = create_api(self, StatusFile(layout), layout, settings)
-        self._hot_reads = HotReads(self.catalog, self.gate)
+        self._compressor = Compressor()
+        self._hot_reads = HotReads(self.catalog, self.gate, self._compressor)
         self._hosts = AllowedHosts(settings.allowed_hosts)
         verifiers = make_verifiers(settings.token_settings())
         self._access = (
@@ -133,14 +140,20 @@ class Service:
 
     def _check(self, scope: Scope) -> None:
         host = authorization = None
+        accept_encoding = b""
         for name, value in scope["headers"]:
             if name == b"host":
                 host = value
             elif name == b"authorization":
                 authorization = value
+            elif name == b"accept-encoding":
+                # Several lines are one list (RFC 9110, 5.3).
+                accept_encoding = accept_encoding + b"," + value if accept_encoding else value
         self._hosts.check(host)
         if self._access is not None:
             self._access.check(scope, authorization)
+        if accept_encoding and (codings := codings_of(accept_encoding)) is not None:
+            scope[CODINGS] = codings
 
     async def _in_slot(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["raw_path"] in PROBE_PATHS:
@@ -185,7 +198,8 @@ class Service:
                 if scope["raw_path"] not in PROBE_PATHS:
                     # Probes use no slot of the gate.
                     bounded = _refusing(scope, self.gate.bounded(scope, send), send)
-                await self.gate.in_time(self.api, _cold_scope(scope), receive, _no_store(bounded))
+                send_cold = _no_store(coded(self._compressor, scope, bounded))
+                await self.gate.in_time(self.api, _cold_scope(scope), receive, send_cold)
         except RequestTooSlow as error:
             await _send_problem(error, scope, send)
         except Exception as error:
@@ -276,8 +290,10 @@ def create_api(
     api.include_router(table_routes(catalog))
     api.include_router(dead_letter_routes(catalog))
     api.include_router(listed_key_routes(catalog))
+    api.include_router(prometheus_routes(catalog))
     api.include_router(health_routes(catalog, status_file))
     api.include_router(status_routes(catalog))
+    api.include_router(topology_routes(layout))
     api.include_router(metrics_routes(catalog, service.measures, layout))
     api.include_router(docs_routes())
     api.include_router(dashboard_routes())

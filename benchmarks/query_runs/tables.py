@@ -17,7 +17,14 @@ from oriel.storage import (
     StoreKind,
     WindowSpec,
 )
-from oriel.storage.delta import TIMESTAMP, arrow_type, open_table, store_schema, write_file
+from oriel.storage.delta import (
+    TIMESTAMP,
+    arrow_type,
+    open_table,
+    run_name,
+    store_schema,
+    write_file,
+)
 
 STORE = "bench"
 SLIDE_MS = 1_000
@@ -55,7 +62,7 @@ class BenchTable:
         """Commit one window per key id and start as one batch, and return the version."""
         batch = self.next_batch
         rows = self._rows(batch, keys, starts_ms)
-        file = write_file(self.path, rows, "part", sync=False)
+        file = write_file(self.path, rows, "part", sync=False, run=run_name(batch, batch))
         end_ms = int(starts_ms.max(initial=0))
         offsets = {"events": {"0": 100 * (batch + 1)}}
         record = CommitRecord(

@@ -18,6 +18,7 @@ from oriel.pipeline.commit.checkpoint import (
     newest_prepared,
 )
 from oriel.pipeline.commit.differences import differences, refuse_changes, store_definition
+from oriel.pipeline.commit.final_table import rows_of_files
 from oriel.pipeline.commit.maintenance import Maintenance
 from oriel.pipeline.commit.pipeline_names import check_pipeline_exists, check_store_owners
 from oriel.pipeline.commit.rescale import rescale
@@ -67,6 +68,7 @@ __all__ = [
     "remove_old_generations",
     "removed_stores",
     "rescale",
+    "rows_of_files",
     "sink_differences",
     "store_definition",
     "topology_recovery_point",

@@ -13,7 +13,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -58,7 +58,7 @@ class Maintenance:
 
     def __init__(
         self,
-        stores: Mapping[str, TableMaintenance],
+        stores: Mapping[str, Sequence[TableMaintenance]],
         dead_letters: TableMaintenance,
         committed: Mapping[str, int],
         check_epoch: Callable[[], None] = lambda: None,
@@ -67,7 +67,7 @@ class Maintenance:
         """Maintain the tables of ``stores`` and the dead-letter table.
 
         Args:
-            stores: The maintenance of each store's table, by store.
+            stores: The maintenance of each store's tables, by store.
             dead_letters: The maintenance of the dead-letter table.
             committed: The last batch in each store's table.
             check_epoch: Raises if this process must not write any more. It is called before each
@@ -79,7 +79,8 @@ class Maintenance:
         self._tables = [
             *(
                 _MaintainedTable(maintenance, _of_store(self._committed, name))
-                for name, maintenance in stores.items()
+                for name, tables in stores.items()
+                for maintenance in tables
             ),
             # Other pipelines also write dead letters, and this run does not know their batches.
             _MaintainedTable(dead_letters, lambda: self._committed),

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from oriel.pipeline.commit.checkpoint import Checkpoint
+from oriel.pipeline.commit.final_table import keep_final_rows
 from oriel.pipeline.commit.pipeline_names import pipelines
 from oriel.pipeline.commit.switch import remove_old_generations
 from oriel.pipeline.errors import CheckpointError
@@ -104,6 +105,8 @@ def _rescaled(
     # groups. After it, a start reads the new state with the new number. A crash after it leaves the
     # old state, which the next start deletes. Rows of the table have no key group, so they stay.
     table.set_property(STORE_PROPERTY, rescaled.to_json())
+    # After a crash before this line, the next start replaces the final rows by the same rows.
+    keep_final_rows(layout, rescaled, sync=sync)
     remove_old_generations(layout, checkpoint, rescaled)
     return rescaled
 

@@ -1,4 +1,4 @@
-"""The two Delta tables to which the pipeline writes a store: its rows and its dead letters."""
+"""The Delta tables to which the pipeline writes a store: its rows, and its dead letters."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from oriel.pipeline.commit.differences import settled
+from oriel.pipeline.commit.final_table import FinalTable
 from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.tasks import DirectoryFiles
 from oriel.storage import (
@@ -64,8 +65,16 @@ class StoreTables(DeadLetterTable):
         aggregates: Mapping[str, pa.DataType],
         *,
         sync: bool,
+        has_final_table: bool = False,
     ) -> None:
         """Open the tables. Create missing tables.
+
+        Args:
+            layout: The data directory.
+            definition: The definition of the store.
+            aggregates: The Arrow type of each aggregate column.
+            sync: Whether files are forced to disk before a commit.
+            has_final_table: Whether the store has a table of its final rows.
 
         Raises:
             IncompatibleStore: the table has another definition.
@@ -77,6 +86,11 @@ class StoreTables(DeadLetterTable):
         self._table = open_table(self.table_directory, schema, properties, sync=sync)
         self.definition = _reconciled(self._table, definition)
         super().__init__(layout, definition.application, definition.name, sync=sync)
+        self._final: FinalTable | None = None
+        if has_final_table:
+            self._final = FinalTable(layout, self.definition, schema, sync=sync)
+            # After a crash between the two commits of a batch, its final rows are missing.
+            self._final.complete(self.recorded_batch())
 
     def recorded_batch(self) -> int:
         """Return the last batch in the store's table, -1 before the first."""
@@ -93,6 +107,8 @@ class StoreTables(DeadLetterTable):
         # position (guarantees.md#4).
         info = {COMMIT_INFO_KEY: prepared.record.to_json()}
         self._table.commit(prepared.files, self.definition.application, batch, info)
+        if self._final is not None:
+            self._final.add(prepared.files, batch)
 
 
 def open_dead_letters(directory: Path, *, sync: bool) -> Table:

@@ -197,6 +197,20 @@ def checked_retention(name: str, windows: Windows, retention: Duration | None) -
     return retention_ms
 
 
+def check_final_table(name: str, windows: Windows, *, is_set: bool) -> None:
+    """Check that a store with a table of final rows has windows, because other rows can change.
+
+    Raises:
+        InvalidTopology: It has no windows.
+    """
+    if is_set and windows.kind == "none":
+        message = (
+            f"materialize: the store {name!r} has no windows, so its rows never become final. Omit "
+            "final_table, and read the table of the store"
+        )
+        raise InvalidTopology(message)
+
+
 def checked_period(step: str, period: Duration) -> int:
     """Return a duration in milliseconds, for example a grace. Messages start with ``step``.
 

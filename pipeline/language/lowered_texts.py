@@ -19,7 +19,7 @@ def drawn(topology: Any) -> str:
     """Return a topology as a Mermaid flowchart."""
     from oriel.pipeline.lowered import lower
 
-    return lower(topology).to_mermaid()
+    return lower(topology).drawing().to_mermaid()
 
 
 def explained(topology: Any) -> str:

@@ -1,4 +1,4 @@
-"""Draw a topology as a Mermaid flowchart."""
+"""Draw a topology: its nodes and arrows with the calls of the user."""
 
 from collections.abc import Sequence
 
@@ -14,50 +14,45 @@ from oriel.pipeline.lowered.written import (
     steps_after_source,
     without_changes,
 )
+from oriel.storage import Drawing, DrawnArrow, DrawnNode
 
 
-def drawn(topics: Sequence[str], stores: Sequence[Store], sinks: Sequence[Store]) -> str:
-    """Return a flowchart with topics, joins and stores as nodes, and row-wise steps on arrows."""
+def drawn(topics: Sequence[str], stores: Sequence[Store], sinks: Sequence[Store]) -> Drawing:
+    """Return a drawing with topics, joins and stores as nodes, and row-wise steps on arrows."""
     drawing = _Drawing(topics, stores)
     for number, store in enumerate(stores):
-        drawing.node(f"store{number}", "[{}]", store.name, store.kind, *step_calls(store.row_steps))
+        lines = (store.kind, *step_calls(store.row_steps))
+        drawing.nodes.append(DrawnNode(f"store{number}", "store", store.name, lines))
         for place, publication in enumerate(store.publications):
-            published = drawing.node(f"sink{number}_{place}", "[({})]", publication.topic)
-            drawing.arrow(f"store{number}", published)
+            published = f"sink{number}_{place}"
+            drawing.nodes.append(DrawnNode(published, "sink", publication.topic))
+            drawing.arrows.append(DrawnArrow(f"store{number}", published))
     for number, sink in enumerate(sinks):
-        drawing.node(f"sink{number}", "[({})]", sink.publications[0].topic)
+        drawing.nodes.append(DrawnNode(f"sink{number}", "sink", sink.publications[0].topic))
     for name, units in (("store", stores), ("sink", sinks)):
         for number, unit in enumerate(units):
             for origin in unit.inputs:
                 is_table = unit.aggregation.is_table
                 drawing.reading(origin, f"{name}{number}", is_table=is_table)
-    return "\n".join(drawing.lines) + "\n"
+    return Drawing(tuple(drawing.nodes), tuple(drawing.arrows))
 
 
 class _Drawing:
-    """The lines of a flowchart, and the names of its nodes."""
+    """The nodes and arrows of a drawing."""
 
     def __init__(self, topics: Sequence[str], stores: Sequence[Store]) -> None:
-        self.lines = ["flowchart LR"]
+        self.nodes = [
+            DrawnNode(f"topic{number}", "topic", topic) for number, topic in enumerate(topics)
+        ]
+        self.arrows: list[DrawnArrow] = []
         #: Topic of a source -> node. A store can also be a source.
         self._sources = {
             StoreSource.of(store.name).topic: f"store{number}"
             for number, store in enumerate(stores)
         }
-        for number, topic in enumerate(topics):
-            self._sources[topic] = self.node(f"topic{number}", "[({})]", topic)
+        self._sources |= {node.name: node.id for node in self.nodes}
         #: Identity of a join -> node. Streams of one join share the node.
         self._joins: dict[int, str] = {}
-
-    def node(self, name: str, shape: str, *label: object) -> str:
-        """Add a node and return its name."""
-        self.lines.append(f"    {name}{shape.format(_quoted(label))}")
-        return name
-
-    def arrow(self, source: str, target: str, *label: object) -> None:
-        """Add an arrow between two nodes."""
-        text = f"|{_quoted(label)}|" if label else ""
-        self.lines.append(f"    {source} -->{text} {target}")
 
     def reading(self, stream: Input, target: str, *, is_table: bool = False) -> None:
         """Add the arrow from the source or join of a stream, and all upstream nodes and arrows."""
@@ -70,20 +65,12 @@ class _Drawing:
             of_table = is_table and not stream.became_table
             source = self._joins.get(id(join)) or self._joined(join, is_table=of_table)
         words = (*steps_after_source(stream, is_table=is_table), grouping_call(stream))
-        self.arrow(source, target, *filter(None, words))
+        self.arrows.append(DrawnArrow(source, target, tuple(filter(None, words))))
 
     def _joined(self, join: Join, *, is_table: bool) -> str:
-        label = join_call(join, is_table=is_table)
-        node = self.node(f"join{len(self._joins)}", "([{}])", label)
+        node = f"join{len(self._joins)}"
+        self.nodes.append(DrawnNode(node, "join", join_call(join, is_table=is_table)))
         self._joins[id(join)] = node
         for side, is_side_table in join_inputs(join):
             self.reading(side, node, is_table=is_side_table)
         return node
-
-
-def _quoted(lines: tuple[object, ...]) -> str:
-    """Return the lines of a label as quoted HTML."""
-    text = "\n".join(map(str, lines))
-    for character, entity in (("&", "&amp;"), ('"', "&quot;"), ("<", "&lt;")):
-        text = text.replace(character, entity)
-    return '"' + text.replace("\n", "<br>") + '"'

@@ -141,6 +141,7 @@ class _Lowering:
             inputs=tuple(replace(each, key_type=store.key_type) for each in rows.inputs),
             retention_ms=store.retention_ms,
             publications=store.publications,
+            final_table=store.final_table,
         )
 
     def sink(self, sink: SinkNode) -> Store:

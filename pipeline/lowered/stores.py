@@ -118,6 +118,7 @@ class Store:
         retention_ms: How much history reads show, in milliseconds. None: all.
         publications: The Kafka topics that the rows or records are written to.
         row_steps: The steps between the aggregation and the table.
+        final_table: Whether the final rows are also appended to a table of their own.
     """
 
     name: str
@@ -128,6 +129,7 @@ class Store:
     retention_ms: int | None
     publications: tuple[Publication, ...] = ()
     row_steps: tuple[Filter | MapValues, ...] = ()
+    final_table: bool = False
 
     @property
     def aggregated_rows(self) -> AggregatedRows:
@@ -167,6 +169,7 @@ class Store:
             "no windows" if self.windows.kind == "none" else repr(self.windows),
             *([] if self.emit == EmitStrategy.on_window_update() else [self.emit.name]),
             *([] if self.retention_ms is None else [f"retention_ms={self.retention_ms}"]),
+            *(["final_table"] if self.final_table else []),
             *([] if self.key_type is TEXT else [f"keys: {self.key_type.name}"]),
         ])  # fmt: skip
 

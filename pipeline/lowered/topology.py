@@ -7,6 +7,7 @@ from oriel.pipeline.lowered.drawing import drawn
 from oriel.pipeline.lowered.inputs import as_join_input
 from oriel.pipeline.lowered.stores import Store
 from oriel.pipeline.lowered.written import step_calls, written
+from oriel.storage import Drawing
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,6 @@ class LoweredTopology:
             lines += [f"    Input: {written(as_join_input(origin))}" for origin in sink.inputs]
         return "\n".join(lines) + "\n"
 
-    def to_mermaid(self) -> str:
-        """Return the text of ``Topology.to_mermaid``."""
+    def drawing(self) -> Drawing:
+        """Return the nodes and arrows of the topology."""
         return drawn(self.topics, self.stores, self.sinks)

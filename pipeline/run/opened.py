@@ -129,7 +129,11 @@ class OpenPipeline:
         if isinstance(definition, SinkDefinition):
             publish = self.publish_of(store)
             return SinkTopic(self.layout, self.checkpoint, definition, publish, sync=sync)
-        return StoreTables(self.layout, definition, self.plans[store].columns, sync=sync)
+        plans = self.plans[store]
+        return StoreTables(
+            self.layout, definition, plans.columns, sync=sync,
+            has_final_table=plans.store.final_table,
+        )  # fmt: skip
 
     def last_prepared(self) -> NewestPrepared | None:
         """Return the last batch that all stores of the checkpoint have prepared."""

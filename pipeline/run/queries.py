@@ -8,6 +8,7 @@ query, which continues after the last batch as after a restart.
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from math import inf
 
 from pyspark.sql import SparkSession
@@ -15,6 +16,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from oriel.pipeline.errors import KafkaUnavailable
 from oriel.pipeline.language import Topology
+from oriel.pipeline.lowered import lower
 from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.run.batches import warm_up
 from oriel.pipeline.run.query import PipelineRun
@@ -23,6 +25,7 @@ from oriel.pipeline.run.settings import RunSettings
 from oriel.pipeline.sources import Log
 from oriel.pipeline.spark import create_in_background, first_line
 from oriel.storage import DataLayout, say
+from oriel.storage.monitoring import record_topology
 
 #: Seconds between two checks that the query still runs.
 _POLL_SECONDS = 0.1
@@ -86,6 +89,7 @@ class Queries:
             run = PipelineRun.recover(self._spark, self._topology, self._log, self._settings)
             try:
                 query = _started(run, progress, report)
+                self._record_topology()
                 self._warm_up()
                 if isinstance(failure, Exception):
                     say(
@@ -116,6 +120,12 @@ class Queries:
             finally:
                 run.close()
                 report.note_failures(run.maintenance_failures)
+
+    def _record_topology(self) -> None:
+        """Write the topology for the service. Nothing else depends on this file."""
+        with suppress(OSError):
+            layout, drawing = DataLayout(self._settings.data), lower(self._topology).drawing()
+            record_topology(layout, self._settings.application, drawing)
 
     def rebuild(self, stores: Sequence[str], stop: threading.Event, timeout_seconds: float) -> None:
         """Compute ``stores`` again. Wait ``timeout_seconds`` for a log that does not respond.

@@ -168,8 +168,14 @@ def _maintenance(pipeline: OpenPipeline, stores: RecoveredStores) -> Maintenance
     if is_object(layout.root):
         # The indexes are on the machines of services, so the versions that they read are not known.
         settings = replace(settings, files_max=None)
+    # Oriel does not know which versions the readers of final rows need, so their files stay longer.
+    of_final = replace(settings, files_max=None)
+    maintained = {name: [TableMaintenance(layout.table(name), settings)] for name in tables}
+    for name in tables:
+        if pipeline.plans[name].store.final_table:
+            maintained[name].append(TableMaintenance(layout.final_table(name), of_final))
     return Maintenance(
-        {name: TableMaintenance(layout.table(name), settings) for name in tables},
+        maintained,
         TableMaintenance(layout.dead_letters, settings),
         # Sinks have no table of their own, but their dead letters are in the common table.
         {name: each.recorded_batch() for name, each in stores.batches.items()},

@@ -40,7 +40,14 @@ from oriel.pipeline.sources import Log
 from oriel.pipeline.spark import map_in_arrow, no_rows
 from oriel.pipeline.tasks import Reports, StoreWork
 from oriel.storage import DataLayout, Offsets, StoreDefinition, current_files, log_line, say
-from oriel.storage.delta import AddedFile, DeltaLog, TableSnapshot, store_schema, write_file
+from oriel.storage.delta import (
+    AddedFile,
+    DeltaLog,
+    TableSnapshot,
+    run_name,
+    store_schema,
+    write_file,
+)
 from oriel.storage.index import table_batches
 
 #: The approximate number of bytes per file of a rebuilt table.
@@ -267,12 +274,14 @@ class Rebuild:
         size = pc.sum(snapshot.adds["size_bytes"]).as_py()
         rows = rows.repartition(1 + size // _FILE_BYTES, "key").sortWithinPartitions(*window)
         name, sync = f"part-{batch:012d}-rebuilt", self.sync
+        run = run_name(batch, batch)
 
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             gathered = list(batches)
             if sum(one.num_rows for one in gathered):
                 table = pa.Table.from_batches(gathered).cast(schema)
-                report = orjson.dumps(write_file(target, table, name, sync=sync)).decode()
+                added = write_file(target, table, name, sync=sync, run=run)
+                report = orjson.dumps(added).decode()
                 yield pa.RecordBatch.from_pydict({"report": [report]})
 
         reports = map_in_arrow(rows, write, _REPORT).toArrow()["report"].to_pylist()

@@ -17,7 +17,7 @@ from oriel.pipeline.plan import BatchPlan, StoredOperator
 from oriel.pipeline.state import Version, open_state
 from oriel.pipeline.windows import Result, Times
 from oriel.storage import is_object, sync_directory
-from oriel.storage.delta import AddedFile, dead_letters_name, table_rows, write_file
+from oriel.storage.delta import AddedFile, dead_letters_name, run_name, table_rows, write_file
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,8 @@ class DirectoryFiles:
         types = plan.assembly.types
         windowed = plan.windows.kind != "none"
         rows = table_rows(changes, types, plan.batch, windowed=windowed)
-        return [self._added(self.table, rows, f"part-{_name(plan, task)}")]
+        run = run_name(plan.batch, plan.batch)
+        return [self._added(self.table, rows, f"part-{_name(plan, task)}", run)]
 
     def write_dead_letters(
         self, plan: BatchPlan, dead_letters: Sequence[pa.Table]
@@ -96,9 +97,11 @@ class DirectoryFiles:
         name = dead_letters_name(plan.store, plan.batch)
         return [self._added(self.dead_letters, pa.concat_tables(dead_letters), name)]
 
-    def _added(self, directory: Path, rows: pa.Table, name: str) -> AddedFile:
+    def _added(
+        self, directory: Path, rows: pa.Table, name: str, run: str | None = None
+    ) -> AddedFile:
         self._check_shared(directory)
-        added = write_file(directory, rows, name, sync=self.sync)
+        added = write_file(directory, rows, name, sync=self.sync, run=run)
         self._sync_names(directory)
         return added
 

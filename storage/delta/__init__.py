@@ -25,10 +25,11 @@ from oriel.storage.delta.data_files import (
     AddedFile,
     missing_file,
     open_data_file,
+    run_name,
     write_file,
 )
 from oriel.storage.delta.entries import entry_name
-from oriel.storage.delta.file_ranges import Range, group_range
+from oriel.storage.delta.file_ranges import Range, file_ranges, group_range
 from oriel.storage.delta.log import (
     DeltaLog,
     LogEntry,
@@ -87,6 +88,7 @@ __all__ = [
     "delta_type",
     "entry_name",
     "file_in_table",
+    "file_ranges",
     "group_range",
     "has_table",
     "missing_file",
@@ -96,6 +98,7 @@ __all__ = [
     "open_with_files",
     "read_definition",
     "replace_rows",
+    "run_name",
     "store_schema",
     "table_directories",
     "table_rows",

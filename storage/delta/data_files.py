@@ -27,6 +27,9 @@ from oriel.storage.files import FileIdentity, current_files, digest, file_digest
 
 #: Tags of an ``add`` action: the digest of the file, and of its footer with the 8 bytes after it.
 DIGEST_TAG, FOOTER_TAG = "oriel.digest", "oriel.footer"
+#: A tag of an ``add`` action: the run of the file. All files of a run together have each window at
+#: most once. Files of other programs and of earlier versions do not have it (decision 0105).
+RUN_TAG = "oriel.run"
 
 #: The number of leading columns with statistics: key, window start and window end, which readers
 #: filter by. In a store without windows, the aggregates are directly after the key. They can be
@@ -78,7 +81,13 @@ class AddedFile:
 
 
 def write_file(
-    directory: Path, rows: pa.Table, name: str, *, sync: bool, group_rows: int | None = None
+    directory: Path,
+    rows: pa.Table,
+    name: str,
+    *,
+    sync: bool,
+    group_rows: int | None = None,
+    run: str | None = None,
 ) -> AddedFile:
     """Write rows as one Parquet file to the directory of a table.
 
@@ -92,6 +101,7 @@ def write_file(
         sync: True to force the content to disk. The committer syncs the directory once for all
             files.
         group_rows: The number of rows per row group, which readers can skip. None: a million.
+        run: The run of the file, from ``run_name``. None: the file does not have one.
     """
     path = directory / f"{name}-{uuid.uuid4()}.parquet"
     # Strings repeat, for example a key once per window. Numbers and times rarely repeat.
@@ -106,6 +116,8 @@ def write_file(
     expected_digest = current_files().write(path, lambda sink: sink.write(encoded), sync=sync)
     # Digests of the bytes in memory, not of the bytes that are on disk.
     tags = {DIGEST_TAG: digest(encoded), FOOTER_TAG: digest(_footer(encoded))}
+    if run is not None:
+        tags[RUN_TAG] = run
     return AddedFile(
         path.name,
         expected_digest.size,
@@ -114,6 +126,19 @@ def write_file(
         expected_digest.modified_ms,
         tags,
     )
+
+
+def run_name(least: int, greatest: int, *, is_unique: bool = False) -> str:
+    """Return the name of a run, for its tag.
+
+    Args:
+        least: The least revision of its rows.
+        greatest: The greatest revision of its rows.
+        is_unique: True to add a random suffix, because other runs can have the same revisions. The
+            files of a batch do not need it, because no two batches have one revision.
+    """
+    name = f"{least}-{greatest}"
+    return f"{name}-{uuid.uuid4().hex[:12]}" if is_unique else name
 
 
 def file_digests(tags: Mapping[str, Mapping[str, str] | None]) -> dict[str, str]:

@@ -28,7 +28,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from oriel.storage.definition import STORE_PROPERTY, StoreDefinition
-from oriel.storage.delta.data_files import file_digests
+from oriel.storage.delta.data_files import RUN_TAG, file_digests
 from oriel.storage.delta.entries import (
     TABLE_KEY,
     Action,
@@ -223,6 +223,7 @@ class TableSnapshot:
         kept: Masks of the rows that are not deleted, for files with a deletion vector.
         adds: One row per file with its statistics, as ``DeltaTable.get_add_actions`` flattens them.
         digests: The digests of the files that have one, by path.
+        runs: The runs of the files that have one, by path.
     """
 
     version: int
@@ -235,6 +236,7 @@ class TableSnapshot:
     kept: Mapping[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
     adds: Any = field(default=None, compare=False)
     digests: Mapping[str, str] = field(default_factory=dict, compare=False)
+    runs: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 class DeltaLog:
@@ -333,6 +335,7 @@ class DeltaLog:
         recorded = self.last_entry_with_position(delta.version(), definition.application)
         self._reject_other_table(recorded, delta.version(), str(metadata.id))
         record = None if recorded is None else recorded.record
+        tags = log_files.tags()
         return TableSnapshot(
             version=delta.version(),
             table_id=str(metadata.id),
@@ -343,7 +346,8 @@ class DeltaLog:
             batch=max(-1 if batch is None else batch, -1 if record is None else record.batch),
             kept={unquote(path): mask for path, mask in kept.items()},
             adds=adds,
-            digests=file_digests(log_files.tags()),
+            digests=file_digests(tags),
+            runs={path: each[RUN_TAG] for path, each in tags.items() if RUN_TAG in each},
         )
 
     def _reject_other_table(self, recorded: LogEntry | None, version: int, table_id: str) -> None:

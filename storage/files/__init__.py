@@ -4,11 +4,11 @@ All code that writes state, tables or the index uses ``Files``:
 
     LocalFiles          uses a file system that this process sees
     ObjectFiles         uses buckets
-    FilesByPlace        chooses by the path: a path that begins with s3: is an object
+    FilesByPath         chooses by the path: a path that begins with s3: is an object
 
-The other implementations are wrappers for tests, which tests of your project can also use. They
-count operations (``CountingFiles``), fail some (``FailingFiles``), or lose unsynced data as a power
-loss does (``ForgettingFiles``). Activate an implementation for a ``with`` block with ``use_files``.
+``oriel.testing`` has wrappers for tests, also for tests of your project. They count operations
+(``CountingFiles``), fail some (``FailingFiles``), or lose unsynced data as a power loss does
+(``ForgettingFiles``). Activate an implementation for a ``with`` block with ``use_files``.
 
 The storage must have three properties. If several processes create a file at the same time, one
 succeeds. A reader of a replaced file sees the old or the new content, never a part. After a power
@@ -18,7 +18,7 @@ loss, a file exists with its content if the file and then its directory were syn
 from oriel.storage.files.by_path import FilesByPath
 from oriel.storage.files.cache import RUN as CACHE_RUN
 from oriel.storage.files.cache import SETTINGS as CACHE_SETTINGS
-from oriel.storage.files.contract import FileIdentity, Files, ListedFile, WrittenFile
+from oriel.storage.files.contract import FileIdentity, Files, Fill, ListedFile, WrittenFile
 from oriel.storage.files.current import (
     create_file,
     current_files,
@@ -29,12 +29,6 @@ from oriel.storage.files.current import (
     use_files,
 )
 from oriel.storage.files.digests import digest, file_digest, with_digest, without_digest
-from oriel.storage.files.failing import (
-    CountingFiles,
-    FailingFiles,
-    ForgettingFiles,
-    HookedFiles,
-)
 from oriel.storage.files.local import LocalFiles
 from oriel.storage.files.object_requests import waiting_for
 from oriel.storage.files.objects import ObjectFiles
@@ -44,13 +38,10 @@ from oriel.storage.files.problems import add_filename_to_errors, disk_problem
 __all__ = [
     "CACHE_RUN",
     "CACHE_SETTINGS",
-    "CountingFiles",
-    "FailingFiles",
     "FileIdentity",
     "Files",
     "FilesByPath",
-    "ForgettingFiles",
-    "HookedFiles",
+    "Fill",
     "ListedFile",
     "LocalFiles",
     "ObjectFiles",

@@ -24,6 +24,11 @@ from oriel.storage.monitoring.run_status import (
     run_status_files,
 )
 from oriel.storage.monitoring.texts import duration_text, time_text
+from oriel.storage.monitoring.topologies import (
+    RecordedTopology,
+    record_topology,
+    recorded_topologies,
+)
 
 __all__ = [
     "CONTENT_TYPE",
@@ -32,6 +37,7 @@ __all__ = [
     "Overview",
     "PartitionOverview",
     "PipelineOverview",
+    "RecordedTopology",
     "RunStatus",
     "RunStatusFile",
     "StoreOverview",
@@ -41,6 +47,8 @@ __all__ = [
     "metrics_text",
     "overview",
     "pipeline_overviews",
+    "record_topology",
+    "recorded_topologies",
     "retired_text",
     "run_problem",
     "run_status_files",

@@ -15,6 +15,7 @@ from oriel.storage.table_store.store import (
     TableStore,
     TableWindowStore,
 )
+from oriel.storage.table_store.version_rows import TableFile, VersionRows, store_columns
 from oriel.storage.table_store.versions import TableVersions
 
 __all__ = [
@@ -23,11 +24,14 @@ __all__ = [
     "ChangePage",
     "ChangeRange",
     "ReadBudget",
+    "TableFile",
     "TableKeyValueStore",
     "TableSessionStore",
     "TableStore",
     "TableVersions",
     "TableWindowStore",
+    "VersionRows",
     "changes",
     "is_after",
+    "store_columns",
 ]

@@ -98,12 +98,16 @@ class TableFile:
         bounds: The bounds of columns in Delta's statistics.
         kept: The remaining rows if the file has a deletion vector, otherwise None.
         digest: The digest of the file, None if the log does not have it.
+        run: The run of the file, None if the log does not have it.
+        rows: The number of rows in Delta's statistics, None if they do not have it.
     """
 
     path: str
     bounds: Bounds = field(default_factory=dict)
     kept: LiveRowMask | None = None
     digest: str | None = None
+    run: str | None = None
+    rows: int | None = None
 
 
 @dataclass(frozen=True)
@@ -193,13 +197,19 @@ def version_rows(table: Path, snapshot: TableSnapshot, state: IndexState) -> Ver
         for name in _BOUNDED
         if {f"min.{name}", f"max.{name}"} <= set(adds.column_names)
     }
+    counts = adds["num_records"].to_pylist()
     files = []
     for place, path in enumerate(map(unquote, adds["path"].to_pylist())):
         bounds_of_file = {
             name: Range(*(side[place] for side in both)) for name, both in bounds.items()
         }
         known = {name: found for name, found in bounds_of_file.items() if None not in found}
-        files.append(TableFile(path, known, snapshot.kept.get(path), snapshot.digests.get(path)))
+        files.append(
+            TableFile(
+                path, known, snapshot.kept.get(path), snapshot.digests.get(path),
+                snapshot.runs.get(path), counts[place],
+            )
+        )  # fmt: skip
     return VersionRows(table, state, tuple(files))
 
 

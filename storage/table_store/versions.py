@@ -82,6 +82,14 @@ class TableVersions:
         """Return a version as a store. The budget limits its reads.
 
         Raises:
+            Exception: The same exceptions as ``rows``.
+        """
+        return table_store(self.rows(version, budget), budget)
+
+    def rows(self, version: int, budget: ReadBudget) -> VersionRows:
+        """Return the rows of a version. All its files exist.
+
+        Raises:
             VersionNotFound: The table has not reached the version.
             VersionGone: Required log entries or files are deleted, or the version is not a store.
             StoreNotReady: The table does not exist.
@@ -113,7 +121,7 @@ class TableVersions:
                 if is_cleaned_up
                 else missing_file(self.table / missing)
             )
-        return table_store(rows, budget)
+        return rows
 
     def _exists(self, path: str) -> bool:
         return current_files().exists(self.table / path)

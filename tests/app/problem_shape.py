@@ -28,6 +28,24 @@ def assert_problem(response: ApiResponse, status: int, code: str, *words: str) -
     assert ("allow" in response.headers) == (status == 405)
 
 
+def assert_prometheus_error(
+    response: ApiResponse, status: int, error_type: str, *words: str
+) -> None:
+    """Check for an error in Prometheus' format with this type, and these words in its text."""
+    assert response.status == status, response.body
+    assert response.headers["content-type"] == "application/json"
+    assert response.headers["cache-control"] == "no-store"
+    body = response.json
+    assert body.keys() == {"status", "errorType", "error"}
+    assert body["status"] == "error"
+    assert body["errorType"] == error_type
+    for word in words:
+        assert word in body["error"]
+    assert ("retry-after" in response.headers) == (status == 503)
+    assert ("www-authenticate" in response.headers) == (status == 401)
+    assert ("allow" in response.headers) == (status == 405)
+
+
 def all_codes() -> set[str]:
     """Return all codes of problem documents."""
     return {kind.code for kind in PROBLEM_KINDS.values()}

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import orjson
 import pytest
 
-from oriel.app.contract import OPERATIONS, Forbidden
+from oriel.app.contract import OPERATIONS, PROMETHEUS_PATH, Forbidden
 from oriel.app.guards import Access, AccessGuard, token
 from oriel.app.guards.tokens import InvalidTokenFile, TokenFile
 from oriel.app.push import streams
@@ -19,7 +19,7 @@ from oriel.app.server import Service
 from oriel.app.server.settings import ServiceSettings
 from oriel.storage import set_up_console
 from tests.app.api_client import ApiClient, ApiResponse, Served, served
-from tests.app.problem_shape import assert_problem
+from tests.app.problem_shape import assert_problem, assert_prometheus_error
 from tests.storage.store_tables import TUMBLING, Row, make_definition
 from tests.storage.waiting import WAIT_SECONDS, wait_in_loop
 
@@ -105,17 +105,20 @@ def test_every_path_needs_a_token_but_those_without_data(guarded: Guarded) -> No
     """Every operation and every unknown path requires a token, except paths without data."""
     targets = [
         operation.path.format(
-            store="store", key="ab", window_start_ms="10", window_end_ms="20", instant_ms="10"
+            store="store", key="ab", window_start_ms="10", window_end_ms="20", instant_ms="10",
+            label="key",
         )
         for operation in OPERATIONS.values()
     ]  # fmt: skip
     for target in [*targets, "/openapi.json", "/nothing", "/v1", "//", "/v1/stores/"]:
         for bearer in (None, "", "wrong", guarded.all + "x"):
             response = guarded.get(target, bearer)
+            reason = "has no token. Send it as 'Auth" if not bearer else "unknown, has expired"
             if target in _NEED_NONE:
                 assert response.status == 200
+            elif target.startswith(PROMETHEUS_PATH):
+                assert_prometheus_error(response, 401, "unauthorized", reason)
             else:
-                reason = "has no token. Send it as 'Auth" if not bearer else "unknown, has expired"
                 assert_problem(response, 401, "unauthorized", reason)
         if not target.endswith("/watch"):
             assert guarded.get(target, guarded.all).status != 401

@@ -308,6 +308,33 @@ def test_the_wall_shows_the_current_window_of_every_key(page: Dashboard) -> None
     page.wait_for("h2", "1 window of gate 2")
 
 
+def test_the_wall_shows_selected_keys(page: Dashboard) -> None:
+    """A condition and a number of highest keys select tiles, and an invalid condition is named."""
+    ranked = StoreTable(page.serving.data, make_definition("ranked", window=_TUMBLING))
+    ranked.commit([{"key": f"key {n}", "start": _START_MS, "n": n} for n in range(30)])
+    page.serving.wait_until_ready("ranked")
+    page.open(view="wall", store="ranked")
+    wait_for(30, lambda: len(page.texts(".tiles .name")), "all tiles")
+    page.choose("top", "10")
+    page.wait_for_address("top=10")
+    highest = [f"key {number}" for number in range(29, 19, -1)]
+    wait_for(highest, lambda: page.texts(".tiles .name"), "the highest keys")
+    condition = page.browser.find_element("id", "where")
+    condition.send_keys("n < 5 AND key <> 'key 3'\n")
+    page.wait_for_address("where=")
+    lowest = ["key 4", "key 2", "key 1", "key 0"]
+    wait_for(lowest, lambda: page.texts(".tiles .name"), "the selected keys")
+    ranked.commit([{"key": "key 4", "start": _START_MS, "n": 99}])
+    wait_for(lowest[1:], lambda: page.texts(".tiles .name"), "the keys after the update")
+    condition.clear()
+    condition.send_keys("n >\n")
+    page.wait_for("#problem", "where")
+    assert [line for line in page.console() if "400" not in line] == []
+    condition.clear()
+    condition.send_keys("n > 1000\n")
+    page.wait_for(".words", "The condition selects no keys")
+
+
 def _dead_letters(page: Dashboard) -> list[list[str]]:
     """Return reason, record id, detail and record of each listed dead letter."""
     script = (

@@ -2,13 +2,14 @@
 
 import math
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from oriel.storage import StoreKind, WindowSpec
-from oriel.storage.monitoring import StoreRun
+from oriel.storage import DataLayout, Drawing, DrawnArrow, DrawnNode, StoreKind, WindowSpec
+from oriel.storage.monitoring import StoreRun, record_topology
 from tests.app.api_client import write_pipeline_status
 from tests.app.dashboard_driver import Dashboard
 from tests.app.serving import Serving, ready_service
@@ -317,6 +318,42 @@ def test_stores_are_searched_by_name(page: Dashboard) -> None:
     page.wait_for_address("search=MIN")
     page.browser.find_element("id", "search").send_keys("x")
     page.wait_for(".empty", "No store has “MINx” in its name.")
+
+
+def test_the_topology_is_drawn_when_it_is_opened(page: Dashboard) -> None:
+    """The overview draws boxes in columns. Without a topology, it shows what to do."""
+    page.open()
+    page.wait_for("#topology summary", "Topology")
+    page.browser.find_element("css selector", "#topology summary").click()
+    page.wait_for("#topology .note", "Start a pipeline")
+    nodes = (
+        DrawnNode("topic0", "topic", "orders"),
+        DrawnNode("topic1", "topic", "users"),
+        DrawnNode("store0", "store", "by_user", ("no windows",)),
+        DrawnNode("join0", "join", "join(table 'users')"),
+    )
+    arrows = (
+        DrawnArrow("topic0", "join0", ("filter('price > 1000000000000 AND city')",)),
+        DrawnArrow("topic1", "join0"),
+        DrawnArrow("join0", "store0"),
+    )
+    layout = DataLayout(page.serving.data)
+    record_topology(layout, "shop", Drawing(nodes, arrows))
+    summary = page.browser.find_element("css selector", "#topology summary")
+    summary.click()
+    summary.click()
+    page.wait_for("#topology figcaption", "shop")
+    assert page.texts(".topology .name tspan") == [
+        "orders", "users", "by_user", "no windows", "join(table 'users')",
+    ]  # fmt: skip
+    assert page.text(".topology .step tspan") == "filter('price > 1000000000000…"
+    left = (
+        "return [...document.querySelectorAll('.topology rect')].map((e) => +e.getAttribute('x'))"
+    )
+    topic, other, store, join = page.run(left)
+    assert topic == other < join < store
+    shutil.rmtree(layout.topologies)
+    assert [line for line in page.console() if "404" not in line] == []
 
 
 def test_a_stopped_pipeline_is_shown_on_every_view(page: Dashboard) -> None:

@@ -9,7 +9,17 @@ from typing import Any, NamedTuple
 import orjson
 import pytest
 
-from oriel.storage import AggregateSpec, StoreDefinition, StoreKind, WindowSpec
+from oriel.storage import (
+    AggregateSpec,
+    DataLayout,
+    Drawing,
+    DrawnArrow,
+    DrawnNode,
+    StoreDefinition,
+    StoreKind,
+    WindowSpec,
+)
+from oriel.storage.monitoring import record_topology
 from oriel.storage.tailer import StoreStatus
 from tests.app.api_client import Served, served
 from tests.documentation.pages import RUN_BY, Block, blocks
@@ -69,6 +79,12 @@ def departures(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         made.commit()
         made.tailer_says(StoreStatus("following", 1))
         made.pipeline_says()
+        nodes = (
+            DrawnNode("topic0", "topic", "flights"),
+            DrawnNode("store0", "store", "departures", ("sliding windows",)),
+        )
+        drawing = Drawing(nodes, (DrawnArrow("topic0", "store0", ("group_by(origin)",)),))
+        record_topology(DataLayout(made.data), "flights", drawing)
         yield made
 
 

@@ -9,7 +9,8 @@ from urllib.parse import quote
 import pytest
 from deltalake import write_deltalake
 
-from oriel.app.reads.ranked import NewestColumns, newest
+from oriel.app.reads import changes
+from oriel.app.reads.ranked import NewestColumns, newest, sorted_columns
 from tests.app.api_client import Served, served
 from tests.app.selections import ordered, random_condition, random_order
 from tests.app.test_selected_reads import all_pages
@@ -104,6 +105,24 @@ def test_columns_follow_the_versions(
         assert builds.count == (2 if window.is_windowed else 1)
 
 
+@pytest.mark.parametrize(("quick", "examined"), [(0, 10), (0, 1000), (12, 20), (1000, 1000)])
+def test_short_blocks_of_an_order_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick: int, examined: int
+) -> None:
+    """If the first rows of an order are far apart, the read examines all rows."""
+    monkeypatch.setattr(sorted_columns, "_BLOCK", 1)
+    monkeypatch.setattr(sorted_columns, "_QUICK_MAX", quick)
+    monkeypatch.setattr(sorted_columns, "_EXAMINED_MAX", examined)
+    choice = random.Random(examined)
+    with served(tmp_path, window=TUMBLING) as store:
+        keep_columns(store, monkeypatch)
+        for _ in range(10):
+            rows = [random_row(choice, 30) for _ in range(25)]
+            store.commit(*{(row["key"], row["start"]): row for row in rows}.values())
+            for _ in range(10):
+                check(store, f"{ROOT}/currentAll", choice)
+
+
 def test_changes_that_are_unknown_build_the_columns_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, builds: Builds
 ) -> None:
@@ -119,7 +138,7 @@ def test_changes_that_are_unknown_build_the_columns_again(
         store.index()
         check(store, f"{ROOT}/currentAll", choice)
         assert builds.count == 2
-        monkeypatch.setattr(newest, "_VERSIONS_MAX", 1)
+        monkeypatch.setattr(changes, "VERSIONS_MAX", 1)
         store.commit({"key": "a", "start": 0})
         store.commit({"key": "b", "start": 0})
         check(store, f"{ROOT}/currentAll", choice)

@@ -17,7 +17,8 @@ import pytest
 
 import oriel.client
 from oriel.client import Client, OrielError
-from oriel.storage import AggregateSpec, StoreDefinition, StoreKind, WindowSpec
+from oriel.storage import AggregateSpec, DataLayout, Drawing, StoreDefinition, StoreKind, WindowSpec
+from oriel.storage.monitoring import record_topology
 from tests.app.serving import Serving
 from tests.storage.store_tables import StoreTable, make_definition
 from tests.storage.waiting import wait_for
@@ -77,6 +78,7 @@ def scope(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """Serve the three stores, and yield the names that the examples use."""
     data = tmp_path_factory.mktemp("docstrings")
     _make_stores(data)
+    record_topology(DataLayout(data), "flights", Drawing((), ()))
     serving = Serving(data)
     url = f"http://127.0.0.1:{serving.port}"
     try:

@@ -70,6 +70,7 @@ READS: dict[str, PagedRead[Any] | Read[Any]] = {
     "approximateNumEntries": row_reads.approximate_num_entries(_ADDRESS),
     "listKeys": store_reads.keys(_ADDRESS, "k"),
     "status": store_reads.status(),
+    "topology": store_reads.topology(),
 }
 
 #: Alternative names of operations, which the client only has by their first name.

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 
 from oriel.client import (
@@ -305,3 +306,20 @@ def test_the_asynchronous_client_reads_the_same(client: Client, running: Running
         list(range(1, 26)),
         next(store.fetch("a", limit=2).watch()),
     ]
+
+
+def test_long_responses_arrive_compressed(running: Running) -> None:
+    """The client accepts gzip, decodes it, and can turn it off."""
+    codings = []
+
+    def note(response: httpx.Response) -> None:
+        codings.append(response.headers.get("content-encoding"))
+
+    pages = []
+    for headers in ({}, {"Accept-Encoding": "identity"}):
+        hooks = {"response": [note]}
+        with Client(running.url, event_hooks=hooks, headers=headers) as client:
+            pages.append(list(client.window_store("store").fetch("a")))
+    assert codings == ["gzip", None]
+    assert len(pages[0]) == 25
+    assert pages[0] == pages[1]

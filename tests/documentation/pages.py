@@ -4,6 +4,7 @@
 - `sh`, `py`: Run with a service, in `tests/system/documentation/test_documented_commands.py`.
 - `java`: Compiled with Kafka Streams, in `tests/system/documentation/test_peers_code.py`.
 - `diff`: Applied to the code, in `tests/tidy/test_documentation.py`.
+- `ts`: Compiled and run with node, in `tests/system/typescript/test_typescript_client.py`.
 - `json`, `toml`: Parsed, in `test_blocks.py`.
 - `nginx`: Run in `tests/system/operations/test_routing.py`.
 - `text`: Output or a drawing, which no test runs.
@@ -22,7 +23,7 @@ from typing import NamedTuple
 from tests.tidy.project import ROOT, files
 
 #: Languages that a test runs, reads or compares.
-CHECKED = {"python", "sh", "py", "java", "diff", "json", "toml", "nginx", "text"}
+CHECKED = {"python", "sh", "py", "java", "ts", "diff", "json", "toml", "nginx", "text"}
 IN_SPARK = "in a Spark session"
 OVER_A_TABLE = "over a table"
 NOT_RUN = "not run: "

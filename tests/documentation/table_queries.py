@@ -40,6 +40,8 @@ STORES = {
     "sessions": (SESSION, None),
     "recent": (SLIDING, 60),
 }
+#: The number of the tool DuckDB if the package of Oriel is not used.
+WITHOUT_PACKAGE = 3
 #: Query -> its rows.
 Results = dict[str, list[dict[str, Any]]]
 _KEYS = ("oslo", "berlin", "lisbon")
@@ -58,18 +60,22 @@ class _Window(NamedTuple):
 
 
 def python_queries(tool: int) -> list[str]:
-    """Return the three blocks of the page for DuckDB (0), Polars (1) or pandas (2)."""
+    """Return three blocks of the page: DuckDB, Polars, pandas, DuckDB without the package (3)."""
     found = [block.text for block in blocks(PAGE) if block.note == OVER_A_TABLE]
-    assert len(found) == 9
-    # One block per tool in the first step, and two per tool in the second one.
-    return [found[tool], *found[3 + 2 * tool : 5 + 2 * tool]]
+    assert len(found) == 10
+    # One block per tool in the first step, two per tool in the second one, and one in the third.
+    first = found[9] if tool == WITHOUT_PACKAGE else found[tool]
+    return [first, *found[3 + 2 * (tool % 3) : 5 + 2 * (tool % 3)]]
 
 
-def spark_queries() -> list[str]:
-    """Return the three blocks of the page for Spark."""
-    found = [block.text for block in blocks(PAGE) if block.note == IN_SPARK]
-    assert len(found) == 3
-    return found
+def run_in_spark(spark: Any, table: Path, *, with_package: bool) -> None:
+    """Run the three blocks of the page for Spark, which create views."""
+    found = [block for block in blocks(PAGE) if block.note == IN_SPARK]
+    assert [block.language for block in found] == ["python", "sql", "sql", "sql"]
+    if with_package:
+        exec(over(found[0].text, table), {"spark": spark})  # noqa: S102 - it is what the page shows
+    for block in found[1:3] if with_package else [found[3], *found[1:3]]:
+        spark.sql(over(block.text, table))
 
 
 def over(query: str, table: Path) -> str:
@@ -215,9 +221,10 @@ def _arrow(result: Any) -> pa.Table:
     """Return the result of DuckDB, Polars or pandas as an Arrow table."""
     if isinstance(result, pa.Table):
         return result
-    for method in ("to_arrow_table", "to_arrow"):
-        if hasattr(result, method):
-            return getattr(result, method)()
+    if hasattr(result, "collect"):
+        return result.collect().to_arrow()
+    if hasattr(result, "to_arrow_table"):
+        return result.to_arrow_table()
     return pa.Table.from_pandas(result, preserve_index=False)
 
 

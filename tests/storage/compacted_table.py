@@ -16,6 +16,7 @@ from oriel.storage.delta import (
     TableMaintenance,
     arrow_type,
     open_table,
+    run_name,
     store_schema,
     write_file,
 )
@@ -69,7 +70,13 @@ class CompactedTable:
         """
         self.batch += 1
         files = [
-            write_file(self.directory, self.rows(rows), self.part(task), sync=False)
+            write_file(
+                self.directory,
+                self.rows(rows),
+                self.part(task),
+                sync=False,
+                run=run_name(self.batch, self.batch),
+            )
             for task, rows in enumerate(tasks)
             if rows
         ]

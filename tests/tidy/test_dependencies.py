@@ -13,7 +13,7 @@ LOCKS = sorted(path.name for path in ROOT.glob("requirements*.lock"))
 WHOLE = "requirements.lock"
 RUNTIME = "requirements-runtime.lock"
 #: The client imports Polars if a program requests its tables. Test suites for stores use pytest.
-OPTIONAL = {"polars", "pytest"}
+OPTIONAL = {"duckdb", "polars", "pytest"}
 
 _PIN = re.compile(r"^([a-z0-9.-]+)==(\S+)(?: ; (.*?))? \\$")
 

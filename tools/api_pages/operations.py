@@ -8,12 +8,15 @@ from urllib.parse import quote
 
 import orjson
 
+from oriel.app.contract import FORM
+
 #: Tags of the operations in the order of the page, and the titles of the sections.
 _SECTIONS = {
     "windows": "Windows",
     "rows": "Rows of stores without windows",
     "stores": "Stores",
     "deadLetters": "Dead letters",
+    "prometheus": "Prometheus API",
     "health": "Health and metrics",
     "dashboard": "Web pages",
 }
@@ -82,6 +85,10 @@ def _operations(document: _Json) -> Iterator[tuple[str, _Json]]:
     """Yield each operation with its request line."""
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
+            body = operation.get("requestBody", {}).get("content", {})
+            if FORM in body:
+                # The description of the GET names it.
+                continue
             yield f"{method.upper()} {path}", operation
 
 

@@ -29,6 +29,12 @@ REMEDIES = _by_code(
         "The operation does not have this parameter. For example, `from` instead of `from_ms`.",
         "Use one of the parameters that `detail` lists.",
     ),
+    query_not_computable=Remedy(
+        "A PromQL query selects more windows, series or values than a limit, or several series of "
+        "an operand have the same labels.",
+        "Select fewer keys, a shorter time range or a greater step. For equal labels, select one "
+        "metric, aggregate the operand, or use `on(...)` or `ignoring(...)`.",
+    ),
     ranked_read_limit=Remedy(
         "A read with `order_by` has to read more than 2,000,000 windows or rows, or the items of "
         "`top` have more than 4 MiB.",
@@ -55,6 +61,11 @@ REMEDIES = _by_code(
     window_not_found=Remedy(
         "The key does not have this window or session, or the window has expired.",
         "Treat it as an empty result. The Python client returns `None`.",
+    ),
+    topology_not_found=Remedy(
+        "No pipeline of the data directory has started since it can write its topology, or your "
+        "token grants access to no store of a pipeline.",
+        "Restart the pipeline with this version of Oriel.",
     ),
     row_not_found=Remedy(
         "The key has no record yet, or its row was removed.",
@@ -121,8 +132,9 @@ REMEDIES = _by_code(
         "Request only the keys that your token grants access to, or use another token.",
     ),
     not_acceptable=Remedy(
-        "`Accept` names no format that the operation has.",
-        "Use one of the formats that `detail` lists. See [Response formats](response-formats.md).",
+        "`Accept` names no format that the operation has, or `Accept-Encoding` excludes every "
+        "content coding and `identity`.",
+        "Use one of the values that `detail` lists. See [Response formats](response-formats.md).",
     ),
     invalid_cursor=Remedy(
         "Your cursor belongs to another request, is truncated, or the store was re-created.",

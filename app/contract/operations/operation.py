@@ -24,6 +24,7 @@ from oriel.app.contract.parameters import (
     QueryParameter,
 )
 from oriel.app.contract.problems import (
+    PROMETHEUS_PATH,
     BodyTooLarge,
     InvalidBody,
     InvalidKey,
@@ -95,6 +96,7 @@ class Operation:
         store_kinds: The store kinds that the operation fits.
         is_hot: True for a hot read.
         method: The HTTP method.
+        accepts_form: True if the operation is also a POST with its parameters as a form.
         text_type: The media type of a response without a model.
     """
 
@@ -112,12 +114,18 @@ class Operation:
     store_kinds: frozenset[StoreKind] = frozenset()
     is_hot: bool = False
     method: str = "GET"
+    accepts_form: bool = False
     text_type: str = "text/html"
 
     @property
     def path_parameters(self) -> tuple[PathParameter, ...]:
         """Return the parameters in the path, in its order."""
         return tuple(PATH_PARAMETERS[name] for name in re.findall(r"{(\w+)}", self.path))
+
+    @property
+    def is_prometheus(self) -> bool:
+        """Return whether the operation has the errors and the parameters of Prometheus' API."""
+        return self.path.startswith(PROMETHEUS_PATH)
 
     @property
     def has_formats(self) -> bool:
@@ -138,8 +146,10 @@ class Operation:
         follow: tuple[tuple[bool, tuple[type[Exception], ...]], ...] = (
             # Any value of the query can be invalid. In the path, the times can be.
             (bool(query) or any(p.name.endswith("_ms") for p in path), (InvalidParameter,)),
-            # A typing error must not be ignored. Only the dashboard accepts any query.
-            (self.response_model is not None, (UnknownParameter,)),
+            # A typing error must not be ignored. Only the dashboard and Prometheus' API accept any
+            # query.
+            (self.response_model is not None and not self.is_prometheus, (UnknownParameter,)),
+            (self.accepts_form, (BodyTooLarge,)),
             (STORE in path, _STORE_PROBLEMS),
             (MIN_VERSION in query, (storage.BehindPositionBound,)),
             (AS_OF_VERSION in query, (storage.VersionNotFound, *TABLE_READ_PROBLEMS)),

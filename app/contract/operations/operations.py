@@ -17,9 +17,15 @@ from oriel.app.contract.operations.operation import (
     rows_read,
     windows_read,
 )
+from oriel.app.contract.operations.prometheus_operations import PROMETHEUS_RECORDS
 from oriel.app.contract.operations.range_operations import RANGE_RECORDS
 from oriel.app.contract.parameters import TABLE_READS
-from oriel.app.contract.problems import RowNotFound, UnknownParameter, WindowNotFound
+from oriel.app.contract.problems import (
+    RowNotFound,
+    TopologyNotFound,
+    UnknownParameter,
+    WindowNotFound,
+)
 from oriel.app.contract.queries import (
     CHANGES_QUERY,
     DEAD_LETTER_COUNTS_QUERY,
@@ -41,6 +47,7 @@ from oriel.app.contract.responses import (
     StatusAnswer,
     StoreDetail,
     StoresAnswer,
+    Topologies,
 )
 from oriel.storage import StoreKind
 from oriel.storage import errors as storage
@@ -194,6 +201,17 @@ _RECORDS = (
         own_problems=(storage.ObjectStoreFailed,),
     ),
     Operation(
+        "topology",
+        "/v1/topology",
+        tag="stores",
+        summary="Show the topologies of pipelines",
+        description="Return topics, joins, stores and output topics of each pipeline, the calls "
+        "between them, and a Mermaid flowchart. A pipeline writes its topology when it starts. "
+        "With a token for some stores, only these stores, with their inputs and output topics.",
+        response_model=Topologies,
+        own_problems=(TopologyNotFound, storage.ObjectStoreFailed),
+    ),
+    Operation(
         "metrics",
         "/metrics",
         tag="health",
@@ -266,6 +284,7 @@ _RECORDS = (
         text_type=EVENT_STREAM,
     ),
     *RANGE_RECORDS,
+    *PROMETHEUS_RECORDS,
     Operation(
         "docs",
         "/docs",

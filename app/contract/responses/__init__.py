@@ -28,7 +28,15 @@ from oriel.app.contract.responses.models import (
     StoresAnswer,
     WindowsAnswer,
 )
-from oriel.app.contract.responses.status_models import Freshness, StatusAnswer
+from oriel.app.contract.responses.prometheus_models import (
+    BuildResponse,
+    MetadataResponse,
+    NamesResponse,
+    PrometheusError,
+    QueryResponse,
+    SeriesResponse,
+)
+from oriel.app.contract.responses.status_models import Freshness, StatusAnswer, Topologies
 
 __all__ = [
     "COUNT_EXAMPLE",
@@ -37,6 +45,7 @@ __all__ = [
     "ROWS_EXAMPLE",
     "SESSIONS_EXAMPLE",
     "WINDOWS_EXAMPLE",
+    "BuildResponse",
     "ChangesAnswer",
     "CountAnswer",
     "DeadLetterCountsAnswer",
@@ -46,11 +55,17 @@ __all__ = [
     "Health",
     "Json",
     "KeysAnswer",
+    "MetadataResponse",
+    "NamesResponse",
     "Problem",
+    "PrometheusError",
+    "QueryResponse",
     "Readiness",
     "RowsAnswer",
+    "SeriesResponse",
     "StatusAnswer",
     "StoreDetail",
     "StoresAnswer",
+    "Topologies",
     "WindowsAnswer",
 ]

@@ -31,6 +31,7 @@ _AGGREGATES = [
     {"name": "departures", "function": "count()", "type": "long"},
     {"name": "mean_delay", "function": "avg(delay)", "type": "double"},
 ]
+_SERIES: Json = {"__name__": "departures_departures", "key": "EWR", "store": "departures"}
 _STREAM_TIME: Json = {"flights": {"0": 1357036140000}}
 _COUNTERS: Json = {"input": 12345, "applied": 12340, "late": 4, "dead_lettered": 1, "filtered": 0}
 
@@ -141,6 +142,46 @@ EXAMPLES: Mapping[str, Json | str] = {
         "keys": ["EWR", "JFK", "LGA"],
         "next_cursor": None,
     },
+    "queryWindows": {
+        "status": "success",
+        "data": {
+            "resultType": "vector",
+            "result": [{"metric": _SERIES, "value": [1357036200, "12"]}],
+        },
+    },
+    "queryWindowRange": {
+        "status": "success",
+        "data": {
+            "resultType": "matrix",
+            "result": [{"metric": _SERIES, "values": [[1357036200, "12"]]}],
+        },
+    },
+    "findSeries": {"status": "success", "data": [_SERIES]},
+    "listLabels": {"status": "success", "data": ["__name__", "key", "store"]},
+    "listLabelValues": {"status": "success", "data": ["EWR"]},
+    "listMetrics": {
+        "status": "success",
+        "data": {
+            "departures_departures": [
+                {
+                    "type": "gauge",
+                    "help": "count() of tumbling windows in store departures",
+                    "unit": "",
+                }
+            ]
+        },
+    },
+    "showBuild": {
+        "status": "success",
+        "data": {
+            "version": "2.45.0",
+            "revision": "",
+            "branch": "",
+            "buildUser": "",
+            "buildDate": "",
+            "goVersion": "",
+        },
+    },
     "health": {"status": "ok"},
     "readiness": {
         "ready": True,
@@ -153,6 +194,29 @@ EXAMPLES: Mapping[str, Json | str] = {
         "fresh": True,
         "problem": None,
         "pipelines": {"flights": {"state": "running", "since_ms": None, "problem": None}},
+    },
+    "topology": {
+        "pipelines": [
+            {
+                "pipeline": "flights",
+                "started_ms": 1357036100000,
+                "nodes": [
+                    {"id": "topic0", "kind": "topic", "name": "flights", "lines": []},
+                    {
+                        "id": "store0",
+                        "kind": "store",
+                        "name": "departures",
+                        "lines": ["sliding windows"],
+                    },
+                ],
+                "arrows": [
+                    {"source": "topic0", "target": "store0", "steps": ["group_by(origin)"]},
+                ],
+                "mermaid": 'flowchart LR\n    topic0[("flights")]\n'
+                '    store0["departures<br>sliding windows"]\n'
+                '    topic0 -->|"group_by(origin)"| store0\n',
+            },
+        ],
     },
     "status": {
         "time_ms": 1357036150500,

@@ -106,6 +106,44 @@ class StatusAnswer(Model):
     stores: list[StoreState]
 
 
+class TopologyNode(Model):
+    """A topic, join, store or sink of a topology."""
+
+    id: str = Field(description="Identifies the node within its topology", examples=["store0"])
+    kind: Literal["topic", "join", "store", "sink"] = Field(
+        description="`sink` is an output topic. `join` is also an aggregation without a store"
+    )
+    name: str = Field(
+        description="Name of the topic or store, or the call of the join",
+        examples=["departures"],
+    )
+    lines: list[str] = Field(description="Windows and steps of a store")
+
+
+class TopologyArrow(Model):
+    """Records that flow from one node to another."""
+
+    source: str = Field(description="`id` of the first node", examples=["topic0"])
+    target: str = Field(description="`id` of the second node", examples=["store0"])
+    steps: list[str] = Field(description="Calls between the nodes")
+
+
+class PipelineTopology(Model):
+    """The topology of one pipeline."""
+
+    pipeline: str = Field(examples=["flights"])
+    started_ms: int = Field(description="When the pipeline started, in ms since the epoch")
+    nodes: list[TopologyNode]
+    arrows: list[TopologyArrow]
+    mermaid: str = Field(description="The topology as a Mermaid flowchart")
+
+
+class Topologies(Model):
+    """The topologies of the pipelines."""
+
+    pipelines: list[PipelineTopology]
+
+
 class PipelineFreshness(Model):
     """Whether one pipeline writes new data."""
 

@@ -18,25 +18,20 @@ import pyarrow.compute as pc
 
 from oriel.app.contract import RANKED_RECORDS_MAX
 from oriel.app.guards import Turns
-from oriel.app.reads.changes import ChangeReader, ResetNeeded
+from oriel.app.reads.changes import ChangeReader
 from oriel.app.reads.ranked.read import SECONDS_MAX, RankedRead, reject_after
-from oriel.app.selection import (
-    first_rows,
-    item_columns,
-    ranked_columns,
-    rows_after,
-    rows_of_keys,
-)
+from oriel.app.reads.ranked.sorted_columns import SortedColumns, is_selected
+from oriel.app.selection import first_rows, item_columns, ranked_columns, rows_of_keys
 from oriel.storage import UNBOUNDED, ScanPage, ScanRange
 from oriel.storage.delta import DeltaLog
 from oriel.storage.index import IndexSnapshot, IndexState, KeyValueSnapshot, WindowSnapshot
 
 #: Keys that one step reads. The worker serves other requests between the steps.
 _STEP = 512
-#: With more versions to follow, the columns are built again.
-_VERSIONS_MAX = 500
 #: If a larger share of the keys has changed, the changed rows are moved to the base.
-_CHANGED_SHARE = 0.1
+_CHANGED_SHARE = 0.02
+#: With more changed rows, a selection runs in a thread.
+_CHANGED_QUICK = 1 << 13
 #: The maximum memory of the columns of one store in bytes. A larger store has no columns.
 BYTES_MAX = 256 << 20
 #: The maximum memory of the columns of all stores of a worker in bytes.
@@ -62,7 +57,7 @@ class NewestColumns:
         self.lock = asyncio.Lock()
         self._state: IndexState | None = None
         #: The columns of an earlier version.
-        self._base: pa.Table = pa.table({})
+        self._base = SortedColumns(pa.table({}))
         #: Whether each row of the base is still the newest item of its key.
         self._is_newest: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
         #: The columns of the keys that have changed since then.
@@ -72,7 +67,7 @@ class NewestColumns:
 
     def size_bytes(self) -> int:
         """Return the memory of the columns in bytes."""
-        return int(self._base.nbytes + self._changed.nbytes)
+        return self._base.size_bytes() + int(self._changed.nbytes)
 
     async def follow(self, snapshot: IndexSnapshot, turns: Turns) -> None:
         """Change the columns to the version of a snapshot. The caller has the lock.
@@ -91,18 +86,27 @@ class NewestColumns:
             await self._build(snapshot, turns, ends)
         else:
             await self._update(snapshot, keys, turns, ends)
-        self.fits = self.size_bytes() <= BYTES_MAX
+        self.fits = self._base.columns.nbytes + self._changed.nbytes <= BYTES_MAX
         if self.fits:
             self._state = state
         else:
-            self._base = self._changed = pa.table({})
+            self._base, self._changed = SortedColumns(pa.table({})), pa.table({})
+
+    def select_quickly(self, read: RankedRead) -> list[str] | None:
+        """Return the keys of the first items of a read, or None if this needs a thread."""
+        if len(self._changed) > _CHANGED_QUICK:
+            return None
+        rows = self._base.first_rows_quickly(read, self._is_newest)
+        if rows is None:
+            return None
+        return [*_keys(self._base.columns, rows), *_changed_keys(read, self._changed)]
 
     def select(self, read: RankedRead) -> Callable[[], list[str]]:
         """Return a function that returns the keys of the first items of a read, for a thread.
 
         It uses the columns of now, although they can change before it is called.
         """
-        return partial(_first_keys, read, (self._base, self._changed), self._is_newest)
+        return partial(_first_keys, read, self._base, self._is_newest, self._changed)
 
     def items(self, snapshot: IndexSnapshot, keys: Sequence[str]) -> Iterator[list[bytes]]:
         """Yield the items of keys, step by step."""
@@ -113,25 +117,10 @@ class NewestColumns:
 
     async def _changed_keys(self, before: IndexState, state: IndexState) -> list[str] | None:
         """Return the keys whose newest item can have changed since ``before``, None if unknown."""
-        is_later = before.version < state.version <= before.version + _VERSIONS_MAX
-        if not is_later or before.table_id != state.table_id:
+        versions = await self._changes.between(self._log, before, state)
+        if versions is None:
             return None
-        keys: set[str] = set()
-        digest = before.digest
-        try:
-            for version in range(before.version + 1, state.version + 1):
-                changes = await self._changes.changes(
-                    self._log, state.table_id, state.definition, version
-                )
-                # After a restore of a backup, versions with the same numbers can be different.
-                if not digest or changes.before != digest:
-                    return None
-                digest = changes.digest
-                keys.update(changes.codes)
-        except ResetNeeded:
-            return None
-        if digest != state.digest:
-            return None
+        keys = {key for changes in versions for key in changes.codes}
         return [*keys, *self._expired_keys(before, state)]
 
     def _expired_keys(self, before: IndexState, state: IndexState) -> Iterator[str]:
@@ -140,7 +129,7 @@ class NewestColumns:
             return
         kind = state.definition.window.kind
         name = "window_end_ms" if kind.expires_by_end else "window_start_ms"
-        for table in (self._base, self._changed):
+        for table in (self._base.columns, self._changed):
             is_expired = pc.less(table[name], state.earliest_ms)
             yield from map(str, table["key"].filter(is_expired).to_pylist())
 
@@ -158,9 +147,12 @@ class NewestColumns:
                 break
             reject_after(ends)
         # A store with more keys than a read can order exceeds the memory.
-        self._base = pa.concat_tables(tables).combine_chunks()
-        self._is_newest = np.ones(len(self._base), np.bool_)
-        self._changed = self._base.slice(0, 0)
+        self._use_base(pa.concat_tables(tables))
+
+    def _use_base(self, columns: pa.Table) -> None:
+        self._base = SortedColumns(columns.combine_chunks())
+        self._is_newest = np.ones(len(columns), np.bool_)
+        self._changed = columns.slice(0, 0)
 
     def _scan(self, snapshot: IndexSnapshot) -> Callable[[ScanRange], ScanPage]:
         if isinstance(snapshot, KeyValueSnapshot):
@@ -181,14 +173,13 @@ class NewestColumns:
 
     def _replace(self, keys: Sequence[str], tables: Sequence[pa.Table]) -> None:
         """Replace the rows of keys by the rows of tables."""
-        self._is_newest = self._is_newest & ~rows_of_keys(self._base, keys)
+        base = self._base.columns
+        self._is_newest = self._is_newest & ~rows_of_keys(base, keys)
         others = self._changed.filter(pa.array(~rows_of_keys(self._changed, keys)))
         self._changed = pa.concat_tables([others, *tables]).combine_chunks()
-        if len(self._changed) > _CHANGED_SHARE * len(self._base):
-            newest = self._base.filter(pa.array(self._is_newest))
-            self._base = pa.concat_tables([newest, self._changed]).combine_chunks()
-            self._is_newest = np.ones(len(self._base), np.bool_)
-            self._changed = self._base.slice(0, 0)
+        if len(self._changed) > _CHANGED_SHARE * len(base):
+            newest = base.filter(pa.array(self._is_newest))
+            self._use_base(pa.concat_tables([newest, self._changed]))
 
 
 class NewestColumnsOfStores:
@@ -222,18 +213,19 @@ def _columns(items: Sequence[bytes], state: IndexState) -> pa.Table:
 
 
 def _first_keys(
-    read: RankedRead, tables: Sequence[pa.Table], is_newest: npt.NDArray[np.bool_]
+    read: RankedRead, base: SortedColumns, is_newest: npt.NDArray[np.bool_], changed: pa.Table
 ) -> list[str]:
     """Return the keys of the first items of a read. The read orders them later."""
-    keys: list[str] = []
-    for table, is_in_use in zip(tables, (is_newest, None), strict=True):
-        if not len(table):
-            continue
-        mask = read.selected_rows(table)
-        if is_in_use is not None:
-            mask &= is_in_use
-        if read.place is not None:
-            mask &= rows_after(table, read.order, read.place)
-        rows = first_rows(table, read.order, np.flatnonzero(mask), read.rows + 1)
-        keys += map(str, table["key"].take(pa.array(rows)).to_pylist())
-    return keys
+    rows = base.first_rows(read, is_newest)
+    return [*_keys(base.columns, rows), *_changed_keys(read, changed)]
+
+
+def _changed_keys(read: RankedRead, changed: pa.Table) -> Iterator[str]:
+    if not len(changed):
+        return iter(())
+    rows = np.flatnonzero(is_selected(read, changed))
+    return _keys(changed, first_rows(changed, read.order, rows, read.rows + 1))
+
+
+def _keys(columns: pa.Table, rows: npt.NDArray[np.int64]) -> Iterator[str]:
+    return map(str, columns["key"].take(pa.array(rows)).to_pylist())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import (
+    check_final_table,
     checked_key_type,
     checked_retention,
     checked_strategy,
@@ -182,6 +183,8 @@ class KTable(CallHints):
         store_name: str,
         retention_ms: Duration | None = None,
         key_serde: StoreKeySerde | None = None,
+        *,
+        final_table: bool = False,
     ) -> "KTable":
         """Keep the rows in a store, which clients query by its name.
 
@@ -198,6 +201,9 @@ class KTable(CallHints):
             key_serde: The type of the keys, which defines their order: ``Serdes.string()``,
                 ``Serdes.long()``, or a tuple of serdes for composite keys. A record whose key does
                 not have the type becomes a dead letter. Default: strings.
+            final_table: True to also append each final window to the Delta table
+                ``final/<store_name>`` of the data directory, once. Only for windows. Default:
+                False.
 
         Returns:
             This table, for ``to`` and ``to_stream``.
@@ -205,7 +211,7 @@ class KTable(CallHints):
         Raises:
             InvalidTopology: The name is invalid or used by another store, or the serde does not fit
                 the grouping. It is also raised if the retention is negative or shorter than the
-                windows need, or if it is set without windows.
+                windows need, or if it or ``final_table`` is set without windows.
             IllegalArgument: The retention is not an integer number of milliseconds or a
                 ``timedelta``, or it exceeds 64 bits.
 
@@ -217,7 +223,10 @@ class KTable(CallHints):
         name = self.registry.new_store_name(store_name)
         key_type = checked_key_type(store_name, self._rows.inputs, key_serde)
         kept_ms = checked_retention(store_name, self._rows.windows, retention_ms)
-        self.registry.stores.append(StoreNode(name, self._rows, kept_ms, key_type))
+        check_final_table(store_name, self._rows.windows, is_set=final_table)
+        self.registry.stores.append(
+            StoreNode(name, self._rows, kept_ms, key_type, final_table=final_table)
+        )
         self.registry.waiting.pop(self._registry_key, None)
         self._store_name = name
         return self

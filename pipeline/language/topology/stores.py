@@ -18,6 +18,7 @@ class StoreNode:
         retention_ms: How much history reads show, in milliseconds. None: all.
         key_type: The type of the keys.
         publications: The Kafka topics that the rows are written to.
+        final_table: Whether the final rows are also appended to a table of their own.
     """
 
     name: str
@@ -25,6 +26,7 @@ class StoreNode:
     retention_ms: int | None = None
     key_type: KeyType = TEXT
     publications: tuple[Publication, ...] = ()
+    final_table: bool = False
 
     @property
     def windows(self) -> Windows:

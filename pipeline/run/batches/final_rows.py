@@ -11,20 +11,23 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.commit import Checkpoint, SinkDefinition, StoreBatches, StoreTables
+from oriel.pipeline.commit import (
+    Checkpoint,
+    SinkDefinition,
+    StoreBatches,
+    StoreTables,
+    rows_of_files,
+)
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.language import Source
 from oriel.pipeline.plan import PreparedBatch, final_records
 from oriel.storage import DataLayout, Offsets, StoreDefinition, current_files, is_sink_name
 from oriel.storage.delta import (
-    DIGEST_TAG,
-    AddedFile,
     DeltaLog,
     arrow_type,
     has_table,
     open_with_files,
 )
-from oriel.storage.index import table_batches
 
 #: The only partition of a stream of a store's rows.
 _PARTITION = "0"
@@ -35,7 +38,7 @@ def rows_of_batch(
 ) -> Iterator[pa.Table]:
     """Yield the rows that a committed batch wrote to ``table``, in its columns."""
     if all(current_files().exists(table / file.path) for file in prepared.files):
-        yield from _rows_of_files(table, definition, prepared.files)
+        yield from rows_of_files(table, definition, prepared.files)
         return
     # The batch was committed long ago, and its files have been compacted and removed.
     rows = open_with_files(table).to_pyarrow_dataset()
@@ -104,7 +107,7 @@ def final_rows_up_to(table: Path, batch: int, prepared_version: PreparedBatch | 
                 "then with it"
             )
             raise CheckpointError(message)
-        rows += _rows_of_files(table, snapshot.definition, prepared_version.files)
+        rows += rows_of_files(table, snapshot.definition, prepared_version.files)
     return _as_records(rows, snapshot.definition, 0)
 
 
@@ -142,13 +145,6 @@ def _definition(
         return SinkDefinition.recorded(checkpoint.directory, name)
     table = layout.table(name)
     return DeltaLog(table).snapshot().definition if has_table(table) else None
-
-
-def _rows_of_files(
-    table: Path, definition: StoreDefinition, files: Iterable[AddedFile]
-) -> Iterator[pa.Table]:
-    for file in files:
-        yield from table_batches(table / file.path, definition, digest=file.tags.get(DIGEST_TAG))
 
 
 def _as_records(rows: Iterable[pa.Table], definition: StoreDefinition, first: int) -> pa.Table:

@@ -1,4 +1,4 @@
-"""The test driver and the conformance suites of stores, for the unit tests of users.
+"""The test driver, the conformance suites of stores and failing files, for the tests of users.
 
 The driver runs a topology in this process (docs/reference/testing.md). If you write a read-only
 store, inherit the suite of its kind, as the tests of the index and the table do::
@@ -8,8 +8,9 @@ store, inherit the suite of its kind, as the tests of the index and the table do
         def make_store(self) -> MakeStore:
             return lambda puts, retention_ms: MyStore(puts, retention_ms)
 
-The models are plain lists. Compare the results of a store with them. Names are imported on first
-use, so the driver needs no pytest and the suites need no Spark.
+The models are plain lists. Compare the results of a store with them. ``FailingFiles`` and the other
+wrappers of file operations inject failures. Names are imported on first use, so the driver needs no
+pytest, and the other names need no Spark.
 """
 
 from importlib import import_module
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
         WindowedValue,
         spark_session,
     )
+    from oriel.testing.failing_files import (
+        CountingFiles,
+        FailingFiles,
+        ForgettingFiles,
+        HookedFiles,
+    )
     from oriel.testing.key_value_store_conformance import (
         KeyValueStoreConformance,
         MakeKeyValueStore,
@@ -46,10 +53,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Counters",
+    "CountingFiles",
     "DriverKeyValueStore",
     "DriverSessionStore",
     "DriverWindowStore",
+    "FailingFiles",
+    "ForgettingFiles",
     "FunctionRaised",
+    "HookedFiles",
     "KeyValue",
     "KeyValueStoreConformance",
     "MakeKeyValueStore",
@@ -73,6 +84,10 @@ __all__ = [
 
 #: Name -> its module, except for the names of the driver.
 _SUITES = {
+    "CountingFiles": "failing_files",
+    "FailingFiles": "failing_files",
+    "ForgettingFiles": "failing_files",
+    "HookedFiles": "failing_files",
     "KeyValueStoreConformance": "key_value_store_conformance",
     "MakeKeyValueStore": "key_value_store_conformance",
     "MakeSessionStore": "session_store_conformance",

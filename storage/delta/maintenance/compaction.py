@@ -16,17 +16,23 @@ plus one for each piece of ``Limits.piece_size``.
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 from urllib.parse import quote
 
 from oriel.storage.definition import StoreDefinition
-from oriel.storage.delta.data_files import AddedFile, file_digests, write_file
+from oriel.storage.delta.data_files import (
+    RUN_TAG,
+    AddedFile,
+    file_digests,
+    run_name,
+    write_file,
+)
 from oriel.storage.delta.entries import create_entry, sealed_entry
 from oriel.storage.delta.file_ranges import FileRanges, Range, file_ranges
 from oriel.storage.delta.maintenance.live_files import LiveFile, TableFiles, now_ms
-from oriel.storage.delta.maintenance.merging import Merge, merged_pieces
+from oriel.storage.delta.maintenance.merging import Merge, has_windows_once, merged_pieces
 from oriel.storage.delta.retention import uncommitted_ms
 from oriel.storage.errors import StorageError
 from oriel.storage.files import current_files, sync_directory
@@ -192,8 +198,10 @@ class Compaction:
         merged_files = [file for run in runs for file in run.files]
         ranges = self._known_ranges()
         merge = self._plan(merged_files, definition)
-        name = COMPACTED + _interval([ranges[file.path] for file in merged_files])
+        least, greatest = _revisions([ranges[file.path] for file in merged_files])
+        name = f"{COMPACTED}{least:012d}-{greatest:012d}"
         written: list[AddedFile] = []
+        is_run = merge.kind is not None
         try:
             for piece in merged_pieces(
                 files.directory, merge, files.schema,
@@ -204,6 +212,7 @@ class Compaction:
                 written.append(
                     write_file(files.directory, piece, part, sync=self._sync, group_rows=group_rows)
                 )
+                is_run = is_run and has_windows_once(piece)
                 after_file()
                 if now_ms() - last_touch_ms > duration_max_ms // 4:
                     # Other processes delete old files that no version has. These are still being
@@ -214,6 +223,9 @@ class Compaction:
             if self._sync and written:
                 sync_directory(files.directory)
             check_may_write()
+            if is_run:
+                run = run_name(least, greatest, is_unique=True)
+                written = [replace(file, tags={**file.tags, RUN_TAG: run}) for file in written]
 
             def conflicts() -> bool:
                 # A row of another program can be older than a removal that was dropped here. Rows
@@ -367,12 +379,13 @@ def _revisions_of_run(path: str, revisions: Range) -> tuple[int, int]:
     return revisions.greatest, revisions.least
 
 
-def _interval(ranges: Sequence[FileRanges]) -> str:
-    """Return the revisions of a run for the names of its files."""
+def _revisions(ranges: Sequence[FileRanges]) -> Range:
+    """Return the revisions of a run."""
     revisions = [each.revisions for each in ranges if each.revisions is not None]
-    least = min((each.least for each in revisions), default=0)
-    greatest = max((each.greatest for each in revisions), default=0)
-    return f"{least:012d}-{greatest:012d}"
+    return Range(
+        min((each.least for each in revisions), default=0),
+        max((each.greatest for each in revisions), default=0),
+    )
 
 
 def _commit_replacement(

@@ -185,7 +185,7 @@ def _with_table_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 def _merged_rows(rows: pa.Table, merge: Merge) -> pa.Table:
     """Return the rows of a piece in order, without the rows to drop: see the module docstring."""
     assert merge.kind is not None
-    window = ["key", *(n for n in ("window_start", "window_end") if n in rows.column_names)]
+    window = _window_columns(rows)
     order = pc.sort_indices(
         rows, [*((name, "ascending") for name in window), ("revision", "descending")]
     )
@@ -217,14 +217,29 @@ def _is_highest(rows: pa.Table, window: Sequence[str]) -> npt.NDArray[np.bool_]:
     window. If several rows have the highest revision, all count. Only other programs write such
     rows (decision 0030).
     """
+    begins = _begins_of_windows(rows, window)
+    revisions = rows["revision"].to_numpy()
+    highest: npt.NDArray[np.bool_] = revisions == revisions[begins][np.cumsum(begins) - 1]
+    return highest
+
+
+def has_windows_once(rows: pa.Table) -> bool:
+    """Return True if no window has two rows. The rows are ordered by window."""
+    return bool(_begins_of_windows(rows, _window_columns(rows)).all())
+
+
+def _begins_of_windows(rows: pa.Table, window: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Return True for each row whose window differs from the window of the row before it."""
     begins = np.ones(len(rows), np.bool_)
     begins[1:] = False
     for name in window:
         differs = pc.not_equal(rows[name].slice(1), rows[name].slice(0, len(rows) - 1))
         begins[1:] |= differs.to_numpy()
-    revisions = rows["revision"].to_numpy()
-    highest: npt.NDArray[np.bool_] = revisions == revisions[begins][np.cumsum(begins) - 1]
-    return highest
+    return begins
+
+
+def _window_columns(rows: pa.Table) -> list[str]:
+    return ["key", *(n for n in ("window_start", "window_end") if n in rows.column_names)]
 
 
 def _can_have_older_row(

@@ -33,7 +33,7 @@ def _main(directory: Path, delay_ms: int) -> None:
     tables = directory / "data" / "tables"
     with Writer(directory) as writer:
         kept = Maintenance(
-            {name: TableMaintenance(tables / name, SETTINGS) for name in writer.stores},
+            {name: [TableMaintenance(tables / name, SETTINGS)] for name in writer.stores},
             TableMaintenance(tables / "_dead_letters", SETTINGS),
             {name: store.recorded_batch() for name, store in writer.stores.items()},
             writer.checkpoint.check_epoch,

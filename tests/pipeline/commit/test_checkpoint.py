@@ -22,7 +22,8 @@ from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.state.segments import read_segment, write_segment
 from oriel.storage import CommitRecord
 from oriel.storage.delta import AddedFile
-from oriel.storage.files import CountingFiles, use_files
+from oriel.storage.files import use_files
+from oriel.testing import CountingFiles
 
 RECORDS = pa.table({"t": pa.array([1, 2, 3], pa.int64())})
 

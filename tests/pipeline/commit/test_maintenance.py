@@ -31,7 +31,7 @@ def maintained(
 ) -> Maintenance:
     """Return maintenance of one store. It is not started."""
     return Maintenance(
-        {"store": table.maintenance(limits)},
+        {"store": [table.maintenance(limits)]},
         dead_letters(table.data),
         {"store": table.batch},
         refuse,

@@ -13,7 +13,8 @@ from oriel.pipeline.errors import CheckpointError, PipelineError
 from oriel.storage import ForeignCheckpoint, StorageError
 from oriel.storage.delta import add_checkpoint
 from oriel.storage.errors import CorruptLog
-from oriel.storage.files import CountingFiles, ForgettingFiles, use_files
+from oriel.storage.files import use_files
+from oriel.testing import CountingFiles, ForgettingFiles
 from tests.campaigns import full
 from tests.pipeline.commit.writers import Writer, run, tables_of, undisturbed, write_log
 

@@ -215,14 +215,14 @@ flowchart LR
     sink1[("found")]
     sink2[("cities")]
     join0(["join(table 't')"])
+    join1(["aggregate(count=count()).to_stream()"])
+    join2(["aggregate(count=count()).to_stream()"])
     topic0 --> join0
     topic1 --> join0
     join0 -->|"filter('v &lt;city')<br>group_by(v)"| store0
-    join1(["aggregate(count=count()).to_stream()"])
     topic0 --> join1
     join1 -->|"filter('count > 3')<br>select_key(count)"| sink0
     join0 -->|"map_values('v')"| sink1
-    join2(["aggregate(count=count()).to_stream()"])
     topic1 -->|"group_by(city)"| join2
     join2 --> sink2
 """

@@ -12,7 +12,8 @@ import pytest
 from oriel.pipeline.disk_errors import user_error
 from oriel.pipeline.operations import clock, compact
 from oriel.pipeline.operations.backups import backup
-from oriel.storage.files import FailingFiles, use_files
+from oriel.storage.files import use_files
+from oriel.testing import FailingFiles
 from tests.disks import small_disk
 from tests.pipeline.commit.writers import Writer, write_log
 

@@ -1,5 +1,6 @@
 """One query after another: which failures a run survives, and what it logs."""
 
+import errno
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,10 @@ from oriel.pipeline.run import RunSettings, queries
 from oriel.pipeline.run.queries import Queries
 from oriel.pipeline.run.reporting.progress import Progress
 from oriel.pipeline.sources import Kafka
+from oriel.storage import DataLayout
+from oriel.storage.files import use_files
+from oriel.storage.monitoring import recorded_topologies
+from oriel.testing import FailingFiles
 from tests.e2e.runs_in_one_process import after_start
 
 
@@ -133,3 +138,19 @@ def test_other_failures_end_a_run_at_once(run: Any) -> None:
     """Another query would fail in the same way."""
     with pytest.raises(ZeroDivisionError):
         run([ZeroDivisionError()])
+
+
+def test_a_run_writes_its_topology_for_the_service(run: Any, tmp_path: Path) -> None:
+    """Each start replaces the topology of the pipeline, and a full disk does not end the run."""
+    layout = DataLayout(tmp_path)
+    run([None])
+    (first,) = recorded_topologies(layout)
+    assert first.application == "x"
+    assert [node.name for node in first.drawing.nodes] == ["t", "s"]
+    assert first.drawing.to_mermaid().startswith("flowchart LR\n")
+    with use_files(FailingFiles(1, errno.ENOSPC)):
+        run([None])
+    run([None])
+    (again,) = recorded_topologies(layout)
+    assert again.started_ms >= first.started_ms
+    assert again.drawing == first.drawing

@@ -12,11 +12,11 @@ from tests.documentation.pages import IN_SPARK, blocks
 from tests.documentation.table_queries import (
     CURRENT_ROWS,
     QUERIES,
+    WITHOUT_PACKAGE,
     as_served,
-    over,
+    run_in_spark,
     run_python,
     served,
-    spark_queries,
 )
 from tests.tidy.project import ROOT
 from tests.windows.kafka_peer import class_path
@@ -138,9 +138,9 @@ def test_the_queries_for_tables_return_what_the_service_returns(
     for path in paths:
         rows = DeltaTable(path).to_pyarrow_table().num_rows
         assert rows > len(expected[path.name][CURRENT_ROWS]) > 0
-        for query in spark_queries():
-            spark.sql(over(query, path))
-        found = {name: as_served(spark.table(name).toArrow()) for name in QUERIES}
-        assert found == expected[path.name]
-    for tool in range(3):
+        for with_package in (True, False):
+            run_in_spark(spark, path, with_package=with_package)
+            found = {name: as_served(spark.table(name).toArrow()) for name in QUERIES}
+            assert found == expected[path.name]
+    for tool in range(1 + WITHOUT_PACKAGE):
         assert run_python(tool, paths) == expected

@@ -7,7 +7,8 @@ import errno
 import sys
 
 from oriel.pipeline import run_command as command_line
-from oriel.storage.files import FailingFiles, use_files
+from oriel.storage.files import use_files
+from oriel.testing import FailingFiles
 
 if __name__ == "__main__":
     with use_files(FailingFiles(1, errno.ENOSPC, first=int(sys.argv[1]))):

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from oriel.storage.delta import Limits, MaintenanceSettings, TableMaintenance
-from oriel.storage.files import FailingFiles, use_files
+from oriel.storage.files import use_files
+from oriel.testing import FailingFiles
 from tests.campaigns import full
 from tests.pipeline.commit.writers import (
     Writer,

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from oriel.pipeline.errors import Fenced
-from oriel.storage.files import CountingFiles, HookedFiles, LocalFiles, use_files
+from oriel.storage.files import LocalFiles, use_files
+from oriel.testing import CountingFiles, HookedFiles
 from tests.campaigns import full
 from tests.pipeline.commit.writers import Writer, tables_of, undisturbed, write_log
 

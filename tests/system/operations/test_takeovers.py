@@ -9,7 +9,8 @@ import pytest
 from oriel.pipeline.commit import Maintenance, maintenance
 from oriel.pipeline.errors import Fenced
 from oriel.storage.delta import Limits, MaintenanceSettings, TableMaintenance, open_delta
-from oriel.storage.files import FilesByPath, HookedFiles, use_files
+from oriel.storage.files import FilesByPath, use_files
+from oriel.testing import HookedFiles
 from tests.campaigns import cases
 from tests.object_store import ObjectStore
 from tests.pipeline.commit.writers import (
@@ -39,7 +40,7 @@ class Process:
         self.writer = Writer(directory, data=bucket / "data", scratch=scratch)
         tables = self.writer.data / "tables"
         self.kept = Maintenance(
-            {name: TableMaintenance(tables / name, _SETTINGS) for name in self.writer.stores},
+            {name: [TableMaintenance(tables / name, _SETTINGS)] for name in self.writer.stores},
             TableMaintenance(tables / "_dead_letters", _SETTINGS),
             {name: store.recorded_batch() for name, store in self.writer.stores.items()},
             self.writer.checkpoint.check_epoch,

@@ -37,6 +37,7 @@ async def clients() -> None:
         assert_type(client, AsyncClient)
         assert_type(await client.stores(), list[StoreSummary])
         assert_type(await client.status(), dict[str, Any])
+        assert_type(await client.topology(), dict[str, Any])
         assert_type(
             await client.store("departures"),
             AsyncWindowStoreClient | AsyncSessionStoreClient | AsyncKeyValueStoreClient,

@@ -38,6 +38,7 @@ def clients() -> None:
         assert_type(client, Client)
         assert_type(client.stores(), list[StoreSummary])
         assert_type(client.status(), dict[str, Any])
+        assert_type(client.topology(), dict[str, Any])
         assert_type(
             client.store("departures"),
             WindowStoreClient | SessionStoreClient | KeyValueStoreClient,

@@ -251,6 +251,7 @@ def results(table: KTable, other: KTable, airports: SourceTable) -> None:
         table.materialize("flights", MINUTE, (Serdes.string(), Serdes.long())),
         KTable,
     )
+    assert_type(table.materialize("final", final_table=True), KTable)
     assert_type(table.to_stream(), KStream)
     assert_type(table.join(other), SourceTable | KTable)
     assert_type(table.join(airports, foreign_key="origin"), SourceTable | KTable)

@@ -10,7 +10,7 @@
    threshold   a value that the chart marks
    axis        fit: the value axis does not start at zero
    format      NAME:DECIMALS:UNIT of an aggregate, each part can be empty
-   prefix, sort     wall;   search   overview;   reason   dead letters
+   prefix, sort, where, top     wall;   search   overview;   reason   dead letters
    title, chart     board: a chart is the address of a store's view */
 
 const LISTS = { key: "keys", aggregate: "aggregates", format: "formats", chart: "charts" };

@@ -6,6 +6,7 @@ import { age, clock, isNumber, number, windowText, zoneName } from "../base/form
 import { fits, get, pathOf } from "../base/service.js";
 import { heldText, isWell, lagText, logEndText, rateText } from "../base/status.js";
 import { numericAggregates } from "../base/windows.js";
+import { Topologies } from "../parts/topologies.js";
 
 const STORE_COLUMNS = ["Store", "Windows or rows", "Last change", "Newest record", "Open records",
   "Windows kept open by", "Late", "Dead-lettered", "Trend"];
@@ -34,7 +35,7 @@ export class Overview {
     this.node = element("div", {},
       element("div", { class: "head" }, element("h1", {}, "Overview")), this.pipelineCard,
       element("div", { class: "controls" }, element("label", {}, "Search stores", this.search)),
-      this.note, this.storeCard);
+      this.note, this.storeCard, new Topologies().node);
     this.inView = new IntersectionObserver((entries) => entries.forEach((entry) => {
       entry.target.isInView = entry.isIntersecting;
       this.trend(entry.target);

@@ -16,6 +16,8 @@ const PAGE_ROWS = 1000;
 /* A change is the difference to the value a minute ago, or to the first value that the page read. */
 const COMPARED_MS = 60000;
 const SORTS = [["value", "value"], ["change", "change"], ["age", "age"], ["key", "key"]];
+const TOPS = [["", "all keys"], ["10", "the highest 10"], ["100", "the highest 100"]];
+const NOTHING = { prefix: "No keys with this prefix", where: "The condition selects no keys" };
 const STRENGTHS = 8;
 
 export class Wall {
@@ -32,6 +34,10 @@ export class Wall {
       complete({ prefix: this.prefix.value || null });
       page.load();
     });
+    this.condition = element("input", { id: "where", type: "search", autocomplete: "off",
+      spellcheck: "false", title: "Press Enter to apply the condition" });
+    this.condition.addEventListener("change", () => go({ where: this.condition.value || null }));
+    this.tops = select("top", "Show", (top) => go({ top: top || null }));
     this.note = element("p", { class: "note words" });
     this.readout = element("output", { class: "readout", "aria-live": "polite" });
     this.tiles = element("ul", { class: "tiles" });
@@ -45,7 +51,8 @@ export class Wall {
         element("div", { class: "title" }, this.title, this.kind, this.back),
         element("div", { class: "controls" },
           element("label", {}, "Keys with this prefix", this.prefix),
-          this.aggregates.label, this.sorts.label)),
+          element("label", {}, "Condition", this.condition),
+          this.aggregates.label, this.sorts.label, this.tops.label)),
       this.note, this.readout, this.tiles, this.stale);
     // The pointer and the keyboard show the same facts.
     for (const name of ["pointerover", "focusin"]) {
@@ -74,6 +81,9 @@ export class Wall {
     setText(this.kind, windowText(definition.window));
     setAttribute(this.back, "href", link({ store, formats: choice.formats }));
     if (document.activeElement !== this.prefix) this.prefix.value = choice.prefix ?? "";
+    if (document.activeElement !== this.condition) this.condition.value = choice.where ?? "";
+    setAttribute(this.condition, "placeholder", aggregate ? `${aggregate.name} > 0` : null);
+    this.tops.show(aggregate ? TOPS : [], choice.top ?? "");
     this.aggregates.show(numeric.map(({ name }) => [name, name]), aggregate?.name);
     this.sorts.show(SORTS, choice.sort ?? "value");
     await this.read();
@@ -91,7 +101,8 @@ export class Wall {
   }
 
   async apply(events) {
-    const isComplete = this.isWindowed() && !this.hasMore && !this.choice.prefix;
+    const { prefix, where, top } = this.choice;
+    const isComplete = this.isWindowed() && !this.hasMore && !(prefix || where || top);
     if (isComplete && events.every(({ name }) => name === "change")) {
       for (const { data, id } of events) {
         const { windows, removed } = parse(data);
@@ -105,13 +116,16 @@ export class Wall {
 
   async read() {
     const { choice } = this;
-    const { store, prefix } = choice;
+    const { store, prefix, where } = choice;
+    // The service selects the highest keys, also of more keys than the wall can show.
+    const top = this.aggregate && choice.top;
+    const selected = top ? { order_by: `-${this.aggregate.name}`, top } : { limit: PAGE_ROWS };
     const isWindowed = this.isWindowed();
     const rows = [];
     let [cursor, after] = [null, null];
     do {
       const page = await get(pathOf(isWindowed ? "currentAll" : "prefixScan", { store },
-        { prefix, limit: PAGE_ROWS, columns: this.aggregate?.name, cursor }));
+        { prefix, where, ...selected, columns: this.aggregate?.name, cursor }));
       if (cursor === null) after = placeOf(page.position);
       rows.push(...(isWindowed ? page.windows : page.rows));
       cursor = page.next_cursor;
@@ -145,11 +159,12 @@ export class Wall {
     setText(this.staleNote, `Stale ${nounOf(kind)} ended before ${clock(newestMs - sizeMs)} ${zoneName()}, a whole `
       + `${kind === "session" ? "gap" : "window"} before the newest ${nounOf(kind, 1)} ended.`);
     const what = kind === "none" ? "row" : `current ${nounOf(kind, 1)}`;
-    const count = this.hasMore ? `the first ${number(rows.length)} keys. Use a prefix to see others`
+    const count = this.hasMore
+      ? `the first ${number(rows.length)} keys. Use a prefix or a condition to see others`
       : rows.length === 1 ? "one key" : `${number(rows.length)} keys`;
     const newest = kind === "none" ? "" : ` The newest ${nounOf(kind, 1)} ends at ${clock(newestMs)} `
       + `${zoneName()}.`;
-    setText(this.note, rows.length === 0 ? "No keys with this prefix"
+    setText(this.note, rows.length === 0 ? NOTHING[this.choice.where ? "where" : "prefix"]
       : `${this.aggregate?.function ?? "Newest record"} in the ${what} of ${count}.${newest} `
         + "▲ and ▼ show the change in the last minute.");
   }

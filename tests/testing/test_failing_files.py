@@ -6,14 +6,8 @@ from pathlib import Path
 import pytest
 
 from oriel.storage import create_file, replace_file, sync_directory
-from oriel.storage.files import (
-    CountingFiles,
-    FailingFiles,
-    ForgettingFiles,
-    LocalFiles,
-    current_files,
-    use_files,
-)
+from oriel.storage.files import LocalFiles, current_files, use_files
+from oriel.testing import CountingFiles, FailingFiles, ForgettingFiles
 
 
 def test_files_are_in_place_for_a_block(tmp_path: Path) -> None:

@@ -12,8 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from oriel.storage.files.by_path import FilesByPath
-from oriel.storage.files.contract import FileIdentity, Files, Fill, ListedFile, WrittenFile
+from oriel.storage.files import (
+    FileIdentity,
+    Files,
+    FilesByPath,
+    Fill,
+    ListedFile,
+    WrittenFile,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,21 +28,39 @@ _Result = TypeVar("_Result")
 
 
 class HookedFiles:
-    """Call ``before`` with the operation and its path, then call ``inner``.
+    """Call a function before each file operation.
 
     The name of an operation is the method of ``Files``, except that ``sync_file`` and
     ``sync_directory`` are both ``sync``.
+
+    Args:
+        before: The function. It gets the operation and its path. An exception prevents the
+            operation. Default: no function.
+        inner: The wrapped files. Default: ``FilesByPath()``.
+
+    Example:
+        >>> files = HookedFiles(lambda operation, path: print(operation, path))
+        >>> files.exists(Path("/no/such/file"))
+        exists /no/such/file
+        False
     """
 
     def __init__(
         self, before: Callable[[str, Path], None] | None = None, *, inner: Files | None = None
     ) -> None:
-        """Wrap ``inner``. Default: ``FilesByPath()``."""
         self._before = before
         self.inner: Files = inner or FilesByPath()
 
     def before(self, operation: str, path: Path) -> None:
-        """Handle an operation before it runs. An exception prevents the operation."""
+        """Handle an operation before it runs.
+
+        Args:
+            operation: The name of the operation.
+            path: The file or directory.
+
+        Raises:
+            OSError: The operation must not run.
+        """
         if self._before is not None:
             self._before(operation, path)
 
@@ -118,14 +142,30 @@ class HookedFiles:
 
 
 class CountingFiles(HookedFiles):
-    """Record each operation with its path, in order."""
+    """Record each operation with its path, in order.
+
+    Args:
+        inner: The wrapped files. Default: ``FilesByPath()``.
+
+    Example:
+        >>> files = CountingFiles()
+        >>> files.exists(Path("/no/such/file"))
+        False
+        >>> files.operations
+        [('exists', PosixPath('/no/such/file'))]
+    """
 
     def __init__(self, *, inner: Files | None = None) -> None:
         super().__init__(inner=inner)
         self.operations: list[tuple[str, Path]] = []
 
     def before(self, operation: str, path: Path) -> None:
-        """Record an operation."""
+        """Record an operation.
+
+        Args:
+            operation: The name of the operation.
+            path: The file or directory.
+        """
         self.operations.append((operation, path))
 
     @property
@@ -145,6 +185,11 @@ class FailingFiles(HookedFiles):
             the file, ``create`` and ``replace`` leave a draft, and others do nothing.
         first: The first operation that fails, counted from 1. Default: ``every``.
         inner: The wrapped files. Default: ``FilesByPath()``.
+
+    Example:
+        >>> FailingFiles(1).touch(Path("/data/a"))
+        Traceback (most recent call last):
+        OSError: [Errno 28] No space left on device: '/data/a'
     """
 
     def __init__(
@@ -262,11 +307,24 @@ class _Unsynced:
 class ForgettingFiles(HookedFiles):
     """Track unsynced changes, so that ``lose_power`` can undo them.
 
-    Only changes through this object are tracked, not the files that Spark or libraries write.
+    Only changes through this object are tracked, not the files that Spark or libraries write. All
+    files that exist before count as synced.
+
+    Args:
+        inner: The wrapped files. Default: ``FilesByPath()``.
+
+    Example:
+        >>> path = Path(mkdtemp()) / "a"
+        >>> files = ForgettingFiles()
+        >>> files.create(path, b"content", sync=False)
+        >>> lost = files.lose_power()
+        >>> lost == [path]
+        True
+        >>> path.exists()
+        False
     """
 
     def __init__(self, *, inner: Files | None = None) -> None:
-        """Treat all existing files as synced."""
         super().__init__(inner=inner)
         self._unsynced: dict[Path, _Unsynced] = {}
 
