@@ -55,6 +55,16 @@ class WindowPaging(RowPaging, total=False):
     final: bool | None
 
 
+class MergedPaging(WindowPaging, total=False):
+    """The length of merged ranges, and which ranges, as in `WindowPaging`.
+
+    Attributes:
+        step_ms: length of a range in ms, a multiple of the window size. Default: the window size.
+    """
+
+    step_ms: int | None
+
+
 def in_form(read: Read[Any], accept: str) -> Read[bytes | None]:
     """Return the same read, for the body of its response in another format."""
     request = replace(read.request, accept=accept)
@@ -97,6 +107,11 @@ def windows(address: Address, request: Request, paging: WindowPaging) -> PagedRe
     final = paging.get("final")
     request = request.asking(final=None if final is None else str(final).lower())
     return with_columns(address, request, "windows", window_of, paging)
+
+
+def ranges(address: Address, request: Request, paging: MergedPaging) -> PagedRead[Window]:
+    """Return the read of merged ranges, page by page."""
+    return windows(address, request.asking(step_ms=paging.get("step_ms")), paging)
 
 
 def rows(address: Address, request: Request, paging: RowPaging) -> PagedRead[Row]:

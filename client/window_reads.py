@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from oriel.client.paging import (
+    MergedPaging,
     RowPaging,
     Selection,
     WindowPaging,
     items_of_keys,
     one_window,
+    ranges,
     starting,
     windows,
     with_columns,
@@ -170,9 +172,7 @@ def merged(
     key: Key,
     time_from: Time | None = None,
     time_to: Time | None = None,
-    *,
-    step_ms: int | None = None,
-    **paging: Unpack[WindowPaging],
+    **paging: Unpack[MergedPaging],
 ) -> PagedRead[Window]:
     """List ranges of a key, into which the service merges tumbling windows, oldest first.
 
@@ -180,8 +180,7 @@ def merged(
         key: the key, for example ``"EWR"``, or a value of the store's key type.
         time_from: least start of a range, inclusive. Default: no bound.
         time_to: greatest start of a range, inclusive. Default: no bound.
-        step_ms: length of a range in ms, a multiple of the window size. Default: the window size.
-        **paging: the number of ranges and which, as in `WindowPaging`. The aggregates in
+        **paging: the length of the ranges and which, as in `MergedPaging`. The aggregates in
             ``columns`` must be counts, sums, minima or maxima.
 
     Returns:
@@ -196,7 +195,7 @@ def merged(
         [19]
     """
     request = starting(address.request("merged", key), time_from, time_to)
-    return windows(address, request.asking(step_ms=step_ms), paging)
+    return ranges(address, request, paging)
 
 
 def latest_of_keys(
@@ -300,9 +299,7 @@ def merged_of_keys(
     keys: Sequence[Key],
     time_from: Time | None = None,
     time_to: Time | None = None,
-    *,
-    step_ms: int | None = None,
-    **paging: Unpack[WindowPaging],
+    **paging: Unpack[MergedPaging],
 ) -> PagedRead[Window]:
     """List the ranges that ``merged`` returns for each listed key.
 
@@ -310,8 +307,7 @@ def merged_of_keys(
         keys: the keys, in the order of the result.
         time_from: least start of a range, inclusive. Default: no bound.
         time_to: greatest start of a range, inclusive. Default: no bound.
-        step_ms: length of a range in ms, a multiple of the window size. Default: the window size.
-        **paging: the number of ranges and which, as in `WindowPaging`. The aggregates in
+        **paging: the length of the ranges and which, as in `MergedPaging`. The aggregates in
             ``columns`` must be counts, sums, minima or maxima.
 
     Returns:
@@ -326,4 +322,4 @@ def merged_of_keys(
         [9]
     """
     request = starting(address.listing("mergedOfKeys", keys), time_from, time_to)
-    return windows(address, request.asking(step_ms=step_ms), paging)
+    return ranges(address, request, paging)

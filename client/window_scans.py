@@ -7,8 +7,10 @@ keys are inclusive, and None means an open bound.
 from typing import Unpack
 
 from oriel.client.paging import (
+    MergedPaging,
     RowPaging,
     WindowPaging,
+    ranges,
     starting,
     windows,
     with_columns,
@@ -162,6 +164,43 @@ def backward_all_windows(address: Address, **paging: Unpack[WindowPaging]) -> Pa
         [9, 7, 12]
     """
     return windows(address, address.request("backwardAll"), paging)
+
+
+def merged_all(
+    address: Address,
+    key_from: Key | None = None,
+    key_to: Key | None = None,
+    time_from: Time | None = None,
+    time_to: Time | None = None,
+    *,
+    prefix: str | None = None,
+    **paging: Unpack[MergedPaging],
+) -> PagedRead[Window]:
+    """List the ranges that ``merged`` returns for every key in a key range, in key order.
+
+    Args:
+        key_from: least key, inclusive. Default: no bound.
+        key_to: greatest key, inclusive. Default: no bound.
+        time_from: least start of a range, inclusive. Default: no bound.
+        time_to: greatest start of a range, inclusive. Default: no bound.
+        prefix: read only keys with this prefix. Default: all keys.
+        **paging: the length of the ranges and which, as in `MergedPaging`. The aggregates in
+            ``columns`` must be counts, sums, minima or maxima.
+
+    Returns:
+        The ranges of the first key, then of the next key.
+
+    Raises:
+        ValueError: a datetime has no time zone.
+
+    Example:
+        >>> hours = departures.merged_all(step_ms=3_600_000, order_by=["-departures"], top=1)
+        >>> [(hour.key, hour["departures"]) for hour in hours]
+        [('EWR', 19)]
+    """
+    request = address.request("mergedAll")
+    request = request.asking(key_from=key_from, key_to=key_to, prefix=prefix)
+    return ranges(address, starting(request, time_from, time_to), paging)
 
 
 def latest_all(

@@ -272,6 +272,7 @@ _FUNCTIONS: Mapping[str, StepFunction] = {
     "backwardAll": _of(_WINDOW_STORES, _backward_scan),
     "latestAll": _of(_WINDOW_STORES, _latest_all),
     "currentAll": _of(_WINDOW_STORES, _current_all),
+    "mergedAll": merged_windows,
     "findSessionsRange": _of(_SESSION_STORES, _scan),
     "backwardFindSessionsRange": _of(_SESSION_STORES, _backward_scan),
     "fetchSession": _of(_SESSION_STORES, _session),

@@ -937,6 +937,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/stores/{store}/mergedAll": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List merged windows by key range
+         * @description List the ranges that `merged` returns for every key in a key range, by key, then start.
+         */
+        get: operations["mergedAll"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/stores/{store}/mergedOfKeys": {
         parameters: {
             query?: never;
@@ -6148,6 +6168,141 @@ export interface operations {
                  * @example EWR
                  */
                 key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The response, from one table version */
+            200: {
+                headers: {
+                    /** @description `immutable` if no record can change the response. Otherwise `no-cache`: request it again with If-None-Match */
+                    "Cache-Control"?: string;
+                    /** @description Changes if the windows or rows of the response change, regardless of the position. Send it as If-None-Match */
+                    ETag?: string;
+                    /** @description `position.history` */
+                    "Oriel-History"?: string;
+                    /** @description Lag of the response to the store's table: the number of versions, and the ms since the first missing version was committed. The ms are negative if the wall clock of the pipeline is ahead */
+                    "Oriel-Lag"?: string;
+                    /** @description `position.version` */
+                    "Oriel-Version"?: number;
+                    /** @description `Accept` and `Accept-Encoding`, which select the response format and coding */
+                    Vary?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WindowsAnswer"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    mergedAll: {
+        parameters: {
+            query?: {
+                /** @description List only keys with this prefix. For composite keys, a prefix contains whole components and ends with a comma. A store of 64-bit integers accepts no prefix. */
+                prefix?: string;
+                /**
+                 * @description Least key, inclusive. Strings are ordered by their UTF-8 bytes, other keys by value. Default: no bound.
+                 * @example E
+                 */
+                key_from?: string;
+                /**
+                 * @description Greatest key, inclusive. Strings are ordered by their UTF-8 bytes, other keys by value. If it is less than key_from, the list is empty. Default: no bound.
+                 * @example F
+                 */
+                key_to?: string;
+                /**
+                 * @description Least start of a range in ms since the epoch or as ISO 8601, inclusive. A negative value counts as 0. Default: no bound.
+                 * @example 1357034400000
+                 */
+                from_ms?: number | string;
+                /**
+                 * @description Greatest start of a range in ms since the epoch or as ISO 8601, inclusive. Default: no bound.
+                 * @example 1357038000000
+                 */
+                to_ms?: number | string;
+                /**
+                 * @description Length of a range in ms, a multiple of the size of the store's windows. Ranges start at multiples of it since the epoch, as tumbling windows of this size. Default: the size of the windows.
+                 * @example 3600000
+                 */
+                step_ms?: number;
+                /** @description Maximum number of items of one page. A page can contain fewer items, or none, although more items follow. See `x-oriel-limits`. */
+                limit?: number;
+                /** @description `next_cursor` of your previous page, an opaque string. All other parameters except `limit` must be unchanged. Each page is read from the newest version at that time, never from an older one. If the `position` of two pages differs, the store changed between them. */
+                cursor?: string;
+                /** @description `true` selects final windows, which no record can change. `false` selects windows that a record can still change. Default: both. */
+                final?: boolean;
+                /**
+                 * @description Names of the aggregates to merge, separated by commas. They must be `count`, `sum`, `min` or `max`. Default: all aggregates of the store, which must all be such.
+                 * @example departures
+                 */
+                columns?: string;
+                /**
+                 * @description Select the items for which this condition is true, an expression of Spark SQL over the fields of an item. It can have comparisons, arithmetic, `AND`, `OR`, `NOT`, `IS NULL`, `IN`, `BETWEEN`, `LIKE`, and functions of numbers and strings. NaN and infinities are null.
+                 * @example departures > 10
+                 */
+                where?: string;
+                /**
+                 * @description Order the items by these fields, separated by commas. A minus before a field is the descending order. Items with equal values are ordered by key, start and end. The service reads all items for each page, at most 2,000,000. Default: the order of the operation.
+                 * @example -departures
+                 */
+                order_by?: string;
+                /**
+                 * @description With `order_by`: return only this many items, in one page without a cursor. Then `limit` has no effect.
+                 * @example 10
+                 */
+                top?: number;
+                /** @description Format of window times. `ms`: integers since the epoch in `window_start_ms`, `window_end_ms` and `timestamp_ms`. `iso`: ISO 8601 in UTC in `window_start`, `window_end` and `timestamp`. Arrow always has timestamps with the names of `iso`. */
+                times?: "ms" | "iso";
+                /**
+                 * @description Least table version of the response. For monotonic reads, send the `version` of the previous response.
+                 * @example 17
+                 */
+                min_version?: number;
+                /**
+                 * @description TOPIC:PARTITION:OFFSET, can be repeated. The response must include every record of this partition below this offset. To read your writes, send the size of the event log's file after the append.
+                 * @example [
+                 *       "flights:0:12345"
+                 *     ]
+                 */
+                min_offset?: string[];
+                /** @description Maximum time to wait for the requested position, in ms. After that, the status code is 503. */
+                wait_ms?: number;
+                /**
+                 * @description Read this version of the store's table, regardless of the state of the index, while Delta still has it. You cannot combine it with the parameters of the position. A table read is limited to 10 s and 128 MiB of rows. A process accepts at most 16 table reads at a time.
+                 * @example 17
+                 */
+                as_of_version?: number;
+                /**
+                 * @description Read the newest version that was committed at or before this wall-clock time, in ms since the epoch. The limits are those of `as_of_version`.
+                 * @example 1357038000000
+                 */
+                as_of_ms?: number | string;
+                /**
+                 * @description `history` of the position that the version in this request is from. If a restore replaced this version by another, the status code is 410. Then read the store again.
+                 * @example 1a2b3c4d-99aabbcc
+                 */
+                history?: string;
+            };
+            header?: {
+                /** @description `ETag` of your previous response. If the response is unchanged, the status code is 304. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /**
+                 * @description Name of the store.
+                 * @example departures
+                 */
+                store: string;
             };
             cookie?: never;
         };

@@ -165,6 +165,8 @@ def test_a_forbidden_store_looks_as_one_that_there_is_none_of(guarded: Guarded) 
         ("backwardFetch/b", False),
         ("window/10/ab", True), ("window/10/b", False), ("window/ab/b", False),
         ("merged/ab?columns=n", True), ("merged/b?columns=n", False), ("merged/", False),
+        ("mergedAll?columns=n&prefix=a", True), ("mergedAll?columns=n&prefix=b", False),
+        ("mergedAll?columns=n", False),
         ("window/10%2Fab", False), ("keys?prefix=a", True), ("keys?prefix=ab", True),
         ("keys", False), ("keys?prefix=", False), ("keys?prefix=b", False),
         ("watch?key=ab&for_ms=1", True), ("watch?for_ms=1", False),

@@ -150,7 +150,7 @@ class Model:
         keys = choice.sample((*KEYS, "none"), k=choice.randint(1, 5))
         step_ms = SIZE_MS * choice.choice((1, 2, 3, 6, 10, 100))
         from_ms, to_ms = choice.choice(((0, 10_000), (choice.randint(-99, 900), 700)))
-        query: Item = {"step_ms": step_ms, "limit": choice.choice((1, 2, 7, 10_000)),
+        query: Item = {"step_ms": step_ms, "limit": choice.choice((3, 20, 10_000)),
                  "from_ms": from_ms, "to_ms": to_ms}  # fmt: skip
         is_final = choice.choice((None, None, True, False))
         columns = choice.choice((None, ("n",), ("any", "total"), tuple(_VALUES)))
@@ -165,6 +165,7 @@ class Model:
             if from_ms <= item["window_start_ms"] <= to_ms and is_final in {None, item["final"]}
         ]
         conditions = [c for c in _CONDITIONS if c[0] in {"key", *(columns or _VALUES)}]
+        holds: Callable[[Item], bool] = bool
         if choice.random() < 0.4:
             _, query["where"], holds = choice.choice(conditions)
             wanted = [item for item in wanted if holds(item)]
@@ -176,10 +177,37 @@ class Model:
         target, body = f"mergedOfKeys?{urlencode(query)}", orjson.dumps(keys)
         expected = ordered(wanted, order) if order else wanted
         assert all_pages(self.store, f"{ROOT}/{target}", body) == expected, (target, keys)
+        self._check_all_keys(choice, dict(query), holds, order)
         target = f"merged/{quote(keys[0], safe='')}?{urlencode(query)}"
         wanted = [item for item in wanted if item["key"] == keys[0]]
         expected = ordered(wanted, order) if order else wanted
         assert all_pages(self.store, f"{ROOT}/{target}") == expected, target
+
+    def _check_all_keys(
+        self,
+        choice: random.Random,
+        query: Item,
+        holds: Callable[[Item], bool],
+        order: Sequence[tuple[str, bool]],
+    ) -> None:
+        """Compare the same read of all keys in a range with the list."""
+        columns = query["columns"].split(",") if "columns" in query else None
+        bounds = choice.choice(({}, {"prefix": "a"}, {"key_from": "a"}, {"key_to": "a/b"}))
+        wanted = [
+            _chosen(item, columns)
+            for key in sorted(KEYS, key=str.encode)
+            if key.startswith(bounds.get("prefix", ""))
+            and key >= bounds.get("key_from", "")
+            and key <= bounds.get("key_to", "é")
+            for item in expected_ranges(self.rows, key, query["step_ms"], self.close_ms)
+            if query["from_ms"] <= item["window_start_ms"] <= query["to_ms"]
+            and query.get("final") in {None, str(item["final"]).lower()}
+        ]
+        wanted = [item for item in wanted if holds(item)]
+        target = f"{ROOT}/mergedAll?{urlencode(query | bounds)}"
+        assert all_pages(self.store, target) == (ordered(wanted, order) if order else wanted), (
+            target
+        )
 
 
 #: A column, a condition about it, and the function that says the same.
@@ -215,13 +243,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
         yield made
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(24))
 def test_random_ranges_equal_a_list(model: Model, seed: int) -> None:
     """Ranges of random steps, bounds, columns and pages are those of a plain list."""
     model.check_random_read(random.Random(seed))
 
 
-@pytest.mark.parametrize("step", [1, 2, 7])
+@pytest.mark.parametrize("step", [1, 7])
 def test_short_steps_change_nothing(
     model: Model, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
@@ -229,7 +257,7 @@ def test_short_steps_change_nothing(
     monkeypatch.setattr(pages, "_FIRST_STEP", step)
     monkeypatch.setattr(pages, "_STEP", step)
     monkeypatch.setattr(merged_read, "_STEP", 5)
-    for seed in range(100, 115):
+    for seed in range(100, 104):
         model.check_random_read(random.Random(seed))
 
 
@@ -242,7 +270,7 @@ def test_pages_with_few_bytes_or_records_continue(
     monkeypatch.setattr(pages, "SCAN_RECORDS_MAX", 120)
     monkeypatch.setattr(pages, "_FIRST_STEP", 8)
     monkeypatch.setattr(pages, "_STEP", 8)
-    for seed in range(200, 215):
+    for seed in range(200, 204):
         model.check_random_read(random.Random(seed))
 
 
@@ -314,6 +342,8 @@ def test_ranges_as_of_a_version(tmp_path: Path) -> None:
             found = ranges_of(made.get(f"{ROOT}/merged/a{target}"))
             assert [item["n"] for item in found] == counts
             found = ranges_of(made.post(f"{ROOT}/mergedOfKeys{target}", b'["a", "b"]'))
+            assert [item["n"] for item in found] == counts
+            found = all_pages(made, f"{ROOT}/mergedAll{target}&limit=1")
             assert [item["n"] for item in found] == counts
     made.service.catalog.close()
 
@@ -404,6 +434,7 @@ def test_other_kinds_of_stores_are_rejected(tmp_path: Path, window: WindowSpec) 
         for response in (
             made.get(f"{ROOT}/merged/a?columns=n"),
             made.post(f"{ROOT}/mergedOfKeys?columns=n", b'["a"]'),
+            made.get(f"{ROOT}/mergedAll?columns=n"),
         ):
             assert_problem(response, 400, "wrong-store-kind", *words)
 

@@ -207,6 +207,9 @@ _CALLS = {
     "/v1/stores/{store}/backwardAll": [f"{_ROOT}/backwardAll", "/v1/stores/totals/backwardAll"],
     "/v1/stores/{store}/latestAll": [f"{_ROOT}/latestAll?prefix=a", f"{_ROOT}/latestAll?limit=0"],
     "/v1/stores/{store}/currentAll": ["/v1/stores/visits/currentAll?key_to=b"],
+    "/v1/stores/{store}/mergedAll": [
+        "/v1/stores/turns/mergedAll?prefix=a&columns=n&step_ms=20&limit=1", f"{_ROOT}/mergedAll",
+    ],
     "/v1/stores/{store}/findSessionsRange": [
         "/v1/stores/visits/findSessionsRange?earliest_end_ms=1", f"{_ROOT}/findSessionsRange",
     ],

@@ -30,6 +30,7 @@ REQUESTS = {
     "backwardFindSessions": "backwardFindSessions/a", "session": "session/1/2/a", "get": "get/a",
     "merged": "merged/a?columns=n", "current": "current/a", "covering": "covering/1/a",
     "fetchSession": "fetchSession/1/2/a",
+    "mergedAll": "mergedAll?columns=n",
     **{name: name for name in (
         "fetchRange", "backwardFetchRange", "fetchAll", "backwardFetchAll", "all", "backwardAll",
         "latestAll", "currentAll", "findSessionsRange", "backwardFindSessionsRange", "range",
@@ -46,7 +47,7 @@ BY_END = {
     "backwardFindSessionsRange", "fetchSession",
 }  # fmt: skip
 FITTING = {
-    "tumbling": BY_START | {"merged"},
+    "tumbling": BY_START | {"merged", "mergedAll"},
     "hopping": BY_START,
     "sliding": BY_START,
     "session": BY_START | BY_END,

@@ -48,6 +48,7 @@ READS: dict[str, PagedRead[Any] | Read[Any]] = {
     "backwardAll": window_scans.backward_all_windows(_ADDRESS),
     "latestAll": window_scans.latest_all(_ADDRESS, *_KEYS, prefix="k"),
     "currentAll": window_scans.current_all(_ADDRESS, *_KEYS, prefix="k"),
+    "mergedAll": window_scans.merged_all(_ADDRESS, *_KEYS, *_STARTS, step_ms=60_000, prefix="k"),
     "findSessions": session_reads.find_sessions(_ADDRESS, "k", *_ENDS),
     "backwardFindSessions": session_reads.backward_find_sessions(_ADDRESS, "k", *_ENDS),
     "findSessionsRange": session_reads.find_sessions_range(_ADDRESS, *_KEYS, *_ENDS),

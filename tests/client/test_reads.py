@@ -77,6 +77,9 @@ def test_windows_are_merged(client: Client) -> None:
     listed = store.merged_of_keys(["none", "a"], step_ms=1000, columns=["n"])
     assert [(r.key, r["n"]) for r in listed] == [("a", 300)]
     assert [w["n"] for w in store.merged("a", columns=["n"], limit=3)] == [0, 1, 2]
+    every = store.merged_all(key_to="a", step_ms=1000, columns=["n"])
+    assert [(r.key, r["n"]) for r in every] == [("a", 300)]
+    assert store.merged_all(prefix="b", columns=["n"]).list() == []
     with pytest.raises(InvalidRequest, match="Send columns=n"):
         store.merged("a", step_ms=100).list()
     with pytest.raises(InvalidRequest, match="multiple of 10"):

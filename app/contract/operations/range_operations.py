@@ -26,6 +26,7 @@ from oriel.app.contract.queries import (
     KEY_RANGE_SESSIONS_QUERY,
     LISTED_QUERY,
     LISTED_RANGE_QUERY,
+    MERGED_ALL_QUERY,
     MERGED_QUERY,
     ONE_QUERY,
     POSITION_QUERY,
@@ -140,6 +141,16 @@ RANGE_RECORDS = (
         summary="List the current window per key",
         description="List the `current` window of every key in a key range, by key.",
         query=EACH_KEY_QUERY,
+    ),
+    windows_read(
+        "mergedAll",
+        f"{STORE_PATH}/mergedAll",
+        summary="List merged windows by key range",
+        description="List the ranges that `merged` returns for every key in a key range, by key, "
+        "then start.",
+        query=MERGED_ALL_QUERY,
+        example=MERGED_EXAMPLE,
+        store_kinds=TUMBLING_STORES,
     ),
     windows_read(
         "findSessionsRange",

@@ -148,17 +148,16 @@ def _not_mergeable(
 class OpenRange:
     """One range of a key, to which windows are added in the order of their starts."""
 
-    def __init__(self, start_ms: int, columns: Sequence[MergedColumn]) -> None:
+    def __init__(self, key: str, start_ms: int, columns: Sequence[MergedColumn]) -> None:
         """Begin a range without windows."""
+        self.key = key
         self.start_ms = start_ms
-        self._key: Value = None
         self._columns = columns
         self._values: list[list[Value]] = [[] for _ in columns]
         self._is_final = True
 
     def add(self, windows: Sequence[Window]) -> None:
         """Add windows of the range."""
-        self._key = windows[0]["key"]
         for column, values in zip(self._columns, self._values, strict=True):
             name = column.name
             values += [value for window in windows if (value := window[name]) is not None]
@@ -177,7 +176,7 @@ class OpenRange:
         """
         merged = zip(self._columns, self._values, strict=True)
         fields = {
-            "key": self._key,
+            "key": self.key,
             "window_start_ms": self.start_ms,
             "window_end_ms": end_ms,
             **{c.name: c.merge(values) if values else None for c, values in merged},

@@ -10,6 +10,7 @@ from oriel.app.contract import (
     MERGED_WINDOWS_MAX,
     PAGE_BYTES_MAX,
     InvalidParameter,
+    PageCursors,
     WrongStoreKind,
     reads_of_kind,
 )
@@ -28,10 +29,10 @@ from oriel.app.reads.pages import (
 from oriel.app.selection import item_schema, matching_items, parse_condition
 from oriel.storage import (
     LATEST_MS,
+    ScanRange,
     StoreDefinition,
     StoreKind,
     WindowId,
-    WindowPage,
     WindowRange,
 )
 from oriel.storage.index import FINAL, IndexState, WindowSnapshot
@@ -44,7 +45,7 @@ WindowStore = WindowSnapshot | TableWindowStore
 
 
 #: The reads whose items are ranges.
-_MERGED_READS = frozenset({"merged", "mergedOfKeys"})
+_MERGED_READS = frozenset({"merged", "mergedOfKeys", "mergedAll"})
 
 
 def is_merged(request: ReadRequest) -> bool:
@@ -79,7 +80,7 @@ def item_definition(state: IndexState, request: ReadRequest) -> StoreDefinition:
 
 
 def merged_windows(store: StoreVersion, request: ReadRequest) -> ReadPage:
-    """Return the first step of a page of merged ranges of one key, or of listed keys.
+    """Return the first step of a page of merged ranges of one key, listed keys or all keys.
 
     Raises:
         WrongStoreKind: The store does not have tumbling windows.
@@ -88,7 +89,8 @@ def merged_windows(store: StoreVersion, request: ReadRequest) -> ReadPage:
     """
     definition = item_definition(store.state, request)
     request = with_listed_keys(store.state, request)
-    return _MergedRead(_window_store(store), definition, request).step(store, request)
+    read = _ScanRead if "prefix" in request.query else _KeyRead
+    return read(_window_store(store), definition, request).step(store, request)
 
 
 def _window_store(store: StoreVersion) -> WindowStore:
@@ -122,20 +124,21 @@ def _step_of(step_ms: int | None, store: str, size_ms: int) -> int:
     return step_ms
 
 
-class _Starting(TypedDict):
-    """The field of a window that selects its range."""
+class _Identity(TypedDict):
+    """The fields of a window that select its range."""
 
+    key: str
     window_start_ms: int
 
 
-class _Range(NamedTuple):
-    """A complete range: its start and end, and its JSON."""
+class _Complete(NamedTuple):
+    """A range that is complete, and the number of windows of the page until its end."""
 
-    identity: WindowId
-    item: bytes
+    merged: OpenRange
+    windows: int
 
 
-class _MergedRead:
+class _Merging:
     """A read in progress, whose object also reads the further steps of the page.
 
     A range can have more windows than a step reads, so ``_open`` has the range that is not
@@ -160,13 +163,6 @@ class _MergedRead:
         from_ms = -(-max(query["from_ms"], store.earliest_ms) // step_ms) * step_ms
         to_ms = query["to_ms"] // step_ms * step_ms + step_ms - 1
         self._from_ms, self._to_ms = min(from_ms, LATEST_MS), max(min(to_ms, LATEST_MS), -1)
-        path = request.path
-        self._keys = path["keys"] if "keys" in path else (path["key"],)
-        # The index of the current key, and its last complete range.
-        self._at, self._last = cursors_of(state, request).read_listed(query["cursor"])
-        self._begin_ms = max(self._from_ms, 0 if self._last is None else self._last.end_ms)
-        # The last window that was read of the key, and the range that is not complete.
-        self._after: WindowId | None = None
         self._open: OpenRange | None = None
         # The step: its items, and the items and bytes that it can still add.
         self._items: list[bytes] = []
@@ -178,74 +174,74 @@ class _MergedRead:
         budget = request.budget or whole_budget(request.query["limit"])
         self._items, self._rows_left, self._bytes_left = [], budget.rows, budget.bytes
         examined = min(budget.step, _STEP)
-        records_left = examined
-        while self._at < len(self._keys) and records_left > 0 and not self._is_full():
-            page = self._fetch(store, records_left)
-            records_left -= max(len(page.windows), 1)
-            self._merge(page)
-        if self._at >= len(self._keys):
+        records_left = self._read(store, examined)
+        cursor = self._cursor(cursors_of(store.state, request))
+        if cursor is None:
             return ReadPage(self._items)
-        cursor = cursors_of(store.state, request).after_listed(self._at, self._last)
         budget = budget._replace(step=examined - records_left)
         rest = rest_of(request, budget, self._items, cursor)
         if rest is not None:
             rest = rest._replace(read=request.read._replace(function=self.step))
         return ReadPage(self._items, cursor, rest)
 
+    def _read(self, store: WindowStore, records_left: int) -> int:
+        """Read windows until the step ends. Return the records that it did not need."""
+        raise NotImplementedError
+
+    def _cursor(self, cursors: PageCursors) -> str | None:
+        """Return the cursor after the last complete range, None at the end of the read."""
+        raise NotImplementedError
+
     def _is_full(self) -> bool:
         return self._rows_left <= 0 or self._bytes_left <= 0
 
-    def _fetch(self, store: WindowStore, records_max: int) -> WindowPage:
-        """Read the next windows of the current key, at most as many as the page needs."""
-        limit = min(records_max, self._rows_left * self._windows_max + 1)
-        key, bounds_ms = self._keys[self._at], (self._begin_ms, self._to_ms)
-        return store.fetch(
-            WindowRange(key, *bounds_ms, limit, self._after, None, PAGE_BYTES_MAX, records_max)
-        )
+    def _limit(self, records_max: int) -> int:
+        """Return the number of windows to read, at most as many as the page needs."""
+        return min(records_max, self._rows_left * self._windows_max + 1)
 
-    def _merge(self, page: WindowPage) -> None:
-        """Add windows to their ranges, and complete ranges to the items."""
-        windows = orjson.loads(b"[%b]" % b",".join(page.windows))
-        complete: list[OpenRange] = []
-        for start_ms, windows_of_range in groupby(windows, self._start_of):
-            if self._open is not None and self._open.start_ms != start_ms:
-                complete.append(self._open)
+    def _merge(self, page: Sequence[bytes], *, is_last: bool) -> list[_Complete]:
+        """Add windows to their ranges, and return the ranges that are complete."""
+        windows = orjson.loads(b"[%b]" % b",".join(page))
+        complete: list[_Complete] = []
+        count = 0
+        for (key, start_ms), group in groupby(windows, self._range_of):
+            of_range = [*group]
+            if self._open is not None and (self._open.key, self._open.start_ms) != (key, start_ms):
+                complete.append(_Complete(self._open, count))
                 self._open = None
             if self._open is None:
-                self._open = OpenRange(start_ms, self._columns)
-            self._open.add([*windows_of_range])
-        if page.next_after is None and self._open is not None:
-            complete.append(self._open)
+                self._open = OpenRange(key, start_ms, self._columns)
+            self._open.add(of_range)
+            count += len(of_range)
+        if is_last and self._open is not None:
+            complete.append(_Complete(self._open, count))
             self._open = None
-        if self._add(complete) and page.next_after is None:
-            self._at, self._last, self._begin_ms = self._at + 1, None, self._from_ms
-        self._after = page.next_after
+        return complete
 
-    def _start_of(self, window: _Starting) -> int:
+    def _range_of(self, window: _Identity) -> tuple[str, int]:
         start_ms = window["window_start_ms"]
-        return start_ms - start_ms % self._step_ms
+        return window["key"], start_ms - start_ms % self._step_ms
 
-    def _add(self, complete: Sequence[OpenRange]) -> bool:
-        """Add the selected ranges to the items. Return False if the page is full before the end."""
-        ranges = [self._range_of(each) for each in complete]
-        for index in self._selected(ranges):
+    def _add(self, complete: Sequence[_Complete]) -> int:
+        """Add the selected ranges to the items, until the page is full.
+
+        Returns:
+            The number of ranges before the end of the page.
+        """
+        step_ms, close_ms = self._step_ms, self._close_ms
+        items = [each.merged.item(each.merged.start_ms + step_ms, close_ms) for each in complete]
+        added = 0
+        for index in self._selected(items):
             if self._is_full():
-                return False
-            self._last, item = ranges[index]
-            self._items.append(item)
+                return added
+            self._items.append(items[index])
             self._rows_left -= 1
-            self._bytes_left -= len(item)
-        if ranges:
-            self._last = ranges[-1].identity
-        return True
+            self._bytes_left -= len(items[index])
+            added = index + 1
+        return len(complete)
 
-    def _range_of(self, complete: OpenRange) -> _Range:
-        end_ms = complete.start_ms + self._step_ms
-        return _Range(WindowId(complete.start_ms, end_ms), complete.item(end_ms, self._close_ms))
-
-    def _selected(self, ranges: Sequence[_Range]) -> Sequence[int]:
-        """Return the indexes of the ranges that the request selects."""
-        items = [each.item for each in ranges]
+    def _selected(self, items: Sequence[bytes]) -> Sequence[int]:
+        """Return the indexes of the items that the request selects."""
         matching = (
             range(len(items))
             if self._condition is None
@@ -254,3 +250,85 @@ class _MergedRead:
         if self._final is None:
             return matching
         return [index for index in matching if items[index].endswith(FINAL) == self._final]
+
+
+class _KeyRead(_Merging):
+    """A read of one key, or of listed keys."""
+
+    def __init__(
+        self, store: WindowStore, definition: StoreDefinition, request: ReadRequest
+    ) -> None:
+        super().__init__(store, definition, request)
+        path, cursors = request.path, cursors_of(store.state, request)
+        self._keys = path["keys"] if "keys" in path else (path["key"],)
+        # The index of the current key, and its last complete range.
+        self._at, self._last = cursors.read_listed(request.query["cursor"])
+        self._begin_ms = max(self._from_ms, 0 if self._last is None else self._last.end_ms)
+        # The last window that was read of the key.
+        self._after: WindowId | None = None
+
+    def _read(self, store: WindowStore, records_left: int) -> int:
+        while self._at < len(self._keys) and records_left > 0 and not self._is_full():
+            key, bounds_ms = self._keys[self._at], (self._begin_ms, self._to_ms)
+            limit = self._limit(records_left)
+            page = store.fetch(
+                WindowRange(key, *bounds_ms, limit, self._after, bytes_max=PAGE_BYTES_MAX)
+            )
+            records_left -= max(len(page.windows), 1)
+            self._after, is_last = page.next_after, page.next_after is None
+            complete = self._merge(page.windows, is_last=is_last)
+            added = self._add(complete)
+            if added:
+                start_ms = complete[added - 1].merged.start_ms
+                self._last = WindowId(start_ms, start_ms + self._step_ms)
+            if is_last and added == len(complete):
+                self._at, self._last, self._begin_ms = self._at + 1, None, self._from_ms
+        return records_left
+
+    def _cursor(self, cursors: PageCursors) -> str | None:
+        if self._at >= len(self._keys):
+            return None
+        return cursors.after_listed(self._at, self._last)
+
+
+class _ScanRead(_Merging):
+    """A read of many keys in their order."""
+
+    def __init__(
+        self, store: WindowStore, definition: StoreDefinition, request: ReadRequest
+    ) -> None:
+        super().__init__(store, definition, request)
+        query = request.query
+        self._range = ScanRange(
+            query["key_from"], query["key_to"], query["prefix"], self._from_ms, self._to_ms,
+            bytes_max=PAGE_BYTES_MAX,
+        )  # fmt: skip
+        # The place after the last complete range, and after the last window. The cursor of the
+        # first place has no bytes.
+        place = cursors_of(store.state, request).read_bytes(query["cursor"])
+        self._place = self._after = place or None
+        self._is_done = False
+
+    def _read(self, store: WindowStore, records_left: int) -> int:
+        limit = self._limit(records_left)
+        bounds = self._range._replace(after=self._after, limit=limit, records_max=records_left)
+        page = store.scan(bounds)
+        complete = self._merge(page.entries, is_last=page.next_after is None)
+        added = self._add(complete)
+        self._is_done = page.next_after is None and added == len(complete)
+        if added and not self._is_done:
+            windows = complete[added - 1].windows
+            # A store knows the places only at the end of its pages.
+            ended = store.scan(bounds._replace(limit=windows)) if windows else None
+            self._place = self._after if ended is None else ended.next_after
+        elif not page.entries:
+            # The windows between have other times.
+            self._place = page.next_after if self._open is None else self._place
+        self._after = page.next_after
+        size = sum(map(len, page.entries))
+        is_cut = len(page.entries) == limit or size >= PAGE_BYTES_MAX
+        # Otherwise, the scan has examined all records that it was allowed to.
+        return records_left - len(page.entries) if is_cut else 0
+
+    def _cursor(self, cursors: PageCursors) -> str | None:
+        return None if self._is_done else cursors.after_bytes(self._place or b"")

@@ -69,6 +69,7 @@ async def windows(store: AsyncWindowStoreClient) -> None:
     assert_type(store.latest_all(prefix="E"), AsyncResults[Window])
     assert_type(store.current_all("EWR", "JFK"), AsyncResults[Window])
     assert_type(store.merged("EWR", 0, step_ms=60_000, final=True), AsyncResults[Window])
+    assert_type(store.merged_all(prefix="E", step_ms=60_000), AsyncResults[Window])
     assert_type(store.merged_of_keys(["EWR"], step_ms=60_000, limit=5), AsyncResults[Window])
     assert_type(store.latest_of_keys(["EWR", 7]), AsyncResults[Window])
     assert_type(store.current_of_keys(["EWR"]), AsyncResults[Window])

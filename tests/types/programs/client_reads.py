@@ -71,6 +71,7 @@ def windows(store: WindowStoreClient) -> None:
     assert_type(store.latest_all(prefix="E"), Results[Window])
     assert_type(store.current_all("EWR", "JFK"), Results[Window])
     assert_type(store.merged("EWR", 0, step_ms=60_000, final=True), Results[Window])
+    assert_type(store.merged_all(prefix="E", step_ms=60_000), Results[Window])
     assert_type(store.merged_of_keys(["EWR"], step_ms=60_000, limit=5), Results[Window])
     assert_type(store.latest_of_keys(["EWR", 7]), Results[Window])
     assert_type(store.current_of_keys(["EWR"]), Results[Window])
