@@ -56,6 +56,9 @@ def count(paragraphs: Iterator[str]) -> Counter[str]:
     return +found
 
 
+_NOT_OURS = {"build", "dist", "node_modules"}
+
+
 def names() -> list[str]:
     """Return the files with texts of the project, as sorted paths from the root."""
     found = (path.relative_to(ROOT).as_posix() for path in _files(ROOT))
@@ -68,7 +71,7 @@ def names() -> list[str]:
 def _files(directory: Path) -> Iterator[Path]:
     for path in directory.iterdir():
         # Links lead to files with names of their own. Tools write into hidden directories.
-        if path.is_symlink() or path.name.startswith(".") or path.name in {"build", "dist"}:
+        if path.is_symlink() or path.name.startswith(".") or path.name in _NOT_OURS:
             continue
         if path.is_dir():
             yield from _files(path)
