@@ -4,6 +4,8 @@ import asyncio
 from contextlib import ExitStack
 from functools import partial
 
+import pyarrow as pa
+
 from oriel.app.guards import Turns
 from oriel.app.reads.catalog import StoreCatalog, StoreView
 from oriel.app.reads.pages import ReadPage, ReadRequest
@@ -65,12 +67,15 @@ async def _ranked_page(
             read = RankedRead(snapshot, request)
             await columns.follow(snapshot, catalog.gate.steps)
             catalog.newest.drop_unused()
-            keys, select = columns.select_quickly(read), columns.select(read)
+            quick, select = columns.select_quickly(read), columns.select(read)
         if not columns.fits:
             return snapshot.state, await _ranked_by_steps(read, catalog)
-        steps = columns.items(snapshot, await asyncio.to_thread(select) if keys is None else keys)
-        while (items := await catalog.gate.steps.run(partial(next, steps, None))) is not None:
-            read.add(items)
+        rows: pa.Table = await asyncio.to_thread(select) if quick is None else quick
+        items: list[bytes] = []
+        steps = columns.items(snapshot, [str(key) for key in rows["key"].to_pylist()])
+        while (step := await catalog.gate.steps.run(partial(next, steps, None))) is not None:
+            items += step
+        read.add_rows(rows, items)
         return snapshot.state, read.page()
 
 

@@ -113,11 +113,20 @@ class Ranking:
         if not items:
             return
         columns = item_columns(items, self._definition)
-        rows = ranked_columns(columns, self._definition)
-        rows = rows.select([column.name for column in self.order])
-        rows = rows.append_column(_ITEM, pa.array(items, pa.binary()))
+        rows = self._with_items(ranked_columns(columns, self._definition), items)
         if self._condition is not None:
             rows = rows.filter(pa.array(matching_rows(columns, self._condition)))
+        self._collect(rows)
+
+    def add_rows(self, rows: pa.Table, items: Sequence[bytes]) -> None:
+        """Add JSON items for which the condition is true, and their ``ranked_columns``."""
+        self._collect(self._with_items(rows, items))
+
+    def _with_items(self, rows: pa.Table, items: Sequence[bytes]) -> pa.Table:
+        rows = rows.select([column.name for column in self.order])
+        return rows.append_column(_ITEM, pa.array(items, pa.binary()))
+
+    def _collect(self, rows: pa.Table) -> None:
         self._collected.append(rows)
         self._collected_rows += len(rows)
         if self._collected_rows >= max(_COLLECTED * self._rows, _COLLECTED_MIN):

@@ -92,21 +92,22 @@ class NewestColumns:
         else:
             self._base, self._changed = SortedColumns(pa.table({})), pa.table({})
 
-    def select_quickly(self, read: RankedRead) -> list[str] | None:
-        """Return the keys of the first items of a read, or None if this needs a thread."""
+    def select_quickly(self, read: RankedRead) -> pa.Table | None:
+        """Return the rows of ``select``, or None if this needs a thread."""
         if len(self._changed) > _CHANGED_QUICK:
             return None
         rows = self._base.first_rows_quickly(read, self._is_newest)
         if rows is None:
             return None
-        return [*_keys(self._base.columns, rows), *_changed_keys(read, self._changed)]
+        return _with_changed(read, self._base, rows, self._changed)
 
-    def select(self, read: RankedRead) -> Callable[[], list[str]]:
-        """Return a function that returns the keys of the first items of a read, for a thread.
+    def select(self, read: RankedRead) -> Callable[[], pa.Table]:
+        """Return a function that returns the rows of the first items of a read, for a thread.
 
-        It uses the columns of now, although they can change before it is called.
+        The rows have no order. The function uses the columns of now, although they can change
+        before it is called.
         """
-        return partial(_first_keys, read, self._base, self._is_newest, self._changed)
+        return partial(_first_rows, read, self._base, self._is_newest, self._changed)
 
     def items(self, snapshot: IndexSnapshot, keys: Sequence[str]) -> Iterator[list[bytes]]:
         """Yield the items of keys, step by step."""
@@ -212,20 +213,20 @@ def _columns(items: Sequence[bytes], state: IndexState) -> pa.Table:
     return ranked_columns(item_columns(items, state.definition), state.definition)
 
 
-def _first_keys(
+def _first_rows(
     read: RankedRead, base: SortedColumns, is_newest: npt.NDArray[np.bool_], changed: pa.Table
-) -> list[str]:
-    """Return the keys of the first items of a read. The read orders them later."""
-    rows = base.first_rows(read, is_newest)
-    return [*_keys(base.columns, rows), *_changed_keys(read, changed)]
+) -> pa.Table:
+    """Return the rows of the first items of a read. The read orders them later."""
+    return _with_changed(read, base, base.first_rows(read, is_newest), changed)
 
 
-def _changed_keys(read: RankedRead, changed: pa.Table) -> Iterator[str]:
+def _with_changed(
+    read: RankedRead, base: SortedColumns, rows: npt.NDArray[np.int64], changed: pa.Table
+) -> pa.Table:
+    """Return rows of the base, and the first changed rows."""
+    of_base = base.columns.take(pa.array(rows))
     if not len(changed):
-        return iter(())
-    rows = np.flatnonzero(is_selected(read, changed))
-    return _keys(changed, first_rows(changed, read.order, rows, read.rows + 1))
-
-
-def _keys(columns: pa.Table, rows: npt.NDArray[np.int64]) -> Iterator[str]:
-    return map(str, columns["key"].take(pa.array(rows)).to_pylist())
+        return of_base
+    selected = np.flatnonzero(is_selected(read, changed))
+    first = first_rows(changed, read.order, selected, read.rows + 1)
+    return pa.concat_tables([of_base, changed.take(pa.array(first))])

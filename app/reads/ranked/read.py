@@ -152,6 +152,10 @@ class RankedRead:
         """Add items that were read. Items that the read does not select are left out."""
         self._ranking.add(items)
 
+    def add_rows(self, rows: pa.Table, items: list[bytes]) -> None:
+        """Add selected items, and their rows in ``NewestColumns``."""
+        self._ranking.add_rows(rows, items)
+
     def steps(self) -> Iterator[None]:
         """Read all items, step by step.
 
