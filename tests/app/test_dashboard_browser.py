@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from axe_core_python.selenium import Axe
 
-from oriel.storage import StoreKind, WindowSpec
+from oriel.storage import DataLayout, StoreKind, WindowSpec
+from oriel.storage.monitoring import record_topology
 from tests.app.dashboard_driver import DESKTOP, PHONE, Dashboard
 from tests.app.serving import Serving, ready_service
+from tests.app.test_topology import DRAWING
 from tests.storage.dead_letter_tables import add_dead_letters
 from tests.storage.store_tables import NONE, StoreTable, make_definition
 from tests.storage.waiting import wait_for, wait_until
@@ -36,6 +38,7 @@ _VIEWS: dict[str, dict[str, object]] = {
 
 def _make_stores(data: Path) -> None:
     """Create a store of each kind. Minutes 10:12 to 10:14 are missing, and the last 5 are open."""
+    record_topology(DataLayout(data), "shop", DRAWING)
     minutes = StoreTable(data, make_definition("departures", window=_TUMBLING))
     minutes.commit([
         {

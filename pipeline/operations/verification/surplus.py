@@ -19,7 +19,7 @@ _CAN_STAY = "It can stay: the pipeline removes it when no batch can need it"
 _DELETE = "Delete it if no process of Oriel runs"
 
 #: The names of directories and files that a data directory can have.
-_KNOWN = {"tables", "checkpoints", "index", "replayed", "rebuilds", "logs", "final"}
+_KNOWN = {"tables", "checkpoints", "index", "replayed", "rebuilds", "logs", "final", "topologies"}
 _LOCK = re.compile(r"\.tailer.*\.lock|lost\+found")
 
 

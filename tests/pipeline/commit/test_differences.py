@@ -217,7 +217,7 @@ CHANGES_OF_SIDES = [
     _of_join(LOOKUP, left=replace(LEFT, join=LOOKUP)),
 ]
 #: Fields that can change, because they do not influence the rows.
-FREE = {(Store, "name"), (Store, "retention_ms"), (Store, "publications")}
+FREE = {(Store, name) for name in ("name", "retention_ms", "publications", "final_table")}
 
 
 def defined(of: Store) -> StoreDefinition:

@@ -47,7 +47,7 @@ def test_the_wheel_has_all_modules_and_data_and_nothing_else(wheel: Path) -> Non
         files = {name for name in archive.namelist() if ".dist-info/" not in name}
         own = ROOT / "src"
         modules = {p.relative_to(own).as_posix() for p in (own / "oriel").glob("*.py")}
-        for directory in ("doctor", "project", "testing"):
+        for directory in ("doctor", "project", "sql", "tables", "testing"):
             modules |= {p.relative_to(own).as_posix() for p in own.glob(f"oriel/{directory}/*.py")}
         templates = {p.relative_to(own).as_posix() for p in own.rglob("*.template")}
         assert len(templates) > 5
