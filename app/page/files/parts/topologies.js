@@ -20,7 +20,8 @@ export class Topologies {
       const { pipelines } = await get(pathOf("topology"));
       this.drawn.replaceChildren(...pipelines.map((each) => element("figure", {},
         element("figcaption", { class: "note" }, each.pipeline),
-        element("div", { class: "scroll" }, picture(each)))));
+        element("div", { class: "scroll", tabindex: 0, role: "region",
+          "aria-label": `Topology of ${each.pipeline}` }, picture(each)))));
     } catch (problem) {
       this.drawn.replaceChildren(element("p", { class: "note" }, problem.message));
     }
