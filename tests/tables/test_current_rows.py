@@ -89,6 +89,21 @@ def _rebuild(table: CompactedTable) -> int:
     return replace_rows(table.directory, content, application, table.batch, info, sync=False)
 
 
+def test_a_layer_whose_rows_have_expired_is_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compaction of one of two files leaves two runs to compare, and then all rows expire."""
+    monkeypatch.setattr(layers, "SMALL_ROWS", 0)
+    table = CompactedTable(tmp_path, TUMBLING, retention_ms=40)
+    table.commit([{"key": "a", "start": 0}], [{"key": "b", "start": 0}])
+    worker = table.compaction()
+    (first, *_) = (file for run in worker.runs() for file in run.files)
+    worker.merge([Run((first,))], nothing)
+    table.commit([{"key": "a", "start": 100}], [])
+    for name, read in READERS.items():
+        assert (name, served(read(current(table.directory)))) == (name, table.expected())
+
+
 @pytest.fixture
 def table(tmp_path: Path) -> CompactedTable:
     """Return a table with two batches of sessions."""

@@ -25,6 +25,8 @@ def _step(step: Step, selection: Selection) -> Any:
     columns = selection.columns
     if step.repeats:
         rows = table_files(step.paths, selection).to_table(filter=_all_of(conditions))
+        if not len(rows):  # All rows of the layer have expired.
+            return empty_rows(selection)
         rows = rows.take(newest_row_indices(rows, selection.definition))
         rows = rows.filter(pc.invert(rows["deleted"])).select(columns)
     else:
