@@ -22,12 +22,13 @@ from oriel.storage import DataLayout, StoreDefinition, sync_directories
 from oriel.storage.delta import (
     DIGEST_TAG,
     AddedFile,
+    DeltaLog,
     Table,
     TableContent,
     has_table,
     open_table,
-    open_with_files,
     replace_rows,
+    run_revisions,
     write_file,
 )
 from oriel.storage.index import table_batches
@@ -69,11 +70,10 @@ class FinalTable:
         after = -1 if recorded is None else recorded
         if is_current and after >= batch:
             return
-        dataset = open_with_files(self._store_table).to_pyarrow_dataset()
         revision = pc.field("revision")
-        missing = pc.field("final") & (revision > after) & (revision <= batch)
-        reader = dataset.scanner(filter=missing, columns=self._schema.names).to_reader()
-        files = list(self._written(map(_as_table, reader), batch))
+        is_missing = (revision > after) & (revision <= batch)
+        rows = (table.filter(is_missing) for table in self._rows_after(after))
+        files = list(self._written(rows, batch))
         if is_current:
             self._append(files, batch)
             return
@@ -85,25 +85,34 @@ class FinalTable:
 
     def add(self, files: Iterable[AddedFile], batch: int) -> None:
         """Add the final rows of a batch, whose files the store's table has."""
-        rows = (
-            table.filter(table["final"]).select(self._schema.names)
-            for table in rows_of_files(self._store_table, self._definition, files)
-        )
+        rows = rows_of_files(self._store_table, self._definition, files)
         self._append(list(self._written(rows, batch)), batch)
 
     def _open(self) -> Table:
         properties = {_GENERATION: str(self._definition.generation)}
         return open_table(self.directory, self._schema, properties, sync=self._sync)
 
+    def _rows_after(self, batch: int) -> Iterator[pa.Table]:
+        """Yield the rows of the store's table in files that can have a later batch."""
+        snapshot = DeltaLog(self._store_table).snapshot()
+        for path in snapshot.files:
+            run = snapshot.runs.get(path)
+            if run is None or run_revisions(run)[1] > batch:
+                yield from table_batches(
+                    self._store_table / path, self._definition, snapshot.kept.get(path),
+                    digest=snapshot.digests.get(path),
+                )  # fmt: skip
+
     def _written(self, tables: Iterable[pa.Table], batch: int) -> Iterator[AddedFile]:
-        """Write rows to files, and yield the files."""
+        """Write the final rows of tables to files, and yield the files."""
         # The cleanup of tables knows from this name that a file without a commit is not used.
         name = f"part-{batch:012d}-0000"
         waiting: list[pa.Table] = []
         rows = 0
         for table in tables:
-            waiting.append(table)
-            rows += len(table)
+            final = table.filter(table["final"]).select(self._schema.names)
+            waiting.append(final)
+            rows += len(final)
             if rows >= _FILE_ROWS:
                 yield write_file(self.directory, self._joined(waiting), name, sync=self._sync)
                 waiting, rows = [], 0
@@ -137,7 +146,3 @@ def keep_final_rows(layout: DataLayout, definition: StoreDefinition, *, sync: bo
         # The table exists, so its schema is not used.
         table = open_table(directory, pa.schema([]), {}, sync=sync)
         table.set_property(_GENERATION, str(definition.generation))
-
-
-def _as_table(batch: pa.RecordBatch) -> pa.Table:
-    return pa.Table.from_batches([batch])

@@ -26,6 +26,7 @@ from oriel.storage.delta.data_files import (
     missing_file,
     open_data_file,
     run_name,
+    run_revisions,
     write_file,
 )
 from oriel.storage.delta.entries import entry_name
@@ -99,6 +100,7 @@ __all__ = [
     "read_definition",
     "replace_rows",
     "run_name",
+    "run_revisions",
     "store_schema",
     "table_directories",
     "table_rows",

@@ -141,6 +141,12 @@ def run_name(least: int, greatest: int, *, is_unique: bool = False) -> str:
     return f"{name}-{uuid.uuid4().hex[:12]}" if is_unique else name
 
 
+def run_revisions(name: str) -> tuple[int, int]:
+    """Return the least and the greatest revision of a run, from its name."""
+    least, greatest = name.split("-")[:2]
+    return int(least), int(greatest)
+
+
 def file_digests(tags: Mapping[str, Mapping[str, str] | None]) -> dict[str, str]:
     """Return the digests of files from their tags, by path, without files that do not have one."""
     return {

@@ -271,7 +271,7 @@ def test_a_list_of_keys_is_checked(many: Served) -> None:
 def test_an_error_of_a_later_step_is_the_response(
     many: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the index is damaged during a long read, the response says so."""
+    """If the index is damaged during a long read, the response is 503, `index-damaged`."""
     monkeypatch.setattr(pages, "_FIRST_STEP", 2)
     monkeypatch.setattr(steps, "_read_step", _fail_as_damaged)
     assert_problem(many.get(f"{ROOT}/all?limit=1000"), 503, "index-damaged")

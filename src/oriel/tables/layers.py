@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from oriel.storage.delta import Range, file_ranges
+from oriel.storage.delta import Range, file_ranges, run_revisions
 from oriel.storage.errors import CorruptLog
 from oriel.storage.table_store import TableFile, VersionRows
 
@@ -106,11 +106,10 @@ def _run(file: TableFile) -> str:
 
 
 def _run_layer(table: Path, run: str, files: Sequence[TableFile]) -> Layer:
-    least, greatest = run.split("-")[:2]
     return Layer(
         tuple(table / file.path for file in files),
         _row_count(files),
-        Range(int(least), int(greatest)),
+        Range(*run_revisions(run)),
         _starts(files),
         repeats=False,
         foreign=False,
