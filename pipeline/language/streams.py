@@ -24,6 +24,7 @@ from oriel.pipeline.language.step_checks import (
 from oriel.pipeline.language.stream_steps import StreamSteps
 from oriel.pipeline.language.tables import GlobalKTable, KTable, SourceTable, VersionedTable
 from oriel.pipeline.language.topology import (
+    Distinct,
     Node,
     TableLookup,
     null_key_filter,
@@ -101,6 +102,62 @@ class KStream(StreamSteps):
         nodes = merged(self.origins, other.origins)
         check_inputs("merge", len(nodes))
         return KStream(self.registry, nodes)
+
+    def distinct(
+        self, *by: str, within_ms: Duration, grace_ms: Duration | None = None
+    ) -> "KStream":
+        """Drop the duplicates of earlier records (KIP-655).
+
+        Two records are duplicates if they have the same key, the same values in the columns ``by``,
+        and times that are at most ``within_ms`` apart. The first one in the order of its partition
+        continues. A duplicate counts as filtered. It can have duplicates itself: if the records of
+        a key are at most ``within_ms`` apart, only the first one continues.
+
+        Records in different partitions are never duplicates, so the result does not depend on the
+        order in which partitions are read. Kafka Streams has no such operation.
+
+        Args:
+            *by: Columns of the value with numbers, strings or booleans. Two nulls are equal.
+                Without a column, all records of a key are compared.
+            within_ms: How far apart the times of duplicates are at most, in milliseconds or as a
+                ``timedelta``.
+            grace_ms: A record that is more than this older than the stream time of its partition is
+                late, and is dropped. The default is ``within_ms``.
+
+        Returns:
+            The stream of distinct records, with their keys, values and times. Later steps have a
+            stream time without the dropped records.
+
+        Raises:
+            InvalidTopology: A duration is negative, a column has no name, or the stream has
+                results of a stream-stream join, updates of a table, or records that waited for a
+                table. If a column does not exist, ``build`` raises it.
+            IllegalArgument: A duration is neither an integer nor a ``timedelta``, or it is too
+                long.
+
+        Example:
+            >>> orders = builder.stream("orders", schema="order_id STRING, amount DOUBLE")
+            >>> once = orders.distinct("order_id", within_ms=600_000)
+        """
+        if not all(isinstance(name, str) and name for name in by):
+            message = (
+                f"distinct: pass names of columns, not {', '.join(map(repr, by))}. To compare the "
+                "value of an expression, compute a column with map_values first"
+            )
+            raise InvalidTopology(message)
+        within = checked_period("distinct: within_ms", within_ms)
+        grace = within if grace_ms is None else checked_period("distinct: grace_ms", grace_ms)
+        for origin in self.origins:
+            creator = origin.operation.creator
+            if creator.is_pair or creator.reorders or origin.emits_rows:
+                message = (
+                    "distinct: the stream must be the records of a topic, because results of "
+                    "joins and updates of tables have no offset in one log. Call distinct before "
+                    "the join, or write the stream with to(topic) and read this topic"
+                )
+                raise InvalidTopology(message)
+        nodes = (Node(Distinct(origin, by, within, grace)) for origin in self.origins)
+        return KStream(self.registry, tuple(nodes))
 
     def join(
         self,

@@ -10,6 +10,7 @@ changed topology. These modules do not import Spark.
 from oriel.pipeline.lowered.descriptions import function_texts, source_texts, step_texts
 from oriel.pipeline.lowered.inputs import (
     AggregateUpdates,
+    DistinctRecords,
     GraceBuffer,
     Input,
     Join,
@@ -34,6 +35,7 @@ __all__ = [
     "OWN_KEY",
     "AggregateUpdates",
     "AggregatedRows",
+    "DistinctRecords",
     "ForeignKey",
     "GraceBuffer",
     "Input",

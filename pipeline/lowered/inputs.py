@@ -161,7 +161,7 @@ class Input:
         """Whether a stream became this table. Filters of a topic's table delete rows."""
         is_filtered = any(step.filters and not step.deletes_rows for step in self.steps)
         is_read = self.join is None and self.source.step == "stream"
-        return is_filtered or is_read or (self.join is not None and self.join.is_table_join)
+        return is_filtered or is_read or (self.join is not None and self.join.returns_stream)
 
     @property
     def is_aggregated(self) -> bool:
@@ -169,7 +169,7 @@ class Input:
         join = self.join
         if join is None:
             return False
-        return join.aggregates or (join.is_table_join and join.left.is_aggregated)
+        return join.aggregates or (join.returns_stream and join.left.is_aggregated)
 
     @property
     def fan_outs(self) -> int:
@@ -202,8 +202,8 @@ class Join(ABC):
     is_pair: bool = False
     #: True if records wait in it, and continue in another order.
     reorders: bool = False
-    #: True if a stream is joined with a table.
-    is_table_join: bool = False
+    #: True if the results are the records of a stream, which can be joined with a table.
+    returns_stream: bool = False
     #: True if the results are the old and the new row of each change.
     are_changes: bool = False
     #: True if the results are updates of an aggregation.
@@ -375,6 +375,41 @@ class GraceBuffer(Join):
 
 
 @dataclass(frozen=True)
+class DistinctRecords(Join):
+    """The records of a stream without duplicates.
+
+    Attributes:
+        left: The stream.
+        by: The columns whose values are equal in duplicates, in addition to the key.
+        within_ms: How far apart the times of duplicates are at most, in milliseconds.
+        grace_ms: How much older than stream time a record can be, in milliseconds.
+    """
+
+    returns_stream = True
+
+    left: Input
+    by: tuple[str, ...]
+    within_ms: int
+    grace_ms: int
+
+    def __str__(self) -> str:
+        times = f"within_ms={self.within_ms}, grace_ms={self.grace_ms}"
+        return f"distinct({', '.join([*map(repr, self.by), times])})"
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return (self.left,)
+
+    @property
+    def lineage(self) -> Lineage:
+        return self.left.lineage
+
+    @property
+    def keeps_records(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
 class StreamTableJoin(Join):
     """A stream-table join: each record with the row of its key.
 
@@ -386,7 +421,7 @@ class StreamTableJoin(Join):
             time. None: the table is not versioned.
     """
 
-    is_table_join = True
+    returns_stream = True
 
     left: Input
     right: Input

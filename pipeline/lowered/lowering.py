@@ -10,6 +10,7 @@ from typing import Any
 from oriel.pipeline.language import (
     Aggregated,
     AggregationUpdates,
+    Distinct,
     Filter,
     JoinedWindows,
     JoinUpdates,
@@ -27,6 +28,7 @@ from oriel.pipeline.language import (
     Versions,
 )
 from oriel.pipeline.lowered.inputs import (
+    DistinctRecords,
     GraceBuffer,
     Input,
     MergedStreams,
@@ -190,6 +192,12 @@ def _table_lookup(lowering: _Lowering, lookup: TableLookup) -> Input:
     return found if key is None else stepped(found, OwnKey())
 
 
+def _distinct(lowering: _Lowering, distinct: Distinct) -> Input:
+    stream = as_join_input(lowering.input(distinct.stream))
+    times = distinct.within_ms, distinct.grace_ms
+    return results_of(DistinctRecords(stream, distinct.by, *times))
+
+
 def _versions(lowering: _Lowering, versions: Versions) -> Input:
     table = as_join_input(lowering.input(versions.table))
     return results_of(VersionedRecords(table, versions.history_ms, versions.newest_only))
@@ -246,6 +254,7 @@ _OPERATIONS: Mapping[type, Callable[[_Lowering, Any], Input]] = {
     Read: _read,
     StreamPair: _stream_pair,
     TableLookup: _table_lookup,
+    Distinct: _distinct,
     Versions: _versions,
     TablePair: _table_pair,
     JoinUpdates: _join_updates,

@@ -19,6 +19,7 @@ from oriel.pipeline.language import Columns, Functions
 from oriel.pipeline.lowered import (
     AggregatedRows,
     AggregateUpdates,
+    DistinctRecords,
     GraceBuffer,
     Join,
     MergedStreams,
@@ -46,6 +47,7 @@ from oriel.pipeline.windows import (
     LINEAGE,
     NULL_VALUE,
     RIGHT,
+    DistinctEngine,
     ForeignUpdatesEngine,
     GraceBufferEngine,
     IllegalArgument,
@@ -259,6 +261,16 @@ def _grace_buffer(inputs: _Inputs) -> Planned:
     )  # fmt: skip
 
 
+def _distinct(inputs: _Inputs) -> Planned:
+    join: DistinctRecords = inputs.join
+    return inputs.planned(
+        DistinctEngine(
+            inputs.sides[LEFT], inputs.carried, by=join.by,
+            within_ms=join.within_ms, grace_ms=join.grace_ms, rows=inputs.rows[LEFT],
+        )
+    )  # fmt: skip
+
+
 def _versioned_records(inputs: _Inputs) -> Planned:
     join: VersionedRecords = inputs.join
     return inputs.planned(
@@ -372,6 +384,7 @@ _OPERATORS: Mapping[type, Callable[[_Inputs], Planned]] = {
     MergedStreams: _merged_streams,
     GraceBuffer: _grace_buffer,
     StreamTableJoin: _table_lookup,
+    DistinctRecords: _distinct,
     VersionedRecords: _versioned_records,
     TableUpdates: _table_updates,
     TableChanges: _table_changes,

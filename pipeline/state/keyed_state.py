@@ -183,25 +183,33 @@ class KeyedState:
         return KeyedWorkingSet(changed_hashes, rows, closing_ms)
 
     def working_set_of_sub_keys(
-        self, records: pa.Table, whole_keys: pa.ChunkedArray
+        self,
+        records: pa.Table,
+        whole_keys: pa.ChunkedArray,
+        closing_ms: tuple[int, int] = (NEVER_CLOSED_MS, NEVER_CLOSED_MS),
     ) -> KeyedWorkingSet:
         """Return the rows of the sub-keys of ``records``, and all rows of the keys ``whole_keys``.
 
         The rows of a sub-key include the rows of the key itself. Only the rows of ``records`` can
-        change.
+        change. The rows that expire between the close times ``closing_ms`` are also returned.
         """
         changed_hashes = np.unique(self._layout.hashes(records))
         if self._rows_after_rescale is not None:
-            return KeyedWorkingSet(changed_hashes, self._rows_after_rescale)
+            rows = self.all_rows(closing_ms[0])
+            return KeyedWorkingSet(changed_hashes, rows, closing_ms)
         low = np.unique(
             time_bucket_hashes(whole_keys, np.zeros(len(whole_keys), dtype=np.int64))
             & ~SUB_KEY_BITS
         )
-        hashes = [changed_hashes, changed_hashes & ~SUB_KEY_BITS]
+        read_hashes = self._with_expiring(changed_hashes, closing_ms)
+        hashes = [read_hashes, changed_hashes & ~SUB_KEY_BITS]
         for run, _ in self._runs.by_age:
             hashes += [segment.hashes_within(low, low | SUB_KEY_BITS) for segment in run]
         rows = self._rows_of(np.unique(np.concatenate(hashes)))
-        return KeyedWorkingSet(changed_hashes, state_rows(rows), has_read_only_rows=True)
+        rows = self._layout.without_expired(state_rows(rows), closing_ms[0])
+        # If rows leave when they are due, all rows that were read are counted afterwards.
+        has_read_only_rows = self._layout.leave_ms is None
+        return KeyedWorkingSet(changed_hashes, rows, closing_ms, has_read_only_rows)
 
     def working_set_of_buckets(
         self,

@@ -18,6 +18,7 @@ from tests.pipeline.run.inputs_topology import (
     SIZE_MS,
     SPAN,
     UNLUCKY,
+    WITHIN_MS,
     Row,
     start,
 )
@@ -249,6 +250,29 @@ class Model:
             user = users.get(record.key)
             _add(rows, (user.value if user else None) or "?", record)
         return _unwindowed(rows)
+
+    def distinct(self) -> tuple[list[Row], int, int]:
+        """Return the rows of orders that are distinct by city, and count late and dropped ones."""
+        rows: dict[str, Row] = {}
+        seen: list[tuple[Arrived, str]] = []
+        found: list[Arrived] = []
+        late = 0
+        for record in arrivals(self.logs["orders"]):
+            if record.time < record.stream_time - WITHIN_MS:
+                late += 1
+                continue
+            city = self.orders[str(record.value)]["city"]
+            near = [
+                one
+                for one, other_city in seen
+                if (one.key, one.partition, other_city) == (record.key, record.partition, city)
+                and abs(one.time - record.time) <= WITHIN_MS
+            ]
+            seen.append((record, city))
+            found += [] if near else [record]
+        for record in _in_order(found):
+            _add(rows, record.key, record)
+        return _unwindowed(rows), late, len(seen) - len(found)
 
     def tables(self, how: str) -> list[Row]:
         """Return the joined rows of users and accounts."""

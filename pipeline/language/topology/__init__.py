@@ -15,6 +15,7 @@ from oriel.pipeline.language.topology.aggregations import (
 from oriel.pipeline.language.topology.nodes import (
     Aggregated,
     AggregationUpdates,
+    Distinct,
     JoinedWindows,
     JoinUpdates,
     Node,
@@ -58,6 +59,7 @@ __all__ = [
     "Branches",
     "Chain",
     "Columns",
+    "Distinct",
     "Filter",
     "FlatMapValues",
     "Functions",

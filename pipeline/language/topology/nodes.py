@@ -201,6 +201,29 @@ class TableLookup(Operation):
 
 
 @dataclass(frozen=True, eq=False)
+class Distinct(Operation):
+    """The records of a stream without duplicates.
+
+    Attributes:
+        stream: The stream.
+        by: The columns whose values are equal in duplicates, in addition to the key.
+        within_ms: How far apart the times of duplicates are at most, in milliseconds.
+        grace_ms: How much older than stream time a record can be, in milliseconds.
+    """
+
+    keeps_records = returns_stream = True
+
+    stream: Node
+    by: tuple[str, ...]
+    within_ms: int
+    grace_ms: int
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return (self.stream,)
+
+
+@dataclass(frozen=True, eq=False)
 class Versions(Operation):
     """The records of a versioned table that are not late.
 

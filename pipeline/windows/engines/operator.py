@@ -75,7 +75,12 @@ class StateReader(Protocol):
     ) -> Any:
         """Return the rows of time buckets of keys, and the rows that expire between two times."""
 
-    def working_set_of_sub_keys(self, records: pa.Table, whole_keys: pa.ChunkedArray) -> Any:
+    def working_set_of_sub_keys(
+        self,
+        records: pa.Table,
+        whole_keys: pa.ChunkedArray,
+        closing_ms: tuple[int, int] = ...,
+    ) -> Any:
         """Return the rows of the sub-keys of records, and all rows of the keys ``whole_keys``."""
 
     def working_set_of_buckets(

@@ -17,6 +17,7 @@ that are merged before a join (``MergeEngine``). A table as a store (``TableRows
 """
 
 from oriel.pipeline.windows.joins.changes import TableChangesEngine
+from oriel.pipeline.windows.joins.distinct import DistinctEngine
 from oriel.pipeline.windows.joins.foreign_keys import (
     FOREIGN_KEY,
     LEAVES,
@@ -64,6 +65,7 @@ __all__ = [
     "STREAM_TIME",
     "SUBSCRIBED",
     "SUBSCRIBER",
+    "DistinctEngine",
     "ForeignUpdatesEngine",
     "GraceBufferEngine",
     "InputLogs",

@@ -390,6 +390,11 @@ def are_older(records: pa.Table, allowed_ms: Ints | int) -> Flags:
     return is_older
 
 
+def slowest_stream_time(times: InputStreamTimes) -> int:
+    """Return the least stream time of the partitions with a record, -1 without one."""
+    return min((ms for ms in times if ms >= 0), default=-1)
+
+
 def apply_order(records: pa.Table) -> Ints:
     """Return the indexes of the records of a stream in their apply order, for all keys.
 

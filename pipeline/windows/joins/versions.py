@@ -42,6 +42,7 @@ from oriel.pipeline.windows.joins.inputs import (
     are_older,
     greatest,
     replaced,
+    slowest_stream_time,
     split_by_key,
     value_fields,
 )
@@ -118,7 +119,7 @@ class VersionedLookupEngine(StreamTableJoinEngine):
 
     def close_ms(self, times: InputStreamTimes) -> int:
         """Return the least stream time of partitions with a record. Rows due before it expire."""
-        return min((ms for ms in times if ms >= 0), default=-1)
+        return slowest_stream_time(times)
 
     def needed_state(self, state: StateReader, batch: pa.Table, times: Times) -> Any:
         newest = state.working_set(batch["key"]).rows

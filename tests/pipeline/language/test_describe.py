@@ -144,6 +144,11 @@ def versioned_lookup(builder: StreamsBuilder) -> None:
     builder.stream("t", "v INT").join(rates, grace_ms=10).to("x")
 
 
+def distinct(builder: StreamsBuilder) -> None:
+    """Drop duplicates."""
+    builder.stream("t", "v INT").distinct("v", within_ms=10).filter("v > 1").to("x")
+
+
 def foreign_key(builder: StreamsBuilder) -> None:
     """Join tables by a foreign key, write the updates to a topic and materialize the rows."""
     named = builder.table("t", "v INT").join(builder.table("g", "w INT"), foreign_key="v")
@@ -168,6 +173,10 @@ def functions(builder: StreamsBuilder) -> None:
     [
         (global_lookup, ["Input: (stream('t')).join(table 'g', key=v) of (global_table('g'))\n"]),
         (versioned_lookup, ["(stream('t')).join(table 'g', history 100 ms, grace 10 ms) of ("]),
+        (
+            distinct,
+            ["(stream('t')).distinct('v', within_ms=10, grace_ms=10).filter('v > 1')\n"],
+        ),
         (
             foreign_key,
             [

@@ -23,6 +23,8 @@ JOIN_DELAYS = {
 
 ORDERS, PAID = "id STRING, city STRING, amount BIGINT", "pid STRING, paid BIGINT"
 UNLUCKY = 13
+#: The times of duplicates are at most this far apart.
+WITHIN_MS = 25
 RUBBISH = b'{"key": rubbish'
 KEYS = "abcde"
 #: A store whose rows depend on how batches cut the topics.
@@ -115,6 +117,9 @@ def every_input(*, only_spark_knows: bool = False) -> Topology:
         )
     named = orders.left_join(users).group_by(text("coalesce(name, '?')"))
     named.aggregate(n=count(), ids=collect_list("id")).materialize("named")
+    orders.map_values("id", city=text("city")).distinct(
+        "city", within_ms=WITHIN_MS
+    ).group_by_key().aggregate(n=count(), ids=collect_list("id")).materialize("distinct")
     looked_up = orders.left_join(users).select_key(text("key")).join(paid, WITHIN)
     looked_up = looked_up.left_join(users.map_values(alias=text("name")))
     looked_up.group_by(text("city")).windowed_by(WINDOWS).aggregate(

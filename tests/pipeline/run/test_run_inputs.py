@@ -53,6 +53,18 @@ def test_flattened_records_have_their_own_counters(whole: Done) -> None:
     }  # fmt: skip
 
 
+def test_distinct_records_equal_the_slow_model(whole: Done) -> None:
+    """Late records and duplicates are counted, and the other records continue."""
+    rows, late, duplicates = whole.model.distinct()
+    assert whole.stores.newest("distinct") == rows
+    assert late > 0
+    assert duplicates > 10
+    assert whole.stores.counters("distinct") == {
+        "input": 83, "applied": 80 - late - duplicates, "late": late, "dead_lettered": 3,
+        "filtered": duplicates,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("how", ["inner", "left", "outer"])
 def test_windows_after_a_join_equal_the_slow_model(whole: Done, how: str) -> None:
     """Rows, including final rows, and counters equal the record-by-record join."""
@@ -184,6 +196,7 @@ def test_a_record_that_is_invalid_for_all_stores_is_one_dead_letter(whole: Done)
                 "by_foreign_key",
                 "chained",
                 "cogroup",
+                "distinct",
                 "enriched",
                 "folded",
                 "inner",
