@@ -59,6 +59,8 @@ def rebuild(arguments: Sequence[str] | None = None) -> int:
 def _main(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
     started = time.monotonic()
     options = check_kafka_arguments(parser, parser.parse_args(arguments))
+    if options.standby and (options.once or options.explain):
+        parser.error("--standby waits for a run without an end, so omit --once and --explain")
     application = options.name or options.topology.stem
     set_up_console(options.log_format, application=application)
     is_new = not is_object(options.data) and not options.data.exists()

@@ -40,6 +40,17 @@ def run_parser() -> argparse.ArgumentParser:
         help="print the logical and the physical plan of the topology, and stop. Nothing is read "
         "or written",
     )  # fmt: skip
+    parser.add_argument(
+        "--standby", action="store_true",
+        help="start Java and Spark, wait while another process runs this pipeline, and continue "
+        "when that process has ended or has no heartbeat",
+    )  # fmt: skip
+    parser.add_argument(
+        "--replace-after", type=_duration_ms, metavar="TIME", default=10_000,
+        help="with --standby: replace a process that has no heartbeat for this long, because it is "
+        "suspended or its machine is down. A heartbeat is written each second, in an object "
+        "store each 4 s. Default: 10s",
+    )  # fmt: skip
     return parser
 
 
@@ -57,7 +68,7 @@ def rebuild_parser() -> argparse.ArgumentParser:
         "store after the stores that it reads",
     )  # fmt: skip
     _add_options(parser)
-    parser.set_defaults(once=True, explain=False)
+    parser.set_defaults(once=True, explain=False, standby=False)
     return parser
 
 

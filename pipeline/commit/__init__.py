@@ -15,7 +15,9 @@ from oriel.pipeline.commit.checkpoint import (
     StreamTimeOverride,
     check_log,
     check_not_running,
+    is_locked,
     newest_prepared,
+    remove_lock,
 )
 from oriel.pipeline.commit.differences import differences, refuse_changes, store_definition
 from oriel.pipeline.commit.final_table import rows_of_files
@@ -61,10 +63,12 @@ __all__ = [
     "check_pipeline_exists",
     "check_store_owners",
     "differences",
+    "is_locked",
     "mark_published",
     "newest_prepared",
     "prepared_batch",
     "refuse_changes",
+    "remove_lock",
     "remove_old_generations",
     "removed_stores",
     "rescale",

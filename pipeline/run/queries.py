@@ -14,7 +14,7 @@ from math import inf
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from oriel.pipeline.errors import KafkaUnavailable
+from oriel.pipeline.errors import AlreadyRunning, KafkaUnavailable
 from oriel.pipeline.language import Topology
 from oriel.pipeline.lowered import lower
 from oriel.pipeline.plan import PreparedBatch
@@ -22,6 +22,7 @@ from oriel.pipeline.run.batches import warm_up
 from oriel.pipeline.run.query import PipelineRun
 from oriel.pipeline.run.reporting import Progress, RunReport
 from oriel.pipeline.run.settings import RunSettings
+from oriel.pipeline.run.standby import Standby
 from oriel.pipeline.sources import Log
 from oriel.pipeline.spark import create_in_background, first_line
 from oriel.storage import DataLayout, say
@@ -50,8 +51,16 @@ class Queries:
         self._settings = settings
         self._is_warm = False
 
-    def run(self, progress: Progress, stop: threading.Event, timeout_seconds: float) -> None:
+    def run(
+        self,
+        progress: Progress,
+        stop: threading.Event,
+        timeout_seconds: float,
+        standby: Standby | None = None,
+    ) -> None:
         """Run until the log's end (``--once``), or until ``stop`` is set.
+
+        ``standby`` first waits until this process can run the pipeline.
 
         At the start, wait ``timeout_seconds`` for a log that does not respond. Later, a run with
         ``--once`` also waits that long, and other runs wait without a limit.
@@ -69,7 +78,12 @@ class Queries:
             self._log.lost_records,
         )
         try:
-            self._run(progress, report, stop, timeout_seconds)
+            while standby is not None and standby.wait(stop, self._warm_up):
+                # Another standby can be faster. Then this one waits again.
+                with suppress(AlreadyRunning):
+                    return self._run(progress, report, stop, timeout_seconds)
+            if standby is None:
+                self._run(progress, report, stop, timeout_seconds)
         finally:
             progress.rejections.report(now=True)
             report.end()
@@ -86,7 +100,9 @@ class Queries:
             if self._settings.trigger_ms is not None:
                 timeout_seconds = inf
             batches, began = progress.batches, time.monotonic()
-            run = PipelineRun.recover(self._spark, self._topology, self._log, self._settings)
+            run = PipelineRun.recover(
+                self._spark, self._topology, self._log, self._settings, report.alive()
+            )
             try:
                 query = _started(run, progress, report)
                 self._record_topology()

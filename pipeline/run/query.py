@@ -1,6 +1,7 @@
 """Run a topology with one streaming query that computes all stores batch by batch."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial, reduce
 
@@ -40,9 +41,16 @@ class PipelineRun:
 
     @classmethod
     def recover(
-        cls, spark: SparkSession, topology: Topology, log: Log, settings: RunSettings
+        cls,
+        spark: SparkSession,
+        topology: Topology,
+        log: Log,
+        settings: RunSettings,
+        while_open: AbstractContextManager[None] | None = None,
     ) -> "PipelineRun":
         """Open the checkpoint and the tables. Compute new stores up to the batch of the others.
+
+        ``while_open`` is entered when the checkpoint is open, and left when the stores are ready.
 
         Raises:
             KafkaUnavailable: The brokers do not respond.
@@ -53,7 +61,8 @@ class PipelineRun:
         check_topology(topology, settings.publish_options, ())
         pipeline = OpenPipeline.open(spark, topology, log, settings)
         try:
-            return cls(pipeline, recover(pipeline))
+            with while_open or nullcontext():
+                return cls(pipeline, recover(pipeline))
         except BaseException:
             pipeline.close()
             raise

@@ -4,7 +4,6 @@ import argparse
 import os
 
 from oriel.pipeline.commit import (
-    check_not_running,
     check_pipeline_exists,
     check_store_owners,
     newest_prepared,
@@ -24,6 +23,7 @@ from oriel.pipeline.run.options import (
 from oriel.pipeline.run.queries import Queries
 from oriel.pipeline.run.reporting import Progress
 from oriel.pipeline.run.settings import RunSettings
+from oriel.pipeline.run.standby import standby_of
 from oriel.pipeline.run.topology_file import load_topology, needs_spark, send_modules
 from oriel.pipeline.sources import EventLog, Kafka, Log, kafka_settings
 from oriel.pipeline.spark import (
@@ -89,7 +89,7 @@ def run_topology(
     topology = None if needs_spark(options.topology) else _load(options, name)
     for store in options.stores:
         check_pipeline_exists(layout, name, store)
-    check_not_running(layout.checkpoint(name))
+    standby = standby_of(options, layout.checkpoint(name))
     log: Log = (
         kafka_of(options, registry)
         if options.kafka
@@ -127,7 +127,7 @@ def run_topology(
         queries.rebuild(options.stores, stop, wait_seconds(options))
     else:
         try:
-            queries.run(progress, stop, wait_seconds(options))
+            queries.run(progress, stop, wait_seconds(options), standby)
         except Exception as error:
             if isinstance(error, PipelineError | StorageError) or not is_stopped(spark):
                 raise

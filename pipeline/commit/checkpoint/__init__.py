@@ -13,7 +13,9 @@ from oriel.pipeline.commit.checkpoint.checkpoint import (
     Checkpoint,
     NewestPrepared,
     check_not_running,
+    is_locked,
     newest_prepared,
+    remove_lock,
 )
 from oriel.pipeline.commit.checkpoint.log_identity import check_log
 from oriel.pipeline.commit.checkpoint.recovery_point import RecoveryPoint
@@ -28,5 +30,7 @@ __all__ = [
     "StreamTimeOverride",
     "check_log",
     "check_not_running",
+    "is_locked",
     "newest_prepared",
+    "remove_lock",
 ]

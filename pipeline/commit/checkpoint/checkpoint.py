@@ -236,6 +236,28 @@ def check_not_running(directory: Path) -> None:
             pass
 
 
+def is_locked(directory: Path) -> bool:
+    """Return whether a process of this machine runs the pipeline of a local checkpoint."""
+    path = directory / "lock"
+    if not path.exists():
+        return False
+    lock = FileLock(path, thread_local=False, fallback_to_soft=False)
+    try:
+        lock.acquire(0)
+    except Timeout:
+        return True
+    except OSError:
+        # A file system without locks.
+        return False
+    lock.release()
+    return False
+
+
+def remove_lock(directory: Path) -> None:
+    """Remove the lock of a process that is suspended, so that this process can create its own."""
+    (directory / "lock").unlink(missing_ok=True)
+
+
 def _locked(path: Path, wait_s: float) -> AbstractContextManager[Any]:
     """Acquire the lock, and write this process into its file. The result releases the lock.
 

@@ -10,8 +10,8 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -106,6 +106,27 @@ class RunReport:
             return
         self._written_at = now
         self._write(failures)
+
+    @contextmanager
+    def alive(self) -> Iterator[None]:
+        """Write heartbeats in a thread until the block ends.
+
+        A start can compute a new store for hours. Without heartbeats, a standby would replace this
+        process.
+        """
+        stop = threading.Event()
+
+        def run() -> None:
+            while not stop.wait(self._write_seconds):
+                self.write_heartbeat()
+
+        thread = threading.Thread(target=run, name="heartbeats", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
 
     def end(self) -> None:
         """Write the final status, if any status was written."""

@@ -38,6 +38,7 @@ topology = builder.build()
         ([], "one of the arguments"),
         (["--event-log", "x", "--trigger", "fast"], "'fast' is not a time like 200ms"),
         (["--event-log", "x", "--once", "--trigger", "1s"], "not allowed with"),
+        (["--event-log", "x", "--once", "--standby"], "so omit --once and --explain"),
         (["--event-log", "x", "--cores", "0"], "'0' is not a positive whole number"),
         (["--event-log", "x", "--max-batch-bytes", "-5"], "not a positive whole number"),
         (["--event-log", "x", "--conf", "spark.x"], "'spark.x' is not a Spark option"),

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.runs_in_one_process import Runs
+from tests.system.kills.growing_log import Directory, rows
 from tests.system.kills.killed_runs import start
-from tests.system.kills.test_suspended import Directory, rows
 
 pytestmark = pytest.mark.e2e
 
