@@ -29,6 +29,7 @@ from oriel.pipeline.language.grouped import (
     KGroupedStream,
 )
 from oriel.pipeline.language.names import (
+    OWN_HEADERS,
     SCOPE_COLUMNS,
     WINDOW_BOUNDS,
     check_names,
@@ -91,6 +92,7 @@ from oriel.pipeline.language.windowed import TimeWindowedKStream
 
 __all__ = [
     "JSON_RECORDS",
+    "OWN_HEADERS",
     "SCOPE_COLUMNS",
     "SINGLE_VALUES",
     "WINDOW_BOUNDS",

@@ -17,6 +17,8 @@ _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 #: A column name that Delta accepts without column mapping.
 _DELTA_COLUMN = re.compile(r"[^ ,;{}()\n\t=]+")
 
+#: The headers of each message of a record.
+OWN_HEADERS = ("source", "timestamp_ms")
 #: Columns that expressions can read in addition to the columns of the value.
 SCOPE_COLUMNS = ("key", "timestamp_ms")
 #: Further columns that expressions can read after an aggregation with windows.

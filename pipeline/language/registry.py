@@ -1,9 +1,10 @@
 """The registry of a builder: its stores, its output topics and its unfinished aggregations."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.language.names import check_new_store, check_topic
+from oriel.pipeline.language.names import OWN_HEADERS, check_new_store, check_topic
 from oriel.pipeline.language.topology import Node, Publication, SinkNode, StoreNode
 
 
@@ -54,13 +55,27 @@ class Registry:
         publication = Publication(self._new_topic(topic), final_only)
         self.stores[number] = replace(store, publications=(*store.publications, publication))
 
-    def add_sink(self, inputs: tuple[Node, ...], topic: str) -> None:
-        """Write the records of ``inputs`` to a Kafka topic.
+    def add_sink(self, inputs: tuple[Node, ...], topic: str, headers: Mapping[str, str]) -> None:
+        """Write the records of ``inputs`` to a Kafka topic, with ``headers`` from their columns.
 
         Raises:
-            InvalidTopology: The topic name is invalid or used by another call.
+            InvalidTopology: The topic name is invalid or used by another call, or a header has an
+                invalid name or column.
         """
-        self.sinks.append(SinkNode(inputs, (Publication(self._new_topic(topic)),)))
+        for name, column in headers.items():
+            if not isinstance(name, str) or not name or name in OWN_HEADERS:
+                message = (
+                    f"to({topic!r}): a header needs a name other than {' and '.join(OWN_HEADERS)}, "
+                    f"which each message has, not {name!r}"
+                )
+                raise InvalidTopology(message)
+            if not isinstance(column, str):
+                message = (
+                    f"to({topic!r}): header {name!r} must be a column of the value, not {column!r}"
+                )
+                raise InvalidTopology(message)
+        publication = Publication(self._new_topic(topic), headers=tuple(headers.items()))
+        self.sinks.append(SinkNode(inputs, (publication,)))
 
     def _new_topic(self, topic: str) -> str:
         """Return ``topic`` if no other call writes to it.

@@ -1,5 +1,6 @@
 """Streams with their row-wise steps, joins and groupings."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -361,7 +362,7 @@ class KStream(StreamSteps):
         )
         raise InvalidTopology(message)
 
-    def to(self, topic: str) -> "KStream":
+    def to(self, topic: str, headers: Mapping[str, str] | None = None) -> "KStream":
         """Write the records to a Kafka topic.
 
         It corresponds to ``KStream.to`` of Kafka Streams. A message has the key of the record, its
@@ -373,18 +374,21 @@ class KStream(StreamSteps):
 
         Args:
             topic: The name of the topic. It must exist, and this topology must not read it.
+            headers: The name of each further header, and the column of the value that it contains.
+                This column is not in the value of the message. A null is a null header.
 
         Returns:
             The same stream, for further steps.
 
         Raises:
-            InvalidTopology: The name of the topic is invalid, or another call writes to it. If the
-                topology reads the topic, ``build`` raises it.
+            InvalidTopology: The name of the topic is invalid, another call writes to it, or a
+                header has an invalid name. If the topology reads the topic, or a column does not
+                exist, ``build`` raises it.
 
         Example:
-            >>> late = flights.filter("delay > 15").to("late-flights")
+            >>> late = flights.filter("delay > 15").to("late-flights", {"carrier": "carrier"})
         """
-        self.registry.add_sink(self.origins, topic)
+        self.registry.add_sink(self.origins, topic, headers or {})
         return self
 
     def _joined(

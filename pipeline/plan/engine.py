@@ -204,6 +204,13 @@ def _with_records(store: Store, values: Sequence[pa.Schema]) -> PlannedEngine:
     (of_stream,) = stream_schemas(store.name, store.streams, values)
     names = {name: name for name in of_stream.names}
     inputs = len(store.inputs)
+    for header, column in store.publications[0].headers:
+        if column not in names or pa.types.is_nested(of_stream.field(column).type):
+            message = (
+                f"{store.name}: header {header!r} needs a column with a number, a string, a "
+                f"boolean or bytes, not {column!r}. The columns are {', '.join(names)}"
+            )
+            raise InvalidTopology(message)
     engine = RecordsEngine(of_stream, inputs, share_flattened_records=share_flattened(store.inputs))
     # A topic can have any record. In Kafka Streams, `to` also writes null keys and null values.
     return PlannedEngine(

@@ -85,7 +85,7 @@ class Publisher:
         names = [name for of_task in prepared.segments.values() for name in of_task]
         values = pa.schema(list(plans.assembly.engine.aggregate_types.items()))
         (publication,) = plans.store.publications
-        messages = record_messages(directory, names, values, input_sources(plans))
+        messages = record_messages(directory, names, values, input_sources(plans), publication)
         what = f"records for the topic {publication.topic!r}"
         self._send(what, publication, prepared, messages)
 

@@ -11,7 +11,8 @@ For a record:
 
     key        its key, or null
     value      all columns of its value as JSON, or null
-    headers    ``source``, which record it is (``TOPIC/PARTITION/OFFSET``), and ``timestamp_ms``
+    headers    ``source``, which record it is (``TOPIC/PARTITION/OFFSET``), ``timestamp_ms``, and
+               columns of its value (``KStream.to``), as text
     time       the time of the record
 
 All messages of a window have the same key bytes. So Kafka keeps them in order, and a compacted
@@ -29,7 +30,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.language import Publication
+from oriel.pipeline.language import OWN_HEADERS, Publication
 from oriel.pipeline.plan import InputSource, record_sources
 from oriel.pipeline.sinks.record_json import record_json
 from oriel.pipeline.state import open_segment
@@ -51,22 +52,21 @@ class Messages(NamedTuple):
         keys: The keys.
         values: The values.
         times_ms: The times, in ms since 1970.
-        header_names: The names of the two headers that each message has.
+        header_names: The names of the headers that each message has.
         headers: Their values, one column per name.
     """
 
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
     times_ms: Sequence[int]
-    header_names: tuple[str, str]
-    headers: tuple[Sequence[bytes], Sequence[bytes]]
+    header_names: tuple[str, ...]
+    headers: tuple[Sequence[bytes | None], ...]
 
     def after(self, count: int) -> "Messages":
         """Return the messages without the first ``count``."""
-        first, second = self.headers
         return Messages(
             self.keys[count:], self.values[count:], self.times_ms[count:], self.header_names,
-            (first[count:], second[count:]),
+            tuple(column[count:] for column in self.headers),
         )  # fmt: skip
 
 
@@ -93,12 +93,16 @@ def row_messages(
             values=pc.if_else(removed, pa.scalar(None, pa.binary()), value).to_pylist(),
             times_ms=message_times(np.asarray(times_ms)),
             header_names=("store", "revision"),
-            headers=([store] * len(chunk), _texts(chunk["revision"])),
+            headers=([store] * len(chunk), header_texts(chunk["revision"])),
         )
 
 
 def record_messages(
-    directory: Path, names: Sequence[str], values: pa.Schema, inputs: Sequence[InputSource]
+    directory: Path,
+    names: Sequence[str],
+    values: pa.Schema,
+    inputs: Sequence[InputSource],
+    publication: Publication,
 ) -> Iterator[Messages]:
     """Yield the messages of the records in state segments, in their order.
 
@@ -107,21 +111,25 @@ def record_messages(
         names: The segments.
         values: The columns of a record's value.
         inputs: The inputs of the sink, which identify its records.
+        publication: The topic and its headers.
     """
+    headers = dict(publication.headers)
+    in_value = [name for name in values.names if name not in headers.values()]
     for name in names:
         for batch in open_segment(directory, name).to_batches(max_chunksize=_CHUNK_ROWS):
             rows = pa.table(batch)
-            columns = [rows[each].cast(values.field(each).type) for each in values.names]
-            value = record_json(values.names, [_flat(each) for each in columns], len(rows))
+            columns = [rows[each].cast(values.field(each).type) for each in in_value]
+            value = record_json(in_value, [_flat(each) for each in columns], len(rows))
             is_null = _flat(rows[NULL_VALUE.name])
             yield Messages(
                 keys=_flat(rows["key"]).cast(pa.binary()).to_pylist(),
                 values=pc.if_else(is_null, pa.scalar(None, pa.binary()), value).to_pylist(),
                 times_ms=message_times(np.asarray(rows["timestamp_ms"])),
-                header_names=("source", "timestamp_ms"),
+                header_names=(*OWN_HEADERS, *headers),
                 headers=(
                     record_sources(rows, inputs).cast(pa.binary()).to_pylist(),
-                    _texts(rows["timestamp_ms"]),
+                    header_texts(rows["timestamp_ms"]),
+                    *(header_texts(rows[each]) for each in headers.values()),
                 ),
             )
 
@@ -138,8 +146,12 @@ def message_times(times_ms: npt.NDArray[np.int64]) -> list[int]:
     return found
 
 
-def _texts(numbers: pa.ChunkedArray) -> list[bytes]:
-    texts: list[bytes] = _flat(numbers).cast(pa.string()).cast(pa.binary()).to_pylist()
+def header_texts(values: pa.ChunkedArray) -> list[bytes | None]:
+    """Return the values of a column as texts of a header, None for null. Bytes are unchanged."""
+    column = _flat(values)
+    # Arrow casts bytes to a string only if they are UTF-8.
+    column = column if pa.types.is_binary(column.type) else column.cast(pa.string())
+    texts: list[bytes | None] = column.cast(pa.binary()).to_pylist()
     return texts
 
 

@@ -212,14 +212,12 @@ class TopicProducer:
 
     def _produce(self, producer: Producer, messages: Messages) -> None:
         produce, topic = producer.produce, self._topic
-        first, second = messages.header_names
-        keys, values, times_ms, _, headers = messages
-        for key, value, time_ms, one, two in zip(keys, values, times_ms, *headers, strict=True):
+        keys, values, times_ms, names, columns = messages
+        for key, value, time_ms, *texts in zip(keys, values, times_ms, *columns, strict=True):
             while True:
                 try:
-                    produce(
-                        topic, value, key, timestamp=time_ms, headers=[(first, one), (second, two)]
-                    )
+                    headers = list(zip(names, texts, strict=True))
+                    produce(topic, value, key, timestamp=time_ms, headers=headers)
                     break
                 except BufferError:
                     producer.poll(0.02)

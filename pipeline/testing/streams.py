@@ -5,6 +5,7 @@ from copy import deepcopy
 
 from oriel.pipeline.language import KStream, Publication, SinkNode
 from oriel.pipeline.lowered import Store, lower_sink
+from oriel.pipeline.sinks import header_texts
 from oriel.pipeline.testing.output import Reader
 from oriel.pipeline.testing.records import Record
 from oriel.pipeline.testing.store_driver import MemoryFiles, StoreDriver
@@ -31,10 +32,20 @@ class StreamDriver(StoreDriver):
     def _keep(self, files: MemoryFiles) -> None:
         self.dead_letters += files.dead_letters
         columns = self.plans.inputs[0].stream.columns
-        for row in (row for table in files.changes for row in python_rows(table)):
-            value = {name: row[column] for name, column in columns.items()}
-            value_or_none = None if row[NULL_VALUE.name] else value
-            self.records.append(Record(row["key"], value_or_none, row["timestamp_ms"]))
+        headers = dict(self.plans.store.publications[0].headers)
+        in_value = {name: of for name, of in columns.items() if name not in headers.values()}
+        for table in files.changes:
+            texts = [header_texts(table[columns[name]]) for name in headers.values()]
+            for row, *of_row in zip(python_rows(table), *texts, strict=True):
+                value = {name: row[column] for name, column in in_value.items()}
+                value_or_none = None if row[NULL_VALUE.name] else value
+                named = {
+                    name: text
+                    for name, text in zip(headers, of_row, strict=True)
+                    if text is not None
+                }
+                record = Record(row["key"], value_or_none, row["timestamp_ms"], named or None)
+                self.records.append(record)
 
 
 class StreamReader(Reader[Record]):

@@ -153,7 +153,10 @@ class Publication:
     Attributes:
         topic: The name of the topic.
         final_only: Whether only final rows are written.
+        headers: Of records: the name of each header, and the column that it has instead of the
+            value of the message.
     """
 
     topic: str
     final_only: bool = False
+    headers: tuple[tuple[str, str], ...] = ()

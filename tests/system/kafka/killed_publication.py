@@ -19,6 +19,7 @@ from confluent_kafka import Producer
 
 from oriel import StreamsBuilder
 from oriel.pipeline.commit import Checkpoint, SinkDefinition, SinkTopic, sink_topic
+from oriel.pipeline.language import Publication
 from oriel.pipeline.lowered import lower
 from oriel.pipeline.plan import InputSource, PreparedBatch
 from oriel.pipeline.sinks import (
@@ -95,7 +96,7 @@ def publish(site: Site, batches: int, step: str, at: int, seconds: float) -> Non
 
         def send(directory: Path, prepared: PreparedBatch) -> None:
             names = [name for of_task in prepared.segments.values() for name in of_task]
-            messages = _slowly(record_messages(directory, names, VALUES, inputs))
+            messages = _slowly(record_messages(directory, names, VALUES, inputs, Publication("")))
             producer.send(prepared.record.batch, batch_identity(prepared), messages)
 
         sink = SinkTopic(DataLayout(site.data), checkpoint, definition, send, sync=False)

@@ -195,6 +195,29 @@ def test_each_record_comes_whatever_is_killed(survived: Survived) -> None:
     assert not (pipeline.directory / "data" / "tables" / pipeline.sink).exists()
 
 
+def test_columns_are_headers_of_messages(pipeline: Pipeline, kafka_runs: Runs) -> None:
+    """Each message has its headers in addition to its own. The value does not have the columns."""
+    copied = 'orders.to("copied-{name}", headers={{"number": "v"}})'
+    ended = kafka_runs.run(*pipeline.arguments(more=copied), "--once")
+    assert ended.code == 0, ended.errors
+    found = {}
+    for message in messages_of(pipeline.address, f"copied-{pipeline.name}", 3):
+        headers: Any = dict(message.headers() or [])
+        found[headers.pop("source").decode()] = (
+            headers.pop("timestamp_ms"),
+            headers,
+            message.value(),
+        )
+    assert found == {
+        source: (
+            str(time_ms).encode(),
+            {"number": None if value is None else str(value["v"]).encode()},
+            None if value is None else orjson.dumps({"tags": value["tags"]}),
+        )
+        for source, (_, time_ms, value) in pipeline.records.items()
+    }
+
+
 def test_a_topic_that_is_new_gets_all_records(pipeline: Pipeline, kafka_runs: Runs) -> None:
     """A new output topic receives all records, including earlier ones and null keys or values."""
     first = kafka_runs.run(*pipeline.arguments(), "--once")
