@@ -185,9 +185,8 @@ class PartialsSpec:
     has_lineage: bool = False
 
     def __str__(self) -> str:
-        arguments = "".join(f", {each}" for each in self.arguments)
-        of_type = "" if self.type is None else f" of {self.type}"
-        return f"{self.name} = {self.aggregate}({self.column or ''}{arguments}){of_type}"
+        # In a cogroup, the column has a name of the pipeline, so it is left out.
+        return f"{self.name} = {self.aggregate} of {self.type or 'records'}"
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ FIXED_FIELDS = {
     "aggregates": "aggregation",
     "functions": "set of functions",
     "emit": "emission",
-    "partials": "set of partial aggregates (mergeable)",
+    "partials": "set of mergeable aggregates",
 }
 #: For these fields, the table overrides the topology and the command line.
 _RECORDED_FIELDS = ("key_groups", "generation")

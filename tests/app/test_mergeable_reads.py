@@ -82,7 +82,7 @@ def all_items(store: MergeableStore, target: str, body: bytes | None = None) -> 
 
 def check_range(item: dict[str, Any], window: Window) -> None:
     """Compare a range with the aggregates that plain Python computes from its records."""
-    # JSON has neither NaN nor infinities, so it has null instead of them.
+    # JSON cannot have NaN and infinities, so these values are null.
     missing = {
         name: value
         for name, value in wanted_row(window).items()

@@ -6,6 +6,7 @@ engine, which needs 0.2 seconds (decision 0114).
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,12 @@ import pyarrow as pa
 from oriel.app.reads.merged.ranges import Value
 from oriel.storage import StoreDefinition
 from oriel.storage.delta import arrow_type
+
+
+@lru_cache(maxsize=64)
+def partial_merge(definition: StoreDefinition, chosen: tuple[str, ...]) -> "PartialMerge":
+    """Return the merge of the aggregates with the names ``chosen``, which the store must keep."""
+    return PartialMerge(definition, chosen)
 
 
 class PartialMerge:

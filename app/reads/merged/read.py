@@ -16,7 +16,7 @@ from oriel.app.contract import (
     reads_of_kind,
 )
 from oriel.app.reads.columns import excluded_columns
-from oriel.app.reads.merged.partials import PartialMerge
+from oriel.app.reads.merged.partials import PartialMerge, partial_merge
 from oriel.app.reads.merged.ranges import (
     OpenRange,
     Value,
@@ -164,7 +164,7 @@ class _Merging:
         self._partials: PartialMerge | None = None
         names = merged_names(state.definition, query["columns"])
         if state.definition.partials and names:
-            self._partials = PartialMerge(state.definition, names)
+            self._partials = partial_merge(state.definition, names)
         self._windows_max = step_ms // size_ms
         self._close_ms = -1 if state.record is None else state.record.close_ms
         self._final = query["final"]
