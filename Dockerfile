@@ -48,6 +48,9 @@ COPY --from=api-packages /opt/venv /opt/venv
 COPY src src
 COPY docs/reference/topology-summary.md docs/reference/
 COPY storage storage
+# The engine, without Spark: merged reads use it.
+COPY pipeline/__init__.py pipeline/errors.py pipeline/
+COPY pipeline/windows pipeline/windows
 COPY app app
 # A checkout that was made with umask 077 has files that only its owner can read.
 RUN chmod -R a+rX .

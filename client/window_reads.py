@@ -181,7 +181,7 @@ def merged(
         time_from: least start of a range, inclusive. Default: no bound.
         time_to: greatest start of a range, inclusive. Default: no bound.
         **paging: the length of the ranges and which, as in `MergedPaging`. The aggregates in
-            ``columns`` must be counts, sums, minima or maxima.
+            ``columns`` must be counts, sums, minima or maxima, or the store must be mergeable.
 
     Returns:
         The ranges as windows. A range without windows is left out.
@@ -308,7 +308,7 @@ def merged_of_keys(
         time_from: least start of a range, inclusive. Default: no bound.
         time_to: greatest start of a range, inclusive. Default: no bound.
         **paging: the length of the ranges and which, as in `MergedPaging`. The aggregates in
-            ``columns`` must be counts, sums, minima or maxima.
+            ``columns`` must be counts, sums, minima or maxima, or the store must be mergeable.
 
     Returns:
         The ranges of the first key, then of the next key.

@@ -185,7 +185,7 @@ def merged_all(
         time_to: greatest start of a range, inclusive. Default: no bound.
         prefix: read only keys with this prefix. Default: all keys.
         **paging: the length of the ranges and which, as in `MergedPaging`. The aggregates in
-            ``columns`` must be counts, sums, minima or maxima.
+            ``columns`` must be counts, sums, minima or maxima, or the store must be mergeable.
 
     Returns:
         The ranges of the first key, then of the next key.

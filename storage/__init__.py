@@ -31,9 +31,11 @@ from oriel.storage.contracts import (
     WindowRange,
 )
 from oriel.storage.definition import (
+    PARTIALS_COLUMN,
     RESERVED_COLUMNS,
     STORE_PROPERTY,
     AggregateSpec,
+    PartialsSpec,
     StoreDefinition,
     StoreKind,
     WindowSpec,
@@ -91,6 +93,7 @@ __all__ = [
     "KEY_BYTES_MAX",
     "LATEST_MS",
     "LONG",
+    "PARTIALS_COLUMN",
     "RESERVED_COLUMNS",
     "STORE_PROPERTY",
     "TEXT",
@@ -113,6 +116,7 @@ __all__ = [
     "ObjectStoreFailed",
     "OffsetBound",
     "Offsets",
+    "PartialsSpec",
     "Place",
     "PositionBound",
     "ReadOnlyKeyValueStore",

@@ -36,6 +36,7 @@ They are ordered by start, then end. Retention uses their *end*: visible session
 ``window_end_ms >= earliest_ms``.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 #: The greatest window start, because window starts have 64 bits with a sign.
@@ -73,6 +74,8 @@ class WindowRange(NamedTuple):
         final: Select windows that are final (True) or not final (False).
         bytes_max: The page ends with the window that reaches this number of bytes of JSON.
         records_max: The page ends after this number of windows. Skipped windows count.
+        with_partials: True to also read the partial aggregates, whose bytes count. The store must
+            keep them.
     """
 
     key: str
@@ -83,6 +86,7 @@ class WindowRange(NamedTuple):
     final: bool | None = None
     bytes_max: int = UNBOUNDED
     records_max: int = UNBOUNDED
+    with_partials: bool = False
 
 
 class SessionRange(NamedTuple):
@@ -117,6 +121,7 @@ class ScanRange(NamedTuple):
         final: See ``WindowRange``.
         bytes_max: See ``WindowRange``.
         records_max: See ``WindowRange``.
+        with_partials: See ``WindowRange``.
     """
 
     key_from: str | None = None
@@ -130,6 +135,7 @@ class ScanRange(NamedTuple):
     final: bool | None = None
     bytes_max: int = UNBOUNDED
     records_max: int = UNBOUNDED
+    with_partials: bool = False
 
 
 class WindowPage(NamedTuple):
@@ -140,20 +146,24 @@ class WindowPage(NamedTuple):
     Attributes:
         windows: The windows.
         next_after: The ``after`` of the next page. None on the last page.
+        partials: The partial aggregates of each window, if the range requested them.
     """
 
     windows: list[bytes]
     next_after: WindowId | None
+    partials: Sequence[bytes] = ()
 
 
 class ScanPage(NamedTuple):
     """A page of windows or rows of many keys as JSON.
 
-    ``next_after`` is as in a ``WindowPage``. Only the store can read its bytes.
+    ``next_after`` and ``partials`` are as in a ``WindowPage``. Only the store can read the bytes of
+    ``next_after``.
     """
 
     entries: list[bytes]
     next_after: bytes | None
+    partials: Sequence[bytes] = ()
 
 
 class KeyPage(NamedTuple):

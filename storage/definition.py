@@ -11,6 +11,9 @@ Older formats can still be read:
 
 - Up to format 3, all keys are strings. A store with string keys is still written in format 3, so
   that its table and index do not change.
+
+- Up to format 4, rows have no partial aggregates. A store without them is still written in format 3
+  or 4.
 """
 
 from dataclasses import asdict, dataclass
@@ -24,8 +27,8 @@ from oriel.storage.errors import InvalidDefinition
 from oriel.storage.key_types import TEXT, KeyType, key_type
 from oriel.storage.layout import check_store_name
 
-FORMAT = 4
-_STRING_KEYS_FORMAT = 3
+FORMAT = 5
+_STRING_KEYS_FORMAT, _KEY_TYPES_FORMAT = 3, 4
 STORE_PROPERTY = "oriel.store"
 
 
@@ -157,6 +160,35 @@ class AggregateSpec:
         return f"{self.name} = {self.function} {self.type}"
 
 
+#: The column of a table with the partial aggregates of each window, which only merged reads use.
+PARTIALS_COLUMN = "__partials"
+
+
+@dataclass(frozen=True)
+class PartialsSpec:
+    """An aggregate whose partial aggregates the rows of a store keep.
+
+    Attributes:
+        name: The name of the aggregate column.
+        aggregate: The name of the aggregate, for example ``avg``.
+        column: The column of the records that it reads. None for ``count()``.
+        type: Delta's name of the type of this column. None if the aggregate accepts any type.
+        arguments: The further arguments of the aggregate, for example the probability.
+        has_lineage: True if the partial aggregates have the lineage of records.
+    """
+
+    name: str
+    aggregate: str
+    column: str | None = None
+    type: str | None = None
+    arguments: tuple[float, ...] = ()
+    has_lineage: bool = False
+
+    def __str__(self) -> str:
+        # In a cogroup, the column has a name of the pipeline, so it is left out.
+        return f"{self.name} = {self.aggregate} of {self.type or 'records'}"
+
+
 @dataclass(frozen=True)
 class StoreDefinition:
     """The definition of a store, as its table records it.
@@ -180,6 +212,8 @@ class StoreDefinition:
         generation: How often the content or the state of the table was replaced as a whole. Each
             generation has its own state.
         key_type: The name of a ``KeyType``.
+        partials: The aggregates whose partial aggregates are in the rows, in the order of their
+            encoding. Empty for a store that is not mergeable.
     """
 
     name: str
@@ -197,6 +231,7 @@ class StoreDefinition:
     functions: tuple[str, ...] | None = None
     generation: int = 0
     key_type: str = TEXT.name
+    partials: tuple[PartialsSpec, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the names and values.
@@ -206,8 +241,10 @@ class StoreDefinition:
                 unknown.
         """
         check_store_name(self.name)
-        if self.keys is not TEXT:
+        if self.partials:
             object.__setattr__(self, "format", FORMAT)
+        elif self.keys is not TEXT:
+            object.__setattr__(self, "format", _KEY_TYPES_FORMAT)
         if self.emit not in {WINDOW_UPDATE, WINDOW_CLOSE}:
             message = (
                 f"store {self.name!r}: emit is {self.emit!r}. It must be {WINDOW_UPDATE!r} or "
@@ -238,8 +275,10 @@ class StoreDefinition:
     def fields(self) -> dict[str, Any]:
         """Return the definition as JSON fields, in its format."""
         fields = asdict(self)
-        if self.format < FORMAT:
+        if self.format < _KEY_TYPES_FORMAT:
             del fields["key_type"]
+        if not self.partials:
+            del fields["partials"]
         return fields
 
     def to_json(self) -> str:
@@ -263,6 +302,10 @@ class StoreDefinition:
                 raise InvalidDefinition(message)
             fields["window"] = WindowSpec(**fields["window"])
             fields["aggregates"] = tuple(AggregateSpec(**a) for a in fields["aggregates"])
+            fields["partials"] = tuple(
+                PartialsSpec(**{**each, "arguments": tuple(each["arguments"])})
+                for each in fields.get("partials", ())
+            )
             for name in ("sources", "steps", "functions"):
                 texts = fields.get(name)
                 fields[name] = None if texts is None else tuple(texts)

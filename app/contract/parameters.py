@@ -347,7 +347,8 @@ RANGE_TO_MS = replace(
 MERGED_COLUMNS = replace(
     COLUMNS,
     description="Names of the aggregates to merge, separated by commas. They must be `count`, "
-    "`sum`, `min` or `max`. Default: all aggregates of the store, which must all be such.",
+    "`sum`, `min` or `max`, or any aggregates that the store keeps with `mergeable=True`. Default: "
+    "all aggregates of the store, which must all be such.",
     example="departures",
 )
 CURRENT = QueryParameter(

@@ -184,10 +184,11 @@ def page_of_key(
     query, cursors = request.query, cursors_of(state, request)
     budget = request.budget or whole_budget(query["limit"])
     after = cursors.read_window(query["cursor"])
-    windows, last = with_condition(read, state, request)(
+    page = with_condition(read, state, request)(
         range_type(*bounds, budget.rows, after, query.get("final"), budget.bytes, budget.step)
     )
-    return step_of_page(windows, cursors.after_window(last), budget, state, request)
+    cursor = cursors.after_window(page.next_after)
+    return step_of_page(page.windows, cursor, budget, state, request)
 
 
 def page_of_keys(
@@ -196,7 +197,7 @@ def page_of_keys(
     """Return a step of a page of many keys, read by ``scan``, a method of the store."""
     query, cursors = request.query, cursors_of(state, request)
     budget = request.budget or whole_budget(query["limit"])
-    entries, last = with_condition(scan, state, request)(
+    page = with_condition(scan, state, request)(
         ScanRange(
             query.get("key_from"),
             query.get("key_to"),
@@ -211,7 +212,8 @@ def page_of_keys(
             budget.step,
         )
     )
-    return step_of_page(entries, cursors.after_bytes(last), budget, state, request)
+    cursor = cursors.after_bytes(page.next_after)
+    return step_of_page(page.entries, cursor, budget, state, request)
 
 
 class MatchingRead(Generic[Range, Page]):

@@ -161,9 +161,11 @@ def _detail(
 ) -> dict[str, Any]:
     state = snapshot.state
     kind = state.definition.window.kind
+    definition = asdict(state.definition)
+    definition["mergeable"] = [each["name"] for each in definition.pop("partials")]
     return {
         "store": view.name,
-        "definition": asdict(state.definition),
+        "definition": definition,
         **_position_fields(view, state, totals=totals),
         "earliest_start_ms": snapshot.earliest_ms if kind.expires_by_start else None,
         "earliest_end_ms": snapshot.earliest_ms if kind.expires_by_end else None,

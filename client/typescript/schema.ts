@@ -926,7 +926,7 @@ export interface paths {
         };
         /**
          * List merged windows of a key
-         * @description Merge the tumbling windows of a key to ranges of `step_ms`, and list the ranges whose start is from `from_ms` to `to_ms`, both inclusive, in ascending order of start. A range has the fields of a window: its start and end, its `count`, `sum`, `min` and `max` aggregates, and its greatest record time. It is final if no record can change it. A range without windows is left out, and so is a range whose first windows have expired. If the store has other aggregates, send `columns` with the ones to merge.
+         * @description Merge the tumbling windows of a key to ranges of `step_ms`, and list the ranges whose start is from `from_ms` to `to_ms`, both inclusive, in ascending order of start. A range has the fields of a window: its start and end, its aggregates, and its greatest record time. It is final if no record can change it. A range without windows is left out, and so is a range whose first windows have expired. Aggregates other than `count`, `sum`, `min` and `max` need a store with `mergeable=True`. If the store has an aggregate that cannot be merged, send `columns` with the others.
          */
         get: operations["merged"];
         put?: never;
@@ -1419,6 +1419,14 @@ export interface components {
              * @example [text, long]
              */
             key_type: string;
+            /**
+             * Mergeable
+             * @description Aggregates whose partial aggregates the rows keep (`mergeable=True`). Merged reads compute them exactly
+             * @example [
+             *       "mean_delay"
+             *     ]
+             */
+            mergeable: string[];
             /** Name */
             name: string;
             /**
@@ -6102,7 +6110,7 @@ export interface operations {
                 /** @description `true` selects final windows, which no record can change. `false` selects windows that a record can still change. Default: both. */
                 final?: boolean;
                 /**
-                 * @description Names of the aggregates to merge, separated by commas. They must be `count`, `sum`, `min` or `max`. Default: all aggregates of the store, which must all be such.
+                 * @description Names of the aggregates to merge, separated by commas. They must be `count`, `sum`, `min` or `max`, or any aggregates that the store keeps with `mergeable=True`. Default: all aggregates of the store, which must all be such.
                  * @example departures
                  */
                 columns?: string;
@@ -6242,7 +6250,7 @@ export interface operations {
                 /** @description `true` selects final windows, which no record can change. `false` selects windows that a record can still change. Default: both. */
                 final?: boolean;
                 /**
-                 * @description Names of the aggregates to merge, separated by commas. They must be `count`, `sum`, `min` or `max`. Default: all aggregates of the store, which must all be such.
+                 * @description Names of the aggregates to merge, separated by commas. They must be `count`, `sum`, `min` or `max`, or any aggregates that the store keeps with `mergeable=True`. Default: all aggregates of the store, which must all be such.
                  * @example departures
                  */
                 columns?: string;
@@ -6365,7 +6373,7 @@ export interface operations {
                 /** @description `true` selects final windows, which no record can change. `false` selects windows that a record can still change. Default: both. */
                 final?: boolean;
                 /**
-                 * @description Names of the aggregates to merge, separated by commas. They must be `count`, `sum`, `min` or `max`. Default: all aggregates of the store, which must all be such.
+                 * @description Names of the aggregates to merge, separated by commas. They must be `count`, `sum`, `min` or `max`, or any aggregates that the store keeps with `mergeable=True`. Default: all aggregates of the store, which must all be such.
                  * @example departures
                  */
                 columns?: string;

@@ -13,11 +13,12 @@ from typing import Any, cast
 
 from oriel.pipeline.lowered import Store, function_texts, source_texts, step_texts
 from oriel.pipeline.plan import aggregate_calls
-from oriel.pipeline.windows import TimeWindows
+from oriel.pipeline.windows import KeptAggregate, TimeWindows
 from oriel.storage import (
     AggregateSpec,
     ForeignCheckpoint,
     IncompatibleStore,
+    PartialsSpec,
     StoreDefinition,
     StoreKind,
     WindowSpec,
@@ -36,17 +37,28 @@ FIXED_FIELDS = {
     "aggregates": "aggregation",
     "functions": "set of functions",
     "emit": "emission",
+    "partials": "set of mergeable aggregates",
 }
 #: For these fields, the table overrides the topology and the command line.
 _RECORDED_FIELDS = ("key_groups", "generation")
 
 
 def store_definition(
-    store: Store, aggregates: Mapping[str, Any], application: str, key_groups: int
+    store: Store,
+    aggregates: Mapping[str, Any],
+    application: str,
+    key_groups: int,
+    *,
+    kept: Sequence[KeptAggregate] = (),
 ) -> StoreDefinition:
     """Return the definition of ``store`` for its table.
 
-    ``aggregates`` has the Arrow type of each column.
+    Args:
+        store: The store.
+        aggregates: The Arrow type of each column.
+        application: The id under which the pipeline commits.
+        key_groups: The number of key groups.
+        kept: The aggregates whose partial aggregates the rows keep.
     """
     calls, other = aggregate_calls(store), store.aggregation.computed_by(len(store.inputs))
     windows = store.windows
@@ -79,7 +91,13 @@ def store_definition(
         steps=step_texts(store),
         functions=function_texts(store),
         key_type=store.key_type.name,
-    )
+        partials=tuple(
+            PartialsSpec(**{
+                **each._asdict(), "type": None if each.type is None else delta_type(each.type),
+            })
+            for each in kept
+        ),
+    )  # fmt: skip
 
 
 def settled(recorded: StoreDefinition, defined: StoreDefinition) -> StoreDefinition:

@@ -18,7 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.storage import DataLayout, StoreDefinition, sync_directories
+from oriel.storage import PARTIALS_COLUMN, DataLayout, StoreDefinition, sync_directories
 from oriel.storage.delta import (
     DIGEST_TAG,
     AddedFile,
@@ -37,8 +37,9 @@ from oriel.storage.index import table_batches
 _GENERATION = "oriel.generation"
 #: The most rows of a file.
 _FILE_ROWS = 1 << 20
-#: Columns of the store's table that are the same for all final rows.
-_CONSTANT = ("final", "deleted")
+#: Columns of the store's table that final rows do not have: ``final`` and ``deleted`` are the same
+#: for all, and only merged reads use partial aggregates.
+_LEFT_OUT = ("final", "deleted", PARTIALS_COLUMN)
 
 
 class FinalTable:
@@ -58,7 +59,7 @@ class FinalTable:
         self.directory = layout.final_table(definition.name)
         self._store_table = layout.table(definition.name)
         self._definition = definition
-        self._schema = pa.schema([each for each in schema if each.name not in _CONSTANT])
+        self._schema = pa.schema([each for each in schema if each.name not in _LEFT_OUT])
         self._sync = sync
         self._table = self._open()
 

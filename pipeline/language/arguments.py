@@ -18,6 +18,7 @@ from oriel.pipeline.language.topology import (
     Columns,
     Functions,
     Node,
+    Rows,
     function_name,
     grouping_text,
     short_name,
@@ -29,6 +30,7 @@ from oriel.pipeline.windows import (
     EmitStrategy,
     Merger,
     Windows,
+    can_be_kept,
     check_span_ms,
     to_ms,
 )
@@ -207,6 +209,39 @@ def check_final_table(name: str, windows: Windows, *, is_set: bool) -> None:
         message = (
             f"materialize: the store {name!r} has no windows, so its rows never become final. Omit "
             "final_table, and read the table of the store"
+        )
+        raise InvalidTopology(message)
+
+
+def check_mergeable(name: str, rows: Rows, *, is_set: bool) -> None:
+    """Check that reads can merge the windows of a store (decision 0114).
+
+    Raises:
+        InvalidTopology: Its windows overlap, its rows are not those of one aggregation, or it has
+            no aggregate that can be merged.
+    """
+    if not is_set:
+        return
+    kind = rows.windows.kind
+    step = f"materialize: the store {name!r}"
+    if kind != "tumbling":
+        windows = "no windows" if kind == "none" else f"{kind} windows"
+        message = (
+            f"{step} has {windows}, and mergeable=True needs tumbling windows, because each record "
+            "must be in one window. Omit mergeable, or aggregate in tumbling windows"
+        )
+        raise InvalidTopology(message)
+    if rows.has_steps:
+        message = (
+            f"{step} has steps or a join after the aggregation, so its rows are not the partial "
+            "aggregates. Call materialize with mergeable=True on the result of aggregate"
+        )
+        raise InvalidTopology(message)
+    if not any(map(can_be_kept, rows.aggregates)):
+        message = (
+            f"{step} has no aggregate that can be merged, because the service runs no functions "
+            "of users, and collect_list is a list of records. Omit mergeable, or add an aggregate "
+            "such as avg"
         )
         raise InvalidTopology(message)
 

@@ -144,6 +144,7 @@ class _Lowering:
             retention_ms=store.retention_ms,
             publications=store.publications,
             final_table=store.final_table,
+            mergeable=store.mergeable,
         )
 
     def sink(self, sink: SinkNode) -> Store:

@@ -119,6 +119,7 @@ class Store:
         publications: The Kafka topics that the rows or records are written to.
         row_steps: The steps between the aggregation and the table.
         final_table: Whether the final rows are also appended to a table of their own.
+        mergeable: Whether the rows keep their partial aggregates.
     """
 
     name: str
@@ -130,6 +131,7 @@ class Store:
     publications: tuple[Publication, ...] = ()
     row_steps: tuple[Filter | MapValues, ...] = ()
     final_table: bool = False
+    mergeable: bool = False
 
     @property
     def aggregated_rows(self) -> AggregatedRows:
@@ -170,6 +172,7 @@ class Store:
             *([] if self.emit == EmitStrategy.on_window_update() else [self.emit.name]),
             *([] if self.retention_ms is None else [f"retention_ms={self.retention_ms}"]),
             *(["final_table"] if self.final_table else []),
+            *(["mergeable"] if self.mergeable else []),
             *([] if self.key_type is TEXT else [f"keys: {self.key_type.name}"]),
         ])  # fmt: skip
 

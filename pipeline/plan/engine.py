@@ -13,6 +13,7 @@ from oriel.pipeline.lowered import Input, Records, Store, TableRows, share_flatt
 from oriel.pipeline.plan.read_columns import read_aggregates, read_functions, stream_schemas
 from oriel.pipeline.stage_columns import KEY_GROUP, RAW
 from oriel.pipeline.windows import (
+    PARTIALS,
     IllegalArgument,
     RecordsEngine,
     TableRowsEngine,
@@ -54,6 +55,12 @@ class PlannedEngine:
         """The aggregate columns of the store's table: name -> type."""
         return self.row_steps.types if self.row_steps else self.engine.aggregate_types
 
+    @property
+    def table_types(self) -> Mapping[str, pa.DataType]:
+        """The same with the column of partial aggregates, if the rows keep them."""
+        kept = {PARTIALS.name: PARTIALS.type} if self.engine.kept else {}
+        return {**self.types, **kept}
+
     def written(self, changes: pa.Table) -> pa.Table:
         """Return the rows to write for the rows that the engine changed."""
         return self.row_steps.applied(changes) if self.row_steps else changes
@@ -72,6 +79,8 @@ def plan_engine(store: Store, values: Sequence[pa.Schema]) -> PlannedEngine:
     kind = _KINDS[type(store.aggregation)]
     try:
         assembly = kind.build(store, values)
+        if store.mergeable:
+            assembly.engine.keep_partials()
     # It is also an ``IllegalArgument``, but its message already names the step.
     except InvalidTopology:
         raise

@@ -105,6 +105,11 @@ class StorePlans:
         return self.assembly.types
 
     @property
+    def table_columns(self) -> Mapping[str, pa.DataType]:
+        """The same with the column of partial aggregates, if the rows keep them."""
+        return self.assembly.table_types
+
+    @property
     def functions(self) -> str | None:
         """How the functions of the aggregation run (``Compilation``). None without functions."""
         compilation = self.assembly.engine.compilation

@@ -113,7 +113,10 @@ class OpenPipeline:
         plans, key_groups = self.plans[store], self.settings.key_groups
         if is_sink_name(store):
             return SinkDefinition.of(plans.store, key_groups)
-        return store_definition(plans.store, plans.columns, self.checkpoint.application, key_groups)
+        return store_definition(
+            plans.store, plans.columns, self.checkpoint.application, key_groups,
+            kept=plans.assembly.engine.kept,
+        )  # fmt: skip
 
     def publish_of(self, sink: str) -> Publish:
         """Return the function that writes the batches of a sink to its topic."""
@@ -131,7 +134,7 @@ class OpenPipeline:
             return SinkTopic(self.layout, self.checkpoint, definition, publish, sync=sync)
         plans = self.plans[store]
         return StoreTables(
-            self.layout, definition, plans.columns, sync=sync,
+            self.layout, definition, plans.table_columns, sync=sync,
             has_final_table=plans.store.final_table,
         )  # fmt: skip
 

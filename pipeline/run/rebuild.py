@@ -104,7 +104,7 @@ class Rebuild:
             CheckpointError, EventLogError: the log has fewer records than the pipeline has read.
         """
         windowed = defined.window.is_windowed
-        types = plans.columns
+        types = plans.table_columns
         schema = store_schema(types, windowed=windowed)
         target = Replacement(self.layout, self.checkpoint, defined, schema, sync=self.sync)
         scratch = DataLayout(self.layout.rebuild(defined.name))
@@ -293,7 +293,9 @@ class Rebuild:
 
         def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for name in (name for batch in batches for name in batch["name"].to_pylist()):
-                for rows in table_batches(table / name, definition, digest=digests.get(name)):
+                for rows in table_batches(
+                    table / name, definition, digest=digests.get(name), columns=schema.names
+                ):
                     yield from rows.cast(schema).to_batches()
 
         names = self.spark.createDataFrame(pa.table({"name": list(snapshot.files)}))

@@ -80,7 +80,7 @@ class DirectoryFiles:
         # Without a changed window, the commit has no file. It only moves the position.
         if not len(changes):
             return []
-        types = plan.assembly.types
+        types = plan.assembly.table_types
         windowed = plan.windows.kind != "none"
         rows = table_rows(changes, types, plan.batch, windowed=windowed)
         run = run_name(plan.batch, plan.batch)

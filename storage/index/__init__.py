@@ -80,6 +80,7 @@ from oriel.storage.index.rows import (
     row_identity_json,
     row_json,
     table_batches,
+    table_columns,
     window_json,
 )
 from oriel.storage.index.state import Extent, IndexState
@@ -132,6 +133,7 @@ __all__ = [
     "start_comparison",
     "start_verification",
     "table_batches",
+    "table_columns",
     "verify_existing",
     "verify_in_subprocess",
     "verify_unfollowed",

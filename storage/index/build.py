@@ -76,7 +76,8 @@ def build_generation(
         store=generation.parent.name,
     )
     # One sync at the end is enough, because no reader opens an unpublished generation.
-    writer = IndexWriter(generation, sync=False)
+    has_partials = bool(snapshot.definition.partials)
+    writer = IndexWriter(generation, sync=False, has_partials=has_partials)
     runs = _Runs(generation / _RUNS)
     highest = snapshot.batch
     try:

@@ -84,7 +84,10 @@ def _check_records(generation: Path) -> None:
         with opened.env.begin() as txn:
             value = txn.get(STATE_KEY, db=opened.meta)
             IndexState.from_json(checked_content(STATE_KEY, value))
-            for database in (opened.windows, opened.lengths, opened.ahead):
+            databases = [opened.windows, opened.lengths, opened.ahead]
+            if opened.partials is not None:
+                databases.append(opened.partials)
+            for database in databases:
                 records = iter(txn.cursor(database))
                 while chunk := list(islice(records, _CHUNK)):
                     check(chunk)

@@ -162,13 +162,13 @@ class _Comparison:
             for records in self._records(txn, self._opened.windows):
                 visible = [one for one in records if _is_visible(one[0], state)]
                 keys = [key for key, _ in visible]
-                contents = (content_of(value) for _, value in visible)
+                contents = map(content_of, self._values(txn, visible))
                 index.add(keys, contents, np.zeros(len(keys), np.int64))
         snapshot = self._snapshot(state)
         for rows in self._table_rows(snapshot, state):
             table.add(
                 rows["record"].to_numpy().tolist(),
-                rows["json"].to_numpy().tolist(),
+                _contents(rows),
                 rows["revision"].to_numpy(),
                 rows["stands"].to_numpy(),
             )
@@ -191,6 +191,15 @@ class _Comparison:
     def _state(self, txn: Any) -> IndexState:
         value = txn.get(STATE_KEY, db=self._opened.meta)
         return IndexState.from_json(checked_content(STATE_KEY, value))
+
+    def _values(self, txn: Any, records: list[tuple[bytes, bytes]]) -> list[bytes]:
+        """Return the values of windows, each with its partial aggregates if the index has them."""
+        values = [value for _, value in records]
+        if self._opened.partials is None:
+            return values
+        # The checksums are at the end of both values. The caller removes those of the second.
+        partials = [txn.get(key, b"", db=self._opened.partials) for key, _ in records]
+        return [content_of(value) + one for value, one in zip(values, partials, strict=True)]
 
     def _snapshot(self, state: IndexState) -> TableSnapshot:
         """Return the table version that the index has.
@@ -247,6 +256,15 @@ class _Comparison:
                 if xxh3_64_intdigest(key) == key_hash:
                     return _describe_window(key, state)
         return "a window that was removed during the comparison"
+
+
+def _contents(rows: Any) -> list[bytes]:
+    """Return the JSON of encoded rows, each with its partial aggregates if the rows have them."""
+    contents: list[bytes] = rows["json"].to_numpy().tolist()
+    if "partials" not in rows.column_names:
+        return contents
+    partials = rows["partials"].to_numpy().tolist()
+    return [json + one for json, one in zip(contents, partials, strict=True)]
 
 
 def _is_visible(key: bytes, state: IndexState) -> bool:

@@ -1,6 +1,7 @@
 """One generation of an index. Damage raises an error and does not crash the process.
 
-A generation is one LMDB environment with four databases. LMDB maps its file. If the file was cut
+A generation is one LMDB environment with four databases, or five if its store keeps partial
+aggregates. LMDB maps its file. If the file was cut
 off, access to a page after its end kills the process (SIGBUS). Opening reads only the header. So
 the file size is compared with the size in the header before a page is accessed, and again before
 each read transaction. The header does not show corrupt pages. ``oriel.storage.index.check`` finds
@@ -40,6 +41,7 @@ _WINDOWS = b"windows"
 _META = b"meta"
 _AHEAD = b"ahead"
 _LENGTHS = b"lengths"
+_PARTIALS = b"partials"
 STATE_KEY = b"state"
 
 #: LMDB errors that do not show damage: the same call can succeed later.
@@ -69,6 +71,7 @@ class Environment(NamedTuple):
         ahead: Record key -> revision. Readers do not need it.
         lengths: Sessions by length class. It is empty for other windows.
         page_bytes: The size of a page.
+        partials: Record key -> partial aggregates. None if the store does not keep them.
     """
 
     env: lmdb.Environment
@@ -77,6 +80,7 @@ class Environment(NamedTuple):
     ahead: "lmdb._Database"
     lengths: "lmdb._Database"
     page_bytes: int
+    partials: "lmdb._Database | None" = None
 
     def required_bytes(self) -> int:
         """Return the minimum size of the file in bytes, by LMDB's number of the last page."""
@@ -93,7 +97,9 @@ def open_for_reading(generation: Path) -> Environment:
     return _open(generation, readonly=True, sync=True)
 
 
-def open_for_writing(generation: Path, *, sync: bool, map_bytes: int | None = None) -> Environment:
+def open_for_writing(
+    generation: Path, *, sync: bool, map_bytes: int | None = None, has_partials: bool = False
+) -> Environment:
     """Open a generation for writing. If its files do not exist, create them.
 
     Args:
@@ -101,16 +107,24 @@ def open_for_writing(generation: Path, *, sync: bool, map_bytes: int | None = No
         sync: True to sync each commit once. A power loss can then lose the last commit, which the
             tailer applies again from the log. It does not corrupt the file.
         map_bytes: The size of the map. None: the size that the file needs.
+        has_partials: True to create the database of partial aggregates.
 
     Raises:
         IndexDamaged: the file can't be an intact index.
         StoreNotReady: it can't be opened now. A retry can succeed.
     """
-    return _open(generation, readonly=False, sync=sync, map_bytes=map_bytes)
+    return _open(
+        generation, readonly=False, sync=sync, map_bytes=map_bytes, has_partials=has_partials
+    )
 
 
 def _open(
-    generation: Path, *, readonly: bool, sync: bool, map_bytes: int | None = None
+    generation: Path,
+    *,
+    readonly: bool,
+    sync: bool,
+    map_bytes: int | None = None,
+    has_partials: bool = False,
 ) -> Environment:
     try:
         size = (generation / DATA_FILE).stat().st_size
@@ -143,7 +157,7 @@ def _open(
         env = lmdb.open(
             os.fspath(generation),
             map_size=map_bytes or _map_bytes(size),
-            max_dbs=4,
+            max_dbs=5,
             max_readers=READERS_MAX,
             readonly=readonly,
             create=not readonly,
@@ -160,7 +174,7 @@ def _open(
     except OSError as error:
         raise not_usable(error, generation) from error
     try:
-        return _with_databases(env, generation, create=not readonly)
+        return _with_databases(env, generation, create=not readonly, has_partials=has_partials)
     except BaseException:
         env.close()
         raise
@@ -184,7 +198,9 @@ def _map_bytes(file_bytes: int) -> int:
     return 1 << (max(_MAP_BYTES_MIN, _MAP_FACTOR * file_bytes) - 1).bit_length()
 
 
-def _with_databases(env: lmdb.Environment, generation: Path, *, create: bool) -> Environment:
+def _with_databases(
+    env: lmdb.Environment, generation: Path, *, create: bool, has_partials: bool
+) -> Environment:
     page_bytes = env.stat()["psize"]
     required = (env.info()["last_pgno"] + 1) * page_bytes
     try:
@@ -208,7 +224,12 @@ def _with_databases(env: lmdb.Environment, generation: Path, *, create: bool) ->
         raise IndexDamaged(message) from error
     except lmdb.Error as error:
         raise storage_error(error, generation) from error
-    return Environment(env, windows, meta, ahead, lengths, page_bytes)
+    try:
+        partials = env.open_db(_PARTIALS, create=has_partials)
+    except lmdb.NotFoundError:
+        # Only the index of a mergeable store has it.
+        partials = None
+    return Environment(env, windows, meta, ahead, lengths, page_bytes, partials)
 
 
 def storage_error(error: lmdb.Error, generation: Path) -> StoreNotReady:

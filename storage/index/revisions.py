@@ -76,4 +76,5 @@ def select_rows(rows: IndexRows, mask: npt.NDArray[np.bool_]) -> IndexRows:
         deleted=rows.deleted[mask],
         revisions=rows.revisions[mask],
         extent=rows.extent,
+        partials=None if rows.partials is None else [rows.partials[place] for place in indices],
     )

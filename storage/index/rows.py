@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from oriel.storage.definition import StoreDefinition, StoreKind
+from oriel.storage.definition import PARTIALS_COLUMN, StoreDefinition, StoreKind
 from oriel.storage.delta import arrow_type, open_data_file, store_schema
 from oriel.storage.errors import CorruptLog, ObjectStoreFailed
 from oriel.storage.index.state import NOTHING_OBSERVED_MS, Extent
@@ -59,6 +59,7 @@ class IndexRows(NamedTuple):
         deleted: True for each window to remove.
         revisions: The revision of each row.
         extent: The extent of all rows, including removed and superseded rows.
+        partials: The partial aggregates of each window, if the store keeps them.
     """
 
     keys: list[bytes]
@@ -66,6 +67,7 @@ class IndexRows(NamedTuple):
     deleted: npt.NDArray[np.bool_]
     revisions: npt.NDArray[np.int64]
     extent: Extent
+    partials: list[bytes] | None = None
 
 
 class _WindowTimes(NamedTuple):
@@ -118,6 +120,7 @@ def file_rows(
             deleted=~_flat(counting["stands"]).to_numpy(zero_copy_only=False),
             revisions=_flat(counting["revision"]).to_numpy(),
             extent=_window_times(rows).extent(definition.window.kind),
+            partials=_bytes_list(_flat(counting["partials"])) if definition.partials else None,
         )
 
 
@@ -138,6 +141,7 @@ def file_tables(
         json       the window as JSON
         stands     false if the row removes its window
         revision   the revision of the row
+        partials   the partial aggregates, if the store keeps them
     """
     for rows in _visible(path, definition, earliest_ms, live_rows, shard, digest):
         yield _encoded(rows, definition)
@@ -152,7 +156,8 @@ def _visible(
     digest: str | None,
 ) -> Iterator[Any]:
     kind = definition.window.kind
-    for rows in table_batches(path, definition, live_rows, digest=digest):
+    columns = table_columns(definition).names if definition.partials else None
+    for rows in table_batches(path, definition, live_rows, digest=digest, columns=columns):
         visible = rows
         if earliest_ms > 0:
             retention_ms = _window_times(rows).retention_times(kind)
@@ -236,15 +241,18 @@ def table_batches(
         live_rows: Mask of the rows that are not deleted. None: all rows.
         digest: The digest of the file in the table's log. If only a part of the file is read, the
             digest is verified the first time.
-        columns: The columns to read. None: all columns.
+        columns: The columns to read. None: all columns except partial aggregates.
         row_groups: Selects the row groups to read. Do not combine it with ``live_rows``.
     """
-    aggregates = {a.name: arrow_type(a.type) for a in definition.aggregates}
-    schema = store_schema(aggregates, windowed=definition.window.kind.is_windowed)
+    # A read with the partial aggregates reads all columns.
+    is_whole = columns is None or PARTIALS_COLUMN in columns
+    is_part = not is_whole or row_groups is not None
+    schema = table_columns(definition)
+    if columns is None and definition.partials:
+        columns = [name for name in schema.names if name != PARTIALS_COLUMN]
     if columns is not None:
         schema = pa.schema([schema.field(name) for name in columns])
     read = 0
-    is_part = columns is not None or row_groups is not None
     with _opened(path, digest, once=is_part) as file:
         groups = None if row_groups is None else row_groups(file)
         for batch in file.iter_batches(_BATCH_ROWS, groups, columns):
@@ -262,6 +270,16 @@ def table_batches(
             typed_rows = pa.table(columns, schema=schema)
             _reject_invalid_keys(typed_rows, definition)
             yield typed_rows
+
+
+def table_columns(definition: StoreDefinition) -> pa.Schema:
+    """Return the columns of a store's table, with the partial aggregates if it keeps them."""
+    aggregates = {a.name: arrow_type(a.type) for a in definition.aggregates}
+    if not definition.partials:
+        return store_schema(aggregates, windowed=definition.window.kind.is_windowed)
+    schema = store_schema({**aggregates, PARTIALS_COLUMN: pa.binary()})
+    place = schema.get_field_index(PARTIALS_COLUMN)
+    return schema.set(place, pa.field(PARTIALS_COLUMN, pa.binary(), nullable=False))
 
 
 def _reject_missing_values(columns: Sequence[Any], schema: pa.Schema) -> None:
@@ -294,6 +312,8 @@ def _encoded(rows: Any, definition: StoreDefinition) -> Any:
         "stands": pc.invert(_flat(rows["deleted"])),
         "revision": _flat(rows["revision"]),
     }
+    if PARTIALS_COLUMN in rows.column_names:
+        columns["partials"] = _flat(rows[PARTIALS_COLUMN])
     return pa.table(columns)
 
 

@@ -47,14 +47,18 @@ from oriel.storage.key_codec import after_key, prefix_of, window_times
 _SWEEP_STEPS = 20_000
 
 _Result = TypeVar("_Result")
+#: A database with a record for each window, and the function from record key to the key in it.
+_KeyIn = tuple[Any, Callable[[bytes], bytes]]
 _BELOW_ALL, _ABOVE_ALL = -(2**63), 2**63
 
 
 class IndexWriter:
     """Write access to one generation. Only one thread of one process can have it."""
 
-    def __init__(self, generation: Path, *, sync: bool = True) -> None:
+    def __init__(self, generation: Path, *, sync: bool = True, has_partials: bool = False) -> None:
         """Open a generation. If it does not have files yet, create them.
+
+        ``has_partials`` creates the database of partial aggregates.
 
         Raises:
             IndexDamaged: the file can't be an intact index.
@@ -65,7 +69,9 @@ class IndexWriter:
         readers = readers_of_file(generation)
         # Without syncs, the writer fills a new generation whose final size is unknown.
         map_bytes = None if sync else BUILD_MAP_BYTES
-        self._opened = open_for_writing(generation, sync=sync, map_bytes=map_bytes)
+        self._opened = open_for_writing(
+            generation, sync=sync, map_bytes=map_bytes, has_partials=has_partials
+        )
         # A killed reader still has its slot, which pins all pages that it could see.
         free_dead_readers(self._opened.env, generation, readers)
 
@@ -151,11 +157,14 @@ class IndexWriter:
         windows = rows.filter(rows["stands"])
         keys = windows["record"].to_pylist()
         values = list(with_checksums(keys, windows["json"].to_pylist()))
+        partials = windows["partials"].to_pylist() if state.definition.partials else None
 
         def put(txn: "lmdb.Transaction[bytes]") -> None:
             cursor = txn.cursor(self._opened.windows)
             cursor.putmulti(zip(keys, values, strict=True), append=True)
             self._put_lengths(txn, keys, state)
+            if partials is not None:
+                self._put_partials(txn, keys, partials)
             if is_ahead.any():
                 ahead = rows["record"].filter(is_ahead).to_pylist()
                 _put_ahead(txn.cursor(self._opened.ahead), ahead, revisions[is_ahead])
@@ -175,11 +184,16 @@ class IndexWriter:
         """
         state = self.state()
         expires_by_end = state.definition.window.kind.expires_by_end
-        lengths = self._opened.lengths if state.definition.window.kind.is_session else None
+        # The databases that have a record for each window.
+        other: list[_KeyIn] = []
+        if state.definition.window.kind.is_session:
+            other.append((self._opened.lengths, length_key))
+        if self._opened.partials is not None:
+            other.append((self._opened.partials, bytes))
 
         def sweep(txn: "lmdb.Transaction[bytes]") -> bytes | None:
             cursor = txn.cursor(self._opened.windows)
-            return _sweep(txn, cursor, resume, state.earliest_ms, lengths, by_end=expires_by_end)
+            return _sweep(txn, cursor, resume, state.earliest_ms, other, by_end=expires_by_end)
 
         return self._write(sweep)
 
@@ -242,19 +256,31 @@ class IndexWriter:
         txn.put(STATE_KEY, value, db=self._opened.meta)
 
     def _put(self, txn: "lmdb.Transaction[bytes]", rows: IndexRows, state: IndexState) -> None:
-        keys, contents = rows.keys, rows.values
+        keys, contents, partials = rows.keys, rows.values, rows.partials
         if rows.deleted.any():
             is_put = ~rows.deleted
             keys, contents = list(compress(keys, is_put)), list(compress(contents, is_put))
+            partials = None if partials is None else list(compress(partials, is_put))
             removed = list(compress(rows.keys, rows.deleted))
             for key in removed:
                 txn.delete(key, db=self._opened.windows)
+                if self._opened.partials is not None:
+                    txn.delete(key, db=self._opened.partials)
             if state.definition.window.kind.is_session:
                 for key in length_keys(removed):
                     txn.delete(key, db=self._opened.lengths)
         values = with_checksums(keys, contents)
         txn.cursor(self._opened.windows).putmulti(zip(keys, values, strict=True))
         self._put_lengths(txn, keys, state)
+        if partials is not None:
+            self._put_partials(txn, keys, partials)
+
+    def _put_partials(
+        self, txn: "lmdb.Transaction[bytes]", keys: list[bytes], partials: list[bytes]
+    ) -> None:
+        # The database exists since the index was built.
+        cursor = txn.cursor(self._opened.partials)
+        cursor.putmulti(zip(keys, with_checksums(keys, partials), strict=True))
 
     def _put_lengths(
         self, txn: "lmdb.Transaction[bytes]", keys: list[bytes], state: IndexState
@@ -288,7 +314,7 @@ def _sweep(
     cursor: "lmdb.Cursor[bytes]",
     resume: bytes,
     earliest_ms: int,
-    lengths: "lmdb._Database | None",
+    other: "Sequence[_KeyIn]",
     *,
     by_end: bool,
 ) -> bytes | None:
@@ -307,8 +333,8 @@ def _sweep(
             # After a long session that is still visible, a short one can have expired.
             is_at_record = cursor.next()
         else:
-            if lengths is not None:
-                txn.delete(length_key(encoded), db=lengths)
+            for database, key_in in other:
+                txn.delete(key_in(encoded), db=database)
             # A deletion moves the cursor to the next record, if one exists.
             cursor.delete()
             is_at_record = bool(cursor.key())

@@ -46,10 +46,12 @@ def window_page(
             is_after = (starts_ms > start_ms) | ((starts_ms == start_ms) & (ends_ms > end_ms))
         indexes = indexes[is_after[indexes]]
     page = _json(windows, indexes, read_range)
+    has_partials = isinstance(read_range, WindowRange) and read_range.with_partials
+    partials = windows.partials(indexes[: len(page)]) if has_partials else ()
     if len(page) == len(indexes):
-        return WindowPage(page, None)
+        return WindowPage(page, None, partials)
     last = indexes[len(page) - 1]
-    return WindowPage(page, WindowId(int(starts_ms[last]), int(ends_ms[last])))
+    return WindowPage(page, WindowId(int(starts_ms[last]), int(ends_ms[last])), partials)
 
 
 def scan_page(windows: LiveRows, scan_range: ScanRange, *, backward: bool) -> ScanPage:
@@ -61,9 +63,10 @@ def scan_page(windows: LiveRows, scan_range: ScanRange, *, backward: bool) -> Sc
         is_after = compare(records, pa.scalar(scan_range.after, pa.binary()))
         indexes = indexes[is_after.to_numpy(zero_copy_only=False)[indexes]]
     page = _json(windows, indexes, scan_range)
+    partials = windows.partials(indexes[: len(page)]) if scan_range.with_partials else ()
     if len(page) == len(indexes):
-        return ScanPage(page, None)
-    return ScanPage(page, records[int(indexes[len(page) - 1])].as_py())
+        return ScanPage(page, None, partials)
+    return ScanPage(page, records[int(indexes[len(page) - 1])].as_py(), partials)
 
 
 def each_key_page(

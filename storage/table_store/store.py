@@ -89,15 +89,16 @@ class TableStore:
 
     def _scanned(self, scan_range: ScanRange) -> LiveRows:
         windowed = self.state.definition.window.kind.is_windowed
-        return self._visible(of_scan(scan_range, self._key_type, windowed=windowed))
+        condition = of_scan(scan_range, self._key_type, windowed=windowed)
+        return self._visible(condition, with_partials=scan_range.with_partials)
 
-    def _visible(self, condition: Condition) -> LiveRows:
+    def _visible(self, condition: Condition, *, with_partials: bool = False) -> LiveRows:
         """Return the matching windows that are not removed or expired (semantics.md#7)."""
         if self.earliest_ms > 0:
             by_end = self.state.definition.window.kind.expires_by_end
             time_column = "window_end" if by_end else "window_start"
             condition = condition & of_times(time_column, self.earliest_ms, LATEST_MS)
-        return self._rows.live(condition, self._budget)
+        return self._rows.live(condition, self._budget, with_partials=with_partials)
 
     def _first_keys(self, prefix: str, after: str | None, count: int) -> list[str]:
         """Return the first keys that have any rows, also removed or expired ones."""
@@ -144,7 +145,8 @@ class TableWindowStore(TableStore):
 
     def _by_start(self, window_range: WindowRange) -> LiveRows:
         starts = of_times("window_start", max(window_range.from_ms, 0), window_range.to_ms)
-        return self._visible(of_key(window_range.key, self._key_type) & starts)
+        condition = of_key(window_range.key, self._key_type) & starts
+        return self._visible(condition, with_partials=window_range.with_partials)
 
 
 class TableSessionStore(TableWindowStore):

@@ -17,17 +17,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from oriel.storage.definition import StoreDefinition
+from oriel.storage.definition import PARTIALS_COLUMN, StoreDefinition
 from oriel.storage.delta import (
     TIMESTAMP,
     LogEntry,
     Range,
     TableSnapshot,
-    arrow_type,
     group_range,
-    store_schema,
 )
-from oriel.storage.index import IndexState, LiveRowMask, newest_row_indices, row_json, table_batches
+from oriel.storage.index import (
+    IndexState,
+    LiveRowMask,
+    newest_row_indices,
+    row_json,
+    table_batches,
+    table_columns,
+)
 from oriel.storage.key_codec import key_prefix, record_keys
 from oriel.storage.table_store.budget import ReadBudget
 from oriel.storage.table_store.conditions import Bounds, Condition
@@ -88,6 +93,11 @@ class LiveRows:
         texts: list[bytes] = row_json(rows, self._definition).to_pylist()
         return texts
 
+    def partials(self, places: npt.NDArray[np.int64]) -> list[bytes]:
+        """Return the partial aggregates of the windows with these indexes, if they were read."""
+        found: list[bytes] = self._rows[PARTIALS_COLUMN].take(pa.array(places)).to_pylist()
+        return found
+
 
 @dataclass(frozen=True)
 class TableFile:
@@ -124,8 +134,12 @@ class VersionRows:
     state: IndexState
     files: tuple[TableFile, ...]
 
-    def live(self, condition: Condition, budget: ReadBudget) -> LiveRows:
+    def live(
+        self, condition: Condition, budget: ReadBudget, *, with_partials: bool = False
+    ) -> LiveRows:
         """Return the windows that count among the matching rows.
+
+        ``with_partials`` also reads their partial aggregates, which the store must keep.
 
         Raises:
             MissingDataFile: VACUUM deleted a file.
@@ -133,7 +147,8 @@ class VersionRows:
             TableReadTooLarge, TableReadTimeout: The read exceeds the budget.
         """
         definition = self.state.definition
-        rows = self.read(condition, budget)
+        columns = table_columns(definition).names if with_partials else None
+        rows = self.read(condition, budget, columns)
         if len(rows):
             rows = rows.take(newest_row_indices(rows, definition))
             rows = rows.filter(pc.invert(rows["deleted"]))
@@ -149,7 +164,8 @@ class VersionRows:
         """
         schema = store_columns(self.state.definition)
         if columns is not None:
-            schema = pa.schema([schema.field(name) for name in columns])
+            of_table = table_columns(self.state.definition)
+            schema = pa.schema([of_table.field(name) for name in columns])
         held = [schema.empty_table()]
         held_bytes = 0
         for rows in self.batches(condition, budget, columns):
@@ -220,9 +236,9 @@ def added_rows(table: Path, state: IndexState, entry: LogEntry) -> VersionRows:
 
 
 def store_columns(definition: StoreDefinition) -> pa.Schema:
-    """Return the columns of a store's table."""
-    aggregates = {a.name: arrow_type(a.type) for a in definition.aggregates}
-    return store_schema(aggregates, windowed=definition.window.kind.is_windowed)
+    """Return the columns of a store's table without the partial aggregates."""
+    columns = table_columns(definition)
+    return pa.schema([each for each in columns if each.name != PARTIALS_COLUMN])
 
 
 def window_times_ms(rows: Any, column: str) -> npt.NDArray[np.int64]:

@@ -444,7 +444,7 @@ def test_a_store_with_no_mergeable_aggregate_names_what_to_add(tmp_path: Path) -
     made = Served(tmp_path, definition_of([AggregateSpec("mean", "avg(v)", "double")]))
     made.commit({"key": "a", "start": 10})
     response = made.get(f"{ROOT}/merged/a")
-    assert_problem(response, 400, "invalid-parameter", "Add a count, sum, min or max")
+    assert_problem(response, 400, "invalid-parameter", "materialize the store with mergeable=True")
     made.service.catalog.close()
 
 

@@ -114,7 +114,7 @@ def _query(chance: random.Random, window: WindowSpec) -> Query:
         lambda store: store.earliest_ms,
     ]
     if window.kind.is_session:
-        found = SessionRange(*span)
+        found = SessionRange(*span[:5])
         queries += [
             lambda store: store.find_sessions(found),
             lambda store: store.backward_find_sessions(found),

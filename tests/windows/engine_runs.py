@@ -96,6 +96,8 @@ class Setup:
     )
     values: pa.Schema = VALUES
     emit_final_only: bool = False
+    #: The rows keep their partial aggregates.
+    mergeable: bool = False
     #: Two records at a time share an offset, as join results do. Their lineage distinguishes them.
     shared_offsets: bool = False
 
@@ -110,6 +112,8 @@ class Setup:
         )
         if self.shared_offsets:
             engine.order_by_lineage()
+        if self.mergeable:
+            engine.keep_partials()
         return engine
 
     @property
@@ -349,6 +353,7 @@ def _changes(setup: Setup, engine: WindowEngine, result: EngineResult) -> list[R
         "window_start_ms",
         "window_end_ms",
         *names,
+        *([w.PARTIALS.name] if engine.kept else []),
         "timestamp_ms",
         "final",
         "deleted",

@@ -68,10 +68,11 @@ RANGE_RECORDS = (
         summary="List merged windows of a key",
         description="Merge the tumbling windows of a key to ranges of `step_ms`, and list the "
         "ranges whose start is from `from_ms` to `to_ms`, both inclusive, in ascending order of "
-        "start. A range has the fields of a window: its start and end, its `count`, `sum`, `min` "
-        "and `max` aggregates, and its greatest record time. It is final if no record can change "
-        "it. A range without windows is left out, and so is a range whose first windows have "
-        "expired. If the store has other aggregates, send `columns` with the ones to merge.",
+        "start. A range has the fields of a window: its start and end, its aggregates, and its "
+        "greatest record time. It is final if no record can change it. A range without windows is "
+        "left out, and so is a range whose first windows have expired. Aggregates other than "
+        "`count`, `sum`, `min` and `max` need a store with `mergeable=True`. If the store has an "
+        "aggregate that cannot be merged, send `columns` with the others.",
         query=MERGED_QUERY,
         example=MERGED_EXAMPLE,
         store_kinds=TUMBLING_STORES,

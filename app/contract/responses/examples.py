@@ -126,6 +126,7 @@ EXAMPLES: Mapping[str, Json | str] = {
             "functions": [],
             "generation": 0,
             "key_type": "text",
+            "mergeable": [],
         },
         "position": _POSITION,
         "committed_ms": 1357036150000,

@@ -300,6 +300,11 @@ class Definition(Model):
         "both as JSON arrays, with the type of each component",
         examples=["text", "long", "[text, long]"],
     )
+    mergeable: list[str] = Field(
+        description="Aggregates whose partial aggregates the rows keep (`mergeable=True`). Merged "
+        "reads compute them exactly",
+        examples=[["mean_delay"]],
+    )
 
 
 class StoreSummary(Model):

@@ -2,18 +2,20 @@
 
 The columns of a range follow the rules of the aggregates of a window. Null is skipped, whole
 numbers wrap at 64 bits, and doubles are added without loss and rounded once. So the result does not
-depend on the steps of a read.
+depend on the steps of a read. If the store keeps partial aggregates, all aggregates are merged from
+them (``partials``), and only the time is merged here.
 """
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 import orjson
+import pyarrow as pa
 
 from oriel.app.contract import InvalidParameter
 from oriel.storage import AggregateSpec, StoreDefinition
@@ -98,12 +100,31 @@ def merged_columns(
     Raises:
         InvalidParameter: An aggregate cannot be merged. The message names those that can.
     """
-    columns = {each.name: _column(each) for each in definition.aggregates}
-    names = [name for name in columns if chosen is None or name in chosen]
-    merged = [column for name in names if (column := columns[name]) is not None]
-    if len(merged) < len(names):
-        raise _not_mergeable(definition, columns, names)
-    return (*merged, _TIMESTAMP)
+    names = merged_names(definition, chosen)
+    if definition.partials:
+        return (_TIMESTAMP,)
+    columns = (_column(each) for each in definition.aggregates if each.name in names)
+    return (*(column for column in columns if column is not None), _TIMESTAMP)
+
+
+@lru_cache(maxsize=256)
+def merged_names(definition: StoreDefinition, chosen: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Return the names of the aggregates of a range in the order of the definition.
+
+    Raises:
+        InvalidParameter: An aggregate cannot be merged. The message names those that can.
+    """
+    kept = {each.name for each in definition.partials}
+    mergeable = {
+        each.name
+        for each in definition.aggregates
+        if (each.name in kept if kept else _column(each) is not None)
+    }
+    names = [a.name for a in definition.aggregates if chosen is None or a.name in chosen]
+    unmergeable = [a for a in definition.aggregates if a.name in {*names} - mergeable]
+    if unmergeable:
+        raise _not_mergeable(definition, unmergeable[0], mergeable)
+    return tuple(names)
 
 
 @lru_cache(maxsize=256)
@@ -115,7 +136,7 @@ def merged_definition(
     Raises:
         InvalidParameter: An aggregate cannot be merged.
     """
-    names = {column.name for column in merged_columns(definition, chosen)}
+    names = merged_names(definition, chosen)
     aggregates = (each for each in definition.aggregates if each.name in names)
     return replace(definition, aggregates=tuple(aggregates))
 
@@ -128,20 +149,22 @@ def _column(aggregate: AggregateSpec) -> MergedColumn | None:
 
 
 def _not_mergeable(
-    definition: StoreDefinition, columns: Mapping[str, MergedColumn | None], names: Sequence[str]
+    definition: StoreDefinition, aggregate: AggregateSpec, mergeable: Collection[str]
 ) -> InvalidParameter:
-    aggregate = next(
-        each for each in definition.aggregates if each.name in names and columns[each.name] is None
+    names = ",".join(each.name for each in definition.aggregates if each.name in mergeable)
+    of_store = (
+        f"store {definition.name!r}: {aggregate.name} = {aggregate.function} cannot be merged"
     )
-    mergeable = ",".join(name for name, column in columns.items() if column is not None)
-    solution = (
-        f"Send columns={mergeable}."
-        if mergeable
-        else "Add a count, sum, min or max to the store. An average is a sum divided by a count."
-    )
+    if definition.partials:
+        return InvalidParameter(
+            f"{of_store}, because the service runs no functions of users, and collect_list is a "
+            f"list of records. Send columns={names}."
+        )
+    solution = f"Send columns={names}. " if names else ""
     return InvalidParameter(
-        f"store {definition.name!r}: {aggregate.name} = {aggregate.function} cannot be merged from "
-        f"the results of windows, but count, sum, min and max can. {solution}"
+        f"{of_store} from the results of windows, but count, sum, min and max can. {solution}To "
+        "merge also avg, stddev, first, last, distinct counts and quantiles, materialize the store "
+        "with mergeable=True."
     )
 
 
@@ -153,6 +176,8 @@ class OpenRange:
         self.key = key
         self.start_ms = start_ms
         self._columns = columns
+        #: The merged partial aggregates of its windows, if the store keeps them.
+        self.partials: list[pa.Table] = []
         self._values: list[list[Value]] = [[] for _ in columns]
         self._is_final = True
 
@@ -165,7 +190,7 @@ class OpenRange:
                 values[:] = [column.merge(values)]
         self._is_final = self._is_final and all(window["final"] for window in windows)
 
-    def item(self, end_ms: int, close_ms: int) -> bytes:
+    def item(self, end_ms: int, close_ms: int, results: Mapping[str, Value]) -> bytes:
         """Return the range as the JSON of a window.
 
         It is final if no record can change it: its windows are final, and no window can be added.
@@ -173,12 +198,14 @@ class OpenRange:
         Args:
             end_ms: The end of the range.
             close_ms: Each window that ends by this time is final, also one without a record.
+            results: The aggregates from the partial aggregates.
         """
         merged = zip(self._columns, self._values, strict=True)
         fields = {
             "key": self.key,
             "window_start_ms": self.start_ms,
             "window_end_ms": end_ms,
+            **results,
             **{c.name: c.merge(values) if values else None for c, values in merged},
             "final": self._is_final and end_ms <= close_ms,
         }

@@ -1,10 +1,11 @@
 """One read of merged ranges: its parameters, and the ranges and windows that it has read."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple, TypedDict
 
 import orjson
+import pyarrow as pa
 
 from oriel.app.contract import (
     MERGED_WINDOWS_MAX,
@@ -15,7 +16,14 @@ from oriel.app.contract import (
     reads_of_kind,
 )
 from oriel.app.reads.columns import excluded_columns
-from oriel.app.reads.merged.ranges import OpenRange, merged_columns, merged_definition
+from oriel.app.reads.merged.partials import PartialMerge, partial_merge
+from oriel.app.reads.merged.ranges import (
+    OpenRange,
+    Value,
+    merged_columns,
+    merged_definition,
+    merged_names,
+)
 from oriel.app.reads.pages import (
     ReadPage,
     ReadRequest,
@@ -152,6 +160,11 @@ class _Merging:
         size_ms = state.definition.window.size_ms
         self._step_ms = step_ms = _step_of(query["step_ms"], request.store, size_ms)
         self._columns = merged_columns(state.definition, query["columns"])
+        # None: the results of windows are merged.
+        self._partials: PartialMerge | None = None
+        names = merged_names(state.definition, query["columns"])
+        if state.definition.partials and names:
+            self._partials = partial_merge(state.definition, names)
         self._windows_max = step_ms // size_ms
         self._close_ms = -1 if state.record is None else state.record.close_ms
         self._final = query["final"]
@@ -199,19 +212,25 @@ class _Merging:
         """Return the number of windows to read, at most as many as the page needs."""
         return min(records_max, self._rows_left * self._windows_max + 1)
 
-    def _merge(self, page: Sequence[bytes], *, is_last: bool) -> list[_Complete]:
+    def _merge(
+        self, page: Sequence[bytes], partials: Sequence[bytes], *, is_last: bool
+    ) -> list[_Complete]:
         """Add windows to their ranges, and return the ranges that are complete."""
         windows = orjson.loads(b"[%b]" % b",".join(page))
+        groups = [(of, [*group]) for of, group in groupby(windows, self._range_of)]
+        merged: Sequence[pa.Table] = ()
+        if self._partials is not None and groups:
+            merged = self._partials.merged(partials, [len(of_range) for _, of_range in groups])
         complete: list[_Complete] = []
         count = 0
-        for (key, start_ms), group in groupby(windows, self._range_of):
-            of_range = [*group]
+        for place, ((key, start_ms), of_range) in enumerate(groups):
             if self._open is not None and (self._open.key, self._open.start_ms) != (key, start_ms):
                 complete.append(_Complete(self._open, count))
                 self._open = None
             if self._open is None:
                 self._open = OpenRange(key, start_ms, self._columns)
             self._open.add(of_range)
+            self._open.partials += merged[place : place + 1]
             count += len(of_range)
         if is_last and self._open is not None:
             complete.append(_Complete(self._open, count))
@@ -229,7 +248,14 @@ class _Merging:
             The number of ranges before the end of the page.
         """
         step_ms, close_ms = self._step_ms, self._close_ms
-        items = [each.merged.item(each.merged.start_ms + step_ms, close_ms) for each in complete]
+        ranges = [each.merged for each in complete]
+        results: Sequence[Mapping[str, Value]] = [{}] * len(ranges)
+        if self._partials is not None:
+            results = self._partials.results([each.partials for each in ranges])
+        items = [
+            each.item(each.start_ms + step_ms, close_ms, of_range)
+            for each, of_range in zip(ranges, results, strict=True)
+        ]
         added = 0
         for index in self._selected(items):
             if self._is_full():
@@ -272,11 +298,14 @@ class _KeyRead(_Merging):
             key, bounds_ms = self._keys[self._at], (self._begin_ms, self._to_ms)
             limit = self._limit(records_left)
             page = store.fetch(
-                WindowRange(key, *bounds_ms, limit, self._after, bytes_max=PAGE_BYTES_MAX)
-            )
+                WindowRange(
+                    key, *bounds_ms, limit, self._after, bytes_max=PAGE_BYTES_MAX,
+                    with_partials=self._partials is not None,
+                )
+            )  # fmt: skip
             records_left -= max(len(page.windows), 1)
             self._after, is_last = page.next_after, page.next_after is None
-            complete = self._merge(page.windows, is_last=is_last)
+            complete = self._merge(page.windows, page.partials, is_last=is_last)
             added = self._add(complete)
             if added:
                 start_ms = complete[added - 1].merged.start_ms
@@ -301,7 +330,7 @@ class _ScanRead(_Merging):
         query = request.query
         self._range = ScanRange(
             query["key_from"], query["key_to"], query["prefix"], self._from_ms, self._to_ms,
-            bytes_max=PAGE_BYTES_MAX,
+            bytes_max=PAGE_BYTES_MAX, with_partials=self._partials is not None,
         )  # fmt: skip
         # The place after the last complete range, and after the last window. The cursor of the
         # first place has no bytes.
@@ -313,13 +342,14 @@ class _ScanRead(_Merging):
         limit = self._limit(records_left)
         bounds = self._range._replace(after=self._after, limit=limit, records_max=records_left)
         page = store.scan(bounds)
-        complete = self._merge(page.entries, is_last=page.next_after is None)
+        complete = self._merge(page.entries, page.partials, is_last=page.next_after is None)
         added = self._add(complete)
         self._is_done = page.next_after is None and added == len(complete)
         if added and not self._is_done:
             windows = complete[added - 1].windows
             # A store knows the places only at the end of its pages.
-            ended = store.scan(bounds._replace(limit=windows)) if windows else None
+            bounds = bounds._replace(limit=windows, with_partials=False)
+            ended = store.scan(bounds) if windows else None
             self._place = self._after if ended is None else ended.next_after
         elif not page.entries:
             # The windows between have other times.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import (
     check_final_table,
+    check_mergeable,
     checked_key_type,
     checked_retention,
     checked_strategy,
@@ -185,6 +186,7 @@ class KTable(CallHints):
         key_serde: StoreKeySerde | None = None,
         *,
         final_table: bool = False,
+        mergeable: bool = False,
     ) -> "KTable":
         """Keep the rows in a store, which clients query by its name.
 
@@ -204,6 +206,9 @@ class KTable(CallHints):
             final_table: True to also append each final window to the Delta table
                 ``final/<store_name>`` of the data directory, once. Only for windows. Default:
                 False.
+            mergeable: True to also keep the partial aggregates of each window, so that merged reads
+                compute each aggregate exactly, for example ``avg`` and ``approx_quantile``. Only
+                for tumbling windows with named aggregates. Default: False.
 
         Returns:
             This table, for ``to`` and ``to_stream``.
@@ -211,7 +216,8 @@ class KTable(CallHints):
         Raises:
             InvalidTopology: The name is invalid or used by another store, or the serde does not fit
                 the grouping. It is also raised if the retention is negative or shorter than the
-                windows need, or if it or ``final_table`` is set without windows.
+                windows need, or if it or ``final_table`` is set without windows. It is also raised
+                if ``mergeable`` is set and the rows cannot be merged.
             IllegalArgument: The retention is not an integer number of milliseconds or a
                 ``timedelta``, or it exceeds 64 bits.
 
@@ -224,9 +230,11 @@ class KTable(CallHints):
         key_type = checked_key_type(store_name, self._rows.inputs, key_serde)
         kept_ms = checked_retention(store_name, self._rows.windows, retention_ms)
         check_final_table(store_name, self._rows.windows, is_set=final_table)
-        self.registry.stores.append(
-            StoreNode(name, self._rows, kept_ms, key_type, final_table=final_table)
+        check_mergeable(store_name, self._rows, is_set=mergeable)
+        store = StoreNode(
+            name, self._rows, kept_ms, key_type, final_table=final_table, mergeable=mergeable
         )
+        self.registry.stores.append(store)
         self.registry.waiting.pop(self._registry_key, None)
         self._store_name = name
         return self

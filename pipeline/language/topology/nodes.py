@@ -16,7 +16,7 @@ from oriel.pipeline.language import lowered_texts
 from oriel.pipeline.language.topology.aggregations import Aggregation
 from oriel.pipeline.language.topology.sources import Source
 from oriel.pipeline.language.topology.steps import Filter, MapValues, Step, key_of
-from oriel.pipeline.windows import EmitStrategy, JoinWindows, NoWindows, Windows
+from oriel.pipeline.windows import Aggregate, EmitStrategy, JoinWindows, NoWindows, Windows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -387,6 +387,11 @@ class Rows(ABC):
         """The columns with named aggregates. Empty for functions."""
 
     @property
+    def aggregates(self) -> list[Aggregate]:
+        """The named aggregates. Empty for functions and joins."""
+        return []
+
+    @property
     def has_steps(self) -> bool:
         """Whether its rows have steps or are joined."""
         return bool(self.row_steps)
@@ -411,6 +416,10 @@ class Aggregated(Rows):
     @property
     def columns(self) -> list[str]:
         return self.aggregation.columns
+
+    @property
+    def aggregates(self) -> list[Aggregate]:
+        return [each for named in self.aggregation.aggregates for each in named.values()]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

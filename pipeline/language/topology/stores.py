@@ -19,6 +19,7 @@ class StoreNode:
         key_type: The type of the keys.
         publications: The Kafka topics that the rows are written to.
         final_table: Whether the final rows are also appended to a table of their own.
+        mergeable: Whether the rows keep their partial aggregates.
     """
 
     name: str
@@ -27,6 +28,7 @@ class StoreNode:
     key_type: KeyType = TEXT
     publications: tuple[Publication, ...] = ()
     final_table: bool = False
+    mergeable: bool = False
 
     @property
     def windows(self) -> Windows:

@@ -20,6 +20,12 @@ from oriel.pipeline.windows.aggregates.built_in import (
     stddev,
     sum,
 )
+from oriel.pipeline.windows.aggregates.kept_partials import (
+    KeptAggregate,
+    KeptPartials,
+    can_be_kept,
+    kept_aggregates,
+)
 from oriel.pipeline.windows.aggregates.members import Members
 from oriel.pipeline.windows.aggregates.mergeables import mergeable
 from oriel.pipeline.windows.aggregates.part_columns import PartialAggregates, used_fields
@@ -28,6 +34,8 @@ from oriel.pipeline.windows.aggregates.pieces import Pieces, aggregates_of_piece
 
 __all__ = [
     "Aggregate",
+    "KeptAggregate",
+    "KeptPartials",
     "Members",
     "PartialAggregates",
     "Pieces",
@@ -35,9 +43,11 @@ __all__ = [
     "approx_count_distinct",
     "approx_quantile",
     "avg",
+    "can_be_kept",
     "collect_list",
     "count",
     "first",
+    "kept_aggregates",
     "last",
     "max",
     "mergeable",

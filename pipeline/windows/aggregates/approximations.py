@@ -71,7 +71,9 @@ def approx_count_distinct(column: str, lg_k: int = 12) -> Aggregate:
     )
     finish = partial(_distinct_estimates, lg_k)
     rule = Rule(is_scalar, pa.int64(), (sketch,), finish, _distinct_counts)
-    return Aggregate("approx_count_distinct", column, (rule,), options=f", lg_k={lg_k}")
+    return Aggregate(
+        "approx_count_distinct", column, (rule,), options=f", lg_k={lg_k}", arguments=(int(lg_k),)
+    )
 
 
 def approx_quantile(column: str, probability: float) -> Aggregate:
@@ -105,7 +107,10 @@ def approx_quantile(column: str, probability: float) -> Aggregate:
         partial(_quantiles_of_values, probability),
     )
     rule = Rule(is_number, pa.float64(), (_SORTED,), finish, from_values)
-    return Aggregate("approx_quantile", column, (rule,), options=f", {probability}")
+    return Aggregate(
+        "approx_quantile", column, (rule,), options=f", {probability}",
+        arguments=(float(probability),),
+    )  # fmt: skip
 
 
 def _is_instance(value: object, number: type) -> bool:

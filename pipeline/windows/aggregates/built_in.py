@@ -83,6 +83,9 @@ class Aggregate:
     rules: tuple[Rule, ...] = field(repr=False)
     #: The text after the column in ``call``.
     options: str = ""
+    #: The numbers of ``options``, from which a reader of a table creates the aggregate again.
+    arguments: tuple[float, ...] = field(default=(), repr=False)
+    has_lineage: bool = field(default=False, repr=False)
 
     @property
     def call(self) -> str:
@@ -150,7 +153,7 @@ class Aggregate:
             replace(rule, parts=tuple(WITH_LINEAGE.get(part.name, part) for part in rule.parts))
             for rule in self.rules
         )
-        return replace(self, rules=tuple(rules))
+        return replace(self, rules=tuple(rules), has_lineage=True)
 
     def parts(self, column_type: pa.DataType) -> tuple[PartialAggregate, ...]:
         """Return the partial aggregates in the order in which ``finish`` receives them."""
@@ -305,7 +308,8 @@ _TABLE: dict[str, tuple[Rule, ...]] = {
 BUILT_IN = frozenset(_TABLE)
 
 
-def _aggregate(name: str, column: str | None) -> Aggregate:
+def built_in(name: str, column: str | None) -> Aggregate:
+    """Return an aggregate of this module by its name."""
     return Aggregate(name, column, _TABLE[name])
 
 
@@ -321,7 +325,7 @@ def count(column: str | None = None) -> Aggregate:
     Example:
         >>> delayed = flights.group_by("carrier").aggregate(delayed=count("delay"))
     """
-    return _aggregate("count", column)
+    return built_in("count", column)
 
 
 def sum(column: str) -> Aggregate:
@@ -339,7 +343,7 @@ def sum(column: str) -> Aggregate:
     Example:
         >>> distance = flights.group_by("carrier").aggregate(distance=sum("distance"))
     """
-    return _aggregate("sum", column)
+    return built_in("sum", column)
 
 
 def avg(column: str) -> Aggregate:
@@ -356,7 +360,7 @@ def avg(column: str) -> Aggregate:
     Example:
         >>> delay = flights.group_by("carrier").aggregate(delay=avg("delay"))
     """
-    return _aggregate("avg", column)
+    return built_in("avg", column)
 
 
 def stddev(column: str) -> Aggregate:
@@ -374,7 +378,7 @@ def stddev(column: str) -> Aggregate:
     Example:
         >>> spread = flights.group_by("carrier").aggregate(spread=stddev("delay"))
     """
-    return _aggregate("stddev", column)
+    return built_in("stddev", column)
 
 
 def min(column: str) -> Aggregate:
@@ -391,7 +395,7 @@ def min(column: str) -> Aggregate:
     Example:
         >>> best = flights.group_by("carrier").aggregate(best=min("delay"))
     """
-    return _aggregate("min", column)
+    return built_in("min", column)
 
 
 def max(column: str) -> Aggregate:
@@ -408,7 +412,7 @@ def max(column: str) -> Aggregate:
     Example:
         >>> worst = flights.group_by("carrier").aggregate(worst=max("delay"))
     """
-    return _aggregate("max", column)
+    return built_in("max", column)
 
 
 def first(column: str) -> Aggregate:
@@ -423,7 +427,7 @@ def first(column: str) -> Aggregate:
     Example:
         >>> first_delay = flights.group_by("carrier").aggregate(first_delay=first("delay"))
     """
-    return _aggregate("first", column)
+    return built_in("first", column)
 
 
 def last(column: str) -> Aggregate:
@@ -438,7 +442,7 @@ def last(column: str) -> Aggregate:
     Example:
         >>> last_delay = flights.group_by("carrier").aggregate(last_delay=last("delay"))
     """
-    return _aggregate("last", column)
+    return built_in("last", column)
 
 
 def collect_list(column: str) -> Aggregate:
@@ -455,4 +459,4 @@ def collect_list(column: str) -> Aggregate:
     Example:
         >>> delays = flights.group_by("carrier").aggregate(delays=collect_list("delay"))
     """
-    return _aggregate("collect_list", column)
+    return built_in("collect_list", column)

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from oriel.pipeline.windows.aggregates import KeptAggregate
 from oriel.pipeline.windows.arrays import Flags, Ints
-from oriel.pipeline.windows.definitions import Windows
+from oriel.pipeline.windows.definitions import IllegalArgument, Windows
 from oriel.pipeline.windows.engines.operator import Operator
 from oriel.pipeline.windows.functions import Compilation
 from oriel.pipeline.windows.records import (
@@ -83,10 +84,21 @@ class WindowEngine(Operator[EngineResult]):
     aggregate_types: Mapping[str, pa.DataType]
     #: How the functions of a user run. None without functions.
     compilation: Compilation | None = None
+    #: The aggregates whose partial aggregates ``changes`` has, in the column ``PARTIALS``.
+    kept: tuple[KeptAggregate, ...] = ()
 
     def order_by_lineage(self) -> None:
         """Expect rows with a lineage, for example join results or flattened records."""
         self.record_schema = self.record_schema.append(LINEAGE)
+
+    def keep_partials(self) -> None:
+        """Add the partial aggregates of each window to ``changes``.
+
+        Raises:
+            IllegalArgument: The windows or their aggregates cannot be merged.
+        """
+        message = "mergeable=True needs tumbling windows with named aggregates. Omit mergeable"
+        raise IllegalArgument(message)
 
     def use_apply_order(self) -> None:
         """Expect records with an apply order, such as updates of joined tables."""

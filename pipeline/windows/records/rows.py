@@ -47,6 +47,10 @@ REJECTED_SCHEMA = pa.schema([
 ])  # fmt: skip
 
 
+#: The encoded partial aggregates of a changed row, if the store is mergeable.
+PARTIALS = pa.field("__partials", pa.binary())
+
+
 def rows_schema(
     place: Iterable[pa.Field], carried: Iterable[pa.Field], aggregates: Iterable[pa.Field]
 ) -> pa.Schema:

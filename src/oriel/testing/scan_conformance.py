@@ -197,7 +197,7 @@ class ScanConformance:
         """The results are empty."""
         store = make_store([], None)
         for read in (store.scan, store.backward_scan, store.latest_all, store.current_all):
-            assert read(ScanRange()) == ([], None)
+            assert read(ScanRange()) == ScanPage([], None)
 
     def test_keys_that_nobody_could_ask_for_are_not_listed(self, make_store: Any) -> None:
         """A scan returns the windows of keys that are longer than a request can have."""

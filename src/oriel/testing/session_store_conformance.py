@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 import pytest
 
-from oriel.storage import LATEST_MS, SessionRange, WindowId, WindowRange
+from oriel.storage import LATEST_MS, SessionRange, WindowId, WindowPage, WindowRange
 from oriel.storage.contracts import ReadOnlySessionStore
 from oriel.testing.scan_conformance import ODD_KEYS
 from oriel.testing.store_models import Put, put
@@ -157,8 +157,8 @@ class SessionStoreConformance(WindowStoreConformance):
         """The results are empty, also if the store has similar keys."""
         store = make_store(SESSIONS, None)
         for key in ("", "A", "aa", "b", "a\x00"):
-            assert store.find_sessions(SessionRange(key)) == ([], None)
-            assert store.backward_find_sessions(SessionRange(key)) == ([], None)
+            assert store.find_sessions(SessionRange(key)) == WindowPage([], None)
+            assert store.backward_find_sessions(SessionRange(key)) == WindowPage([], None)
 
     def test_odd_keys_have_their_own_sessions(self, make_store: MakeSessionStore) -> None:
         """A key can have any bytes."""

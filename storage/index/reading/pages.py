@@ -90,12 +90,12 @@ class PageBounds(NamedTuple):
 
 def read_page(
     cursor: "lmdb.Cursor[bytes]", span: Span, bounds: PageBounds, *, backward: bool = False
-) -> tuple[list[bytes], bytes | None]:
+) -> tuple[list[bytes], bytes | None, list[Record]]:
     """Read the first windows of a span, or the last ones if ``backward``.
 
     Returns:
-        The windows, and the record key after which the next page continues. None: this is the last
-            page.
+        The windows, the record key after which the next page continues (None: this is the last
+            page), and the records of the windows, which can be more than the windows.
 
     Raises:
         lmdb.CorruptedError: a record is damaged.
@@ -132,15 +132,15 @@ def read_page(
                 kept = bounds.records if size < bounds.bytes else fitting(windows, bounds)
                 if kept < len(windows):
                     check(records[kept - 1 : kept])
-                    return windows[:kept], records[kept - 1][0]
-                return windows, None if has_left else last
+                    return windows[:kept], records[kept - 1][0], records
+                return windows, None if has_left else last, records
             if has_left:
-                return windows, None
+                return windows, None, records
             if looks >= bounds.looks:
-                return windows, last
+                return windows, last, records
             search_key = _next_search_key(last, span, backward=backward)
             chunk_records = min(4 * chunk_records, _CHUNK) if search_key is None else _SMALL_CHUNK
-    return windows, None
+    return windows, None, records
 
 
 def seek_last_before(cursor: "lmdb.Cursor[bytes]", bound: bytes) -> bool:

@@ -5,7 +5,7 @@ cursor reads in either direction. Windows of a key are next to each other, order
 end. So a range of starts is a range of record keys.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -24,7 +24,7 @@ from oriel.storage.contracts import (
     WindowRange,
     fits_request,
 )
-from oriel.storage.index.checksums import check, content
+from oriel.storage.index.checksums import check, checked_content, content
 from oriel.storage.index.generation import OpenGeneration
 from oriel.storage.index.reading.pages import (
     PageBounds,
@@ -179,10 +179,38 @@ class IndexSnapshot:
             span = span._replace(earliest_start=starts[0], latest_start=starts[1])
         if end_ms > 0:
             span = span._replace(least_end=encoded_time(end_ms))
-        windows, next_after = read_page(
+        windows, next_after, records = read_page(
             self._cursor, span, page_bounds(scan_range), backward=backward
         )
-        return ScanPage(windows, next_after)
+        if not scan_range.with_partials or not windows:
+            return ScanPage(windows, next_after)
+        keys = [key for key, _ in records[: len(windows)]]
+        partials = self._partials(keys, scan_range.bytes_max)
+        read = len(partials)
+        if read == len(windows):
+            return ScanPage(windows, next_after, partials)
+        return ScanPage(windows[:read], keys[read - 1], partials)
+
+    def _partials(self, keys: Sequence[bytes], bytes_max: int) -> list[bytes]:
+        """Return the partial aggregates of windows, at least one, up to a number of bytes.
+
+        Raises:
+            lmdb.CorruptedError: a record is damaged or missing.
+        """
+        database = self._generation.environment.partials
+        found: list[bytes] = []
+        size = 0
+        for key in keys:
+            value = None if database is None else self._txn.get(key, db=database)
+            one = checked_content(key, value)
+            if one is None:
+                message = "the partial aggregates of a window are missing"
+                raise lmdb.CorruptedError(message)
+            found.append(one)
+            size += len(one)
+            if size >= bytes_max:
+                break
+        return found
 
     def _key_span(self, scan_range: ScanRange) -> KeySpan:
         """Return the record keys of the keys in a range."""
@@ -274,14 +302,20 @@ class WindowSnapshot(IndexSnapshot):
             last = self._record_key(read_range, read_range.after)
             low, high = _rest_after(last, low, high, backward=backward)
         span = Span(low, high, self._key_type, least_end=least_end, final=read_range.final)
-        windows, next_after = read_page(
+        windows, next_after, records = read_page(
             self._cursor, span, page_bounds(read_range), backward=backward
         )
         if windows and not is_of_key(windows[0], read_range.key, prefix):
             return WindowPage([], None)
-        return WindowPage(
-            windows, None if next_after is None else WindowId(*window_times(next_after))
-        )
+        partials: Sequence[bytes] = ()
+        if isinstance(read_range, WindowRange) and read_range.with_partials and windows:
+            keys = [key for key, _ in records[: len(windows)]]
+            partials = self._partials(keys, read_range.bytes_max)
+            read = len(partials)
+            if read < len(windows):
+                windows, next_after = windows[:read], keys[read - 1]
+        next_id = None if next_after is None else WindowId(*window_times(next_after))
+        return WindowPage(windows, next_id, partials)
 
     def _record_key(self, read_range: WindowRange | SessionRange, window: WindowId) -> bytes:
         """Return the record key of a window, for the key of a range."""

@@ -37,7 +37,7 @@ from oriel.pipeline.lowered import (
     TableUpdates,
     VersionedRecords,
 )
-from oriel.pipeline.windows import NoWindows, TableJoin
+from oriel.pipeline.windows import KeptAggregate, NoWindows, TableJoin
 from oriel.storage import LONG, IncompatibleStore, StoreDefinition
 
 SOURCE = Source("t", "v INT")
@@ -141,6 +141,7 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
     (Store, "emit"): (store(), replace(store(), emit=EmitStrategy.on_window_close())),
     (Store, "row_steps"): (replace(store(), row_steps=(Filter("n > 1"),)),
                            replace(store(), row_steps=(Filter("n > 2"),))),
+    (Store, "mergeable"): (store(), replace(store(), mergeable=True)),
     (Input, "source"): _of_input(source=OTHER),
     (Input, "steps"): _of_input(steps=(Filter("v > 0"),)),
     (Input, "group_by"): _of_input(group_by=("v",)),
@@ -223,7 +224,9 @@ FREE = {(Store, name) for name in ("name", "retention_ms", "publications", "fina
 def defined(of: Store) -> StoreDefinition:
     """Return the definition that the table of a store has."""
     names = of.aggregation.columns if isinstance(of.aggregation, Columns) else ["n"]
-    return store_definition(of, dict.fromkeys(names, pa.int64()), "app", 64)
+    types = dict.fromkeys(names, pa.int64())
+    kept = [KeptAggregate("n", "count", None, None, (), has_lineage=False)] * of.mergeable
+    return store_definition(of, types, "app", 64, kept=kept)
 
 
 @pytest.mark.parametrize(

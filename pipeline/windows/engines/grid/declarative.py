@@ -19,7 +19,13 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows.aggregates import Aggregate, PartialAggregates, used_fields
+from oriel.pipeline.windows.aggregates import (
+    Aggregate,
+    KeptPartials,
+    PartialAggregates,
+    kept_aggregates,
+    used_fields,
+)
 from oriel.pipeline.windows.arrays import (
     Flags,
     Ints,
@@ -34,6 +40,7 @@ from oriel.pipeline.windows.engines.contract import EngineResult, WindowEngine
 from oriel.pipeline.windows.engines.grid.spreading import spread
 from oriel.pipeline.windows.engines.operator import Times
 from oriel.pipeline.windows.records import (
+    PARTIALS,
     RECORD_FIELDS,
     arrival_keys,
     changed_rows,
@@ -182,11 +189,20 @@ class TimeWindowEngine(GridEngine):
         self._grid = WindowGrid(windows)
         self._emit = emit
         self._columns = PartialAggregates(aggregates, values, carried)
+        self._mergeable = kept_aggregates(aggregates, values)
+        self._kept_partials: KeptPartials | None = None
         self.aggregate_types = self._columns.aggregate_types
         self.record_schema = pa.schema(
             [*RECORD_FIELDS, *(carried or ()), *used_fields(aggregates, values)]
         )
         self.state_schema = rows_schema([_START], carried or (), self._columns.fields)
+
+    def keep_partials(self) -> None:
+        """See ``WindowEngine``. Each record is in one tumbling window, so windows can be added."""
+        if self.windows.kind != "tumbling" or not self._mergeable:
+            super().keep_partials()
+        self.kept = self._mergeable
+        self._kept_partials = KeptPartials(self.kept)
 
     def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> EngineResult:
         """Return the changes of a batch, after which the state has no final windows."""
@@ -305,10 +321,13 @@ class TimeWindowEngine(GridEngine):
         """Return state rows as changed rows, by key and start."""
         rows = rows.sort_by([("key", "ascending"), ("window_start_ms", "ascending")])
         start_ms = np.asarray(rows["window_start_ms"])
+        columns = self._columns.results(rows)
+        if self._kept_partials is not None:
+            columns[PARTIALS.name] = self._kept_partials.encoded(rows)
         return changed_rows(
             rows["key"],
             (start_ms, self._grid.ends(start_ms)),
-            self._columns.results(rows),
+            columns,
             np.asarray(rows["timestamp_ms"]),
             final=~self._grid.is_open(start_ms, close_ms),
         )
