@@ -150,6 +150,19 @@ def test_listed_keys_are_selected(model: Model) -> None:
     assert items(response) == ordered(list(newest.values()), [("last", False)])[:1]
 
 
+@pytest.mark.parametrize("limit", [1, 4])
+def test_an_order_has_a_key_that_is_listed_twice_once(model: Model, limit: int) -> None:
+    """Pages of an order have each window of the listed keys once."""
+    wanted = ordered([i for i in model.items["store"] if i["key"] == "a"], [("n", False)])
+    body, found, cursor = b'["a", "a"]', [], ""
+    while cursor is not None:
+        query = f"order_by=n&limit={limit}{cursor and '&cursor='}{cursor}"
+        response = model.store.post(f"{ROOT}/fetchOfKeys?{query}", body)
+        found += items(response)
+        cursor = response.json["next_cursor"]
+    assert found == wanted
+
+
 def test_a_selection_reads_columns_that_the_response_lacks(model: Model) -> None:
     """``columns`` selects the fields of the response only."""
     response = model.store.get(
