@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 import orjson
 
 from oriel.app.contract import InvalidParameter
-from oriel.storage import AggregateSpec, StoreDefinition
+from oriel.storage import AggregateSpec, StoreDefinition, StoreKind
 
 #: The value of an aggregate that can be merged.
 Value = int | float | str | bool | None
@@ -120,6 +120,13 @@ def merged_definition(
     return replace(definition, aggregates=tuple(aggregates))
 
 
+def mergeable_aggregates(definition: StoreDefinition) -> list[str]:
+    """Return the names of the aggregates that ranges can have. Empty if windows can overlap."""
+    if definition.window.kind is not StoreKind.TUMBLING:
+        return []
+    return [each.name for each in definition.aggregates if _column(each) is not None]
+
+
 def _column(aggregate: AggregateSpec) -> MergedColumn | None:
     call = _CALL.fullmatch(aggregate.function)
     is_double = aggregate.type == "double"
@@ -133,7 +140,7 @@ def _not_mergeable(
     aggregate = next(
         each for each in definition.aggregates if each.name in names and columns[each.name] is None
     )
-    mergeable = ",".join(name for name, column in columns.items() if column is not None)
+    mergeable = ",".join(mergeable_aggregates(definition))
     solution = (
         f"Send columns={mergeable}."
         if mergeable

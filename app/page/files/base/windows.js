@@ -1,7 +1,7 @@
 /* What windows, sessions and rows are, and the windows of a key that a view shows. */
 
 import {
-  boundsOf, DRAWN_MAX, endOf, instantOf, requestOf, REQUEST_ROWS, shiftOf,
+  boundsOf, DRAWN_MAX, endOf, floorTo, instantOf, requestOf, REQUEST_ROWS, shiftOf,
 } from "./range.js";
 import { get, pathOf, placeOf } from "./service.js";
 
@@ -54,6 +54,7 @@ export class KeyWindows {
     // Windows after the former bound did not belong to the range.
     const unknownMs = before.toMs === null ? Infinity : before.toMs - shiftOf(window) + 1;
     let fromMs = isSession ? changedFromMs : Math.min(changedFromMs, unknownMs);
+    if (window.step_ms) fromMs = floorTo(window.step_ms, fromMs);
     if (this.isCut) fromMs = Math.max(fromMs, this.rows[0]?.window_start_ms ?? 0);
     const part = new KeyWindows(...Object.values(this.place));
     const fromChartMs = Math.max(fromMs + shiftOf(window), this.bounds.fromMs ?? -Infinity);
@@ -100,16 +101,17 @@ export class KeyWindows {
       onPage(rows.length);
     } while (cursor !== null && rows.length < bounds.count);
     this.isCut = cursor !== null;
-    this.rows = rows.reverse();
+    this.rows = this.place.window.step_ms ? rows : rows.reverse();
   }
 
-  /* The paths that return exactly these windows, with all columns. After the first page of more
+  /* The paths that return exactly these windows, with all columns that they can have. After the first page of more
      than REQUEST_ROWS windows, `cursor` continues. */
   request() {
     const { place, bounds } = this;
     if (bounds === null) return pathOf("backwardFetch", { store: place.store, key: place.key });
     const limit = Math.max(1, Math.min(bounds.count, REQUEST_ROWS));
-    return requestOf({ ...place, columns: null }, bounds, limit);
+    const columns = place.window.step_ms ? place.columns : null;
+    return requestOf({ ...place, columns }, bounds, limit);
   }
 }
 
