@@ -41,13 +41,13 @@ def all_pages(store: Served, target: str) -> list[Any]:
 class Model:
     """Stores of every kind as plain lists."""
 
-    def __init__(self, store: Served, choice: random.Random) -> None:
-        """Fill the stores."""
+    def __init__(self, store: Served, choice: random.Random, count: int = 300) -> None:
+        """Fill each store with at most ``count`` items."""
         self.store = store
         self.items: dict[str, list[Item]] = {}
         for name, window in (("store", TUMBLING), ("sessions", SESSION), ("rows", NONE)):
             definition = make_definition(name, window=window)
-            rows = random_rows(choice, 300, 1 if window is NONE else 40)
+            rows = random_rows(choice, count, 1 if window is NONE else 40)
             if name == "store":
                 store.commit(*rows)
             else:

@@ -41,8 +41,8 @@ export class KeyWindows {
   }
 
   /* Takes over a new current window, and reads again what starts at or after a time. No older
-     window changed. */
-  async refresh(choice, drawnMax, current, changedFromMs) {
+     window changed. isWhole: the current window has all aggregates. */
+  async refresh(choice, drawnMax, current, changedFromMs, isWhole) {
     const before = this.bounds;
     this.use(current, choice, drawnMax);
     if (current === null || before === null) {
@@ -50,6 +50,12 @@ export class KeyWindows {
       return;
     }
     const { window } = this.place;
+    const isOnlyChange = window.kind === "tumbling" && !window.step_ms
+      && changedFromMs === current.window_start_ms;
+    if (isWhole && isOnlyChange) {
+      this.replaceNewest(current);
+      return;
+    }
     const isSession = window.kind === "session";
     // Windows after the former bound did not belong to the range.
     const unknownMs = before.toMs === null ? Infinity : before.toMs - shiftOf(window) + 1;
@@ -69,6 +75,15 @@ export class KeyWindows {
     this.rows = rows;
     if (isShort) await this.readRange(this.bounds);
     else this.trim();
+  }
+
+  /* Takes over the newest window without a request. */
+  replaceNewest(current) {
+    const startMs = current.window_start_ms;
+    this.rows = this.rows.filter((row) => row.window_start_ms < startMs);
+    const { fromMs, toMs } = this.bounds;
+    if (startMs >= (fromMs ?? -Infinity) && startMs <= (toMs ?? Infinity)) this.rows.push(current);
+    this.trim();
   }
 
   use(current, choice, drawnMax) {
@@ -169,13 +184,15 @@ export class Selection {
   async apply({ windows, removed, changed_from_ms: changedFromMs }, id) {
     const currents = new Map(windows.map((row) => [row.key, row]));
     removed.forEach((row) => currents.set(row.key, null));
+    const { aggregates } = this.definition;
+    const isWhole = windows.every((row) => aggregates.every(({ name }) => name in row));
     for (const windows of this.keys) {
       const current = currents.get(windows.place.key);
       if (current === undefined) continue;
-      await windows.refresh(this.choice, this.drawnMax, current, changedFromMs);
+      await windows.refresh(this.choice, this.drawnMax, current, changedFromMs, isWhole);
     }
     this.after = id;
-    this.isPartial = true;
+    this.isPartial ||= !isWhole;
     await this.readEarlier();
   }
 

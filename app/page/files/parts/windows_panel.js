@@ -49,10 +49,14 @@ export class WindowsPanel {
     this.draw();
   }
 
+  /* The stream has all aggregates, so that a new window needs no request, but long lists only if the
+     chart needs them. */
   get watched() {
-    return { key: this.card.selection.choice.keys, current: true,
-      columns: this.card.aggregates.map(({ name }) => name).join(",") || null,
-      after: this.card.selection.after };
+    const { choice, definition, after } = this.card.selection;
+    const hasLists = definition.aggregates.some(({ type }) => type.startsWith("array"));
+    const needed = hasLists ? this.card.aggregates : definition.aggregates;
+    return { key: choice.keys, current: true, after,
+      columns: needed.map(({ name }) => name).join(",") || null };
   }
 
   async apply(events) {
