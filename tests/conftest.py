@@ -28,14 +28,6 @@ if TYPE_CHECKING:
     from tests.e2e.runs_in_one_process import Runs
     from tests.windows.kafka_peer import KafkaPeer
 
-_DELTA_SETTINGS = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    # Delta's own default of 50 tasks for reading a small log only costs time.
-    "spark.databricks.delta.snapshotPartitions": "1",
-    # This many tasks list directories for VACUUM, which has few. Spark's default is 10,000.
-    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
-}
 
 # Deadlines measure the machine, not the code. With the blob, a failure in CI can be repeated.
 settings.register_profile(
@@ -111,10 +103,10 @@ def spark(warm_python: None) -> "Iterator[SparkSession]":
     """Yield the one Spark session (two cores, Delta) that every test of the run shares."""
     assert warm_python is None
     from oriel.pipeline.spark import build_session  # noqa: PLC0415 - unit tests may lack Java
-    from tests.spark_packages import DELTA_PACKAGE, fetch  # noqa: PLC0415
+    from tests.spark_packages import DELTA_PACKAGE, DELTA_SETTINGS, fetch  # noqa: PLC0415
 
     fetch({"spark.jars.packages": DELTA_PACKAGE})
-    session = build_session("oriel-tests", cores=2, packages=[DELTA_PACKAGE], extra=_DELTA_SETTINGS)
+    session = build_session("oriel-tests", cores=2, packages=[DELTA_PACKAGE], extra=DELTA_SETTINGS)
     yield session
     session.stop()
 

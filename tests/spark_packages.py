@@ -18,6 +18,15 @@ from tests.locks import only_one
 
 #: Lets Spark read the project's tables in tests. The product does not need it.
 DELTA_PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
+#: The settings of a session that reads and writes Delta tables.
+DELTA_SETTINGS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # Delta's own default of 50 tasks for reading a small log only costs time.
+    "spark.databricks.delta.snapshotPartitions": "1",
+    # This many tasks list directories for VACUUM, which has few. Spark's default is 10,000.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
+}
 _IVY = Path.home() / ".ivy2.5.2"
 
 

@@ -9,6 +9,7 @@ from oriel.app.reads.changes import ChangeReader, Changes, ResetNeeded, Rows
 from oriel.app.reads.columns import excluded_columns, without_columns
 from oriel.app.reads.histories import LogDigests
 from oriel.app.reads.hot_reads import HotReads, route
+from oriel.app.reads.merged import mergeable_aggregates
 from oriel.app.reads.page_contents import content_of
 from oriel.app.reads.pages import ReadPage, ReadRequest, wrong_kind
 from oriel.app.reads.sharding import key_of_target, require_own_keys
@@ -34,6 +35,7 @@ __all__ = [
     "excluded_columns",
     "is_as_of",
     "key_of_target",
+    "mergeable_aggregates",
     "position_of",
     "read_page_at",
     "require_own_keys",

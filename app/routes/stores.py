@@ -15,6 +15,7 @@ from oriel.app.reads import (
     StoreCatalog,
     StoreView,
     is_as_of,
+    mergeable_aggregates,
     position_of,
     read_page_at,
     wrong_kind,
@@ -169,6 +170,7 @@ def _detail(
         **_position_fields(view, state, totals=totals),
         "earliest_start_ms": snapshot.earliest_ms if kind.expires_by_start else None,
         "earliest_end_ms": snapshot.earliest_ms if kind.expires_by_end else None,
+        "mergeable": mergeable_aggregates(state.definition),
         "index": {
             "state": status.state,
             "problem": status.problem,

@@ -2043,6 +2043,11 @@ export interface components {
              */
             earliest_start_ms: number | null;
             index: components["schemas"]["IndexDetail"];
+            /**
+             * Mergeable
+             * @description Aggregates that `merged` can merge. Empty if the store does not have tumbling windows
+             */
+            mergeable: string[];
             position: components["schemas"]["Position"];
             /** Store */
             store: string;

@@ -3,6 +3,8 @@
 A function returns True, False, or None for an unknown value. It shares no code with the service.
 """
 
+import ctypes
+import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -50,14 +52,20 @@ def random_order(choice: random.Random, names: Sequence[str]) -> list[tuple[str,
     return [(name, choice.random() < 0.5) for name in choice.sample(names, choice.randint(1, 3))]
 
 
-def ordered(items: Sequence[Item], order: Sequence[tuple[str, bool]]) -> list[Item]:
+def ordered(
+    items: Sequence[Item], order: Sequence[tuple[str, bool]], key_type: str = "text"
+) -> list[Item]:
     """Return items in an order, null as the least value, and equal ones by key, start and end."""
+    of_key = key_order(key_type)
 
     def identity(item: Item) -> tuple[Any, ...]:
-        return item["key"].encode(), item.get("window_start_ms", 0), item.get("window_end_ms", 0)
+        return of_key(item["key"]), item.get("window_start_ms", 0), item.get("window_end_ms", 0)
 
     result = sorted(items, key=identity)
     for name, is_descending in reversed(order):
+        if name == "key" and key_type == "long":
+            result.sort(key=lambda item: int(item["key"]), reverse=is_descending)
+            continue
         valued = [item for item in result if item[name] is not None]
         nulls = [item for item in result if item[name] is None]
         # A stable sort from the greatest to the least value, without changing equal ones.
@@ -66,6 +74,15 @@ def ordered(items: Sequence[Item], order: Sequence[tuple[str, bool]]) -> list[It
         sorted_items = [item for group in groups.values() for item in group]
         result = [*sorted_items, *nulls] if is_descending else [*nulls, *sorted_items]
     return result
+
+
+def key_order(key_type: str) -> Callable[[str], Any]:
+    """Return a function of a key whose values have the order of the keys."""
+    if key_type == "long":
+        return int
+    if key_type == "text":
+        return str.encode
+    return lambda key: [_sortable(part) for part in json.loads(key)]
 
 
 def _sortable(value: Any) -> Any:
@@ -114,7 +131,7 @@ def _like(choice: random.Random) -> tuple[str, Predicate]:
 def _arithmetic(choice: random.Random) -> tuple[str, Predicate]:
     value = choice.choice(_DOUBLES)
     return f"n * 2 + mean > {value}", lambda row: _known(
-        lambda n, mean: n * 2 + mean > value, row["n"], row["mean"]
+        lambda n, mean: ctypes.c_int64(n * 2).value + mean > value, row["n"], row["mean"]
     )
 
 

@@ -38,7 +38,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield made
 
 
-def _decoded(response: ApiResponse) -> bytes:
+def decoded(response: ApiResponse) -> bytes:
     """Return the body without its coding."""
     match response.headers.get("content-encoding"):
         case "gzip":
@@ -76,7 +76,7 @@ def test_q_values_select_the_coding(long: Served, accepted: str, coding: str | N
     response = _accepting(long, accepted.encode().decode("latin-1"), _FEW)
     assert response.status == 200
     assert response.headers.get("content-encoding") == coding
-    assert _decoded(response) == long.get(_FEW).body
+    assert decoded(response) == long.get(_FEW).body
 
 
 def test_several_lines_are_one_list(long: Served) -> None:
@@ -114,7 +114,7 @@ def test_each_format_has_each_coding(
     assert coded.headers["content-encoding"] == coding
     assert int(coded.headers["content-length"]) == len(coded.body) < len(plain.body) / 2
     assert int(plain.headers["content-length"]) == len(plain.body)
-    assert _decoded(coded) == plain.body
+    assert decoded(coded) == plain.body
     changing = ("content-encoding", "content-length", "oriel-lag")
     own, others = (
         {name: value for name, value in each.headers.items() if name not in changing}
@@ -149,7 +149,7 @@ def test_short_responses_and_point_reads_are_plain(long: Served, target: str) ->
     assert "content-encoding" not in plain.headers
     coded = _accepting(long, "gzip, identity;q=0", target)
     assert coded.headers["content-encoding"] == "gzip"
-    assert orjson.loads(_decoded(coded)) == orjson.loads(plain.body)
+    assert orjson.loads(decoded(coded)) == orjson.loads(plain.body)
 
 
 def test_a_body_of_1_kib_is_compressed(store: Served) -> None:
@@ -170,12 +170,12 @@ def test_other_responses_are_compressed(long: Served) -> None:
         assert coded.headers["content-encoding"] == "gzip", target
         assert coded.headers["vary"] == "Accept-Encoding"
         if target != "/metrics":
-            assert _decoded(coded) == long.get(target).body
+            assert decoded(coded) == long.get(target).body
     keys = orjson.dumps([f"a long key {i}" for i in range(100)])
     plain = long.post("/v1/stores/rows/getOfKeys", keys)
     listed = long.post("/v1/stores/rows/getOfKeys", keys, [("Accept-Encoding", "zstd")])
     assert listed.headers["content-encoding"] == "zstd"
-    assert _decoded(listed) == plain.body
+    assert decoded(listed) == plain.body
     error = _accepting(long, "gzip", f"/v1/stores/{'x' * 2_000}")
     assert_problem(error, 404, "unknown-store", "x")
     assert "content-encoding" not in error.headers
@@ -216,7 +216,7 @@ def test_other_requests_are_served_meanwhile(long: Served, monkeypatch: pytest.M
             may_end.set()
         plain = await long.client.call(_MANY)
         for response in await asyncio.gather(*reads):
-            assert _decoded(response) == plain.body
+            assert decoded(response) == plain.body
 
     asyncio.run(read())
     assert most == 1
@@ -244,7 +244,7 @@ def test_a_real_service_compresses(tmp_path: Path) -> None:
                 lengths.append(headers["content-length"])
                 if method == "GET":
                     assert len(body) > 65_536
-                    assert _decoded(ApiResponse(200, headers, body)) == plain
+                    assert decoded(ApiResponse(200, headers, body)) == plain
             assert lengths[0] == lengths[1]
         connection.close()
     finally:

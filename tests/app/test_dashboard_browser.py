@@ -27,6 +27,7 @@ _SLIDING = WindowSpec(StoreKind.SLIDING, 10 * _MINUTE_MS, 0)
 _VIEWS: dict[str, dict[str, object]] = {
     "overview": {},
     "windows": {"store": "departures", "key": "EWR"},
+    "merged": {"store": "departures", "key": "EWR", "step": 600_000},
     "sliding": {"store": "sliding", "key": "EWR"},
     "sessions": {"store": "visits", "key": "EWR"},
     "rows": {"store": "totals", "key": "EWR"},
@@ -291,6 +292,21 @@ def test_a_store_without_windows_shows_its_rows(page: Dashboard) -> None:
     wait_for(["JFK"], lambda: [row[0] for row in page.rows()], "the rows")
 
 
+def test_ranges_follow_the_store(page: Dashboard) -> None:
+    """A changed window changes its range, and a new window can begin a range."""
+    table = StoreTable(page.serving.data, make_definition("lanes", window=_TUMBLING))
+    table.commit([{"key": "EWR", "start": _START_MS + i * _MINUTE_MS, "n": 5} for i in range(8)])
+    page.serving.wait_until_ready("lanes")
+    page.open(store="lanes", key="EWR", step=10 * _MINUTE_MS)
+    wait_for(["40"], lambda: [row[2] for row in page.rows()], "the range of eight windows")
+    table.commit([{"key": "EWR", "start": _START_MS + i * _MINUTE_MS, "n": 7} for i in (2, 9)])
+    wait_for(["49"], lambda: [row[2] for row in page.rows()], "the changed range")
+    table.commit([{"key": "EWR", "start": _START_MS + 11 * _MINUTE_MS, "n": 1}])
+    wait_for(["1", "49"], lambda: [row[2] for row in page.rows()], "a new range")
+    table.commit([{"key": "EWR", "start": _START_MS + 11 * _MINUTE_MS, "deleted": True}])
+    wait_for(["49"], lambda: [row[2] for row in page.rows()], "the range without the new window")
+
+
 def test_the_wall_shows_the_current_window_of_every_key(page: Dashboard) -> None:
     """The wall has a tile per key, sorted by value or change, that links to the key."""
     wall = StoreTable(page.serving.data, make_definition("gates", window=_TUMBLING))
@@ -450,7 +466,7 @@ _REACHED = """
 """
 
 
-@pytest.mark.parametrize("view", ["overview", "sliding", "rows", "letters", "board"])
+@pytest.mark.parametrize("view", ["overview", "merged", "sliding", "rows", "letters", "board"])
 def test_the_keyboard_alone_reaches_everything(page: Dashboard, view: str) -> None:
     """The Tab key focuses each link, button, input, chart and table in their order."""
     page.open(**_VIEWS[view])

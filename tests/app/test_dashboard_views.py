@@ -4,11 +4,20 @@ import math
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from oriel.storage import DataLayout, Drawing, DrawnArrow, DrawnNode, StoreKind, WindowSpec
+from oriel.storage import (
+    AggregateSpec,
+    DataLayout,
+    Drawing,
+    DrawnArrow,
+    DrawnNode,
+    StoreKind,
+    WindowSpec,
+)
 from oriel.storage.monitoring import StoreRun, record_topology
 from tests.app.api_client import write_pipeline_status
 from tests.app.dashboard_driver import Dashboard
@@ -54,6 +63,10 @@ def _make_stores(data: Path) -> None:
         *({"key": "EWR", "start": _START_MS + i * _MINUTE_MS} for i in (0, 1, 8, 9)),
         *({"key": "JFK", "start": _START_MS + i * _MINUTE_MS} for i in range(10)),
     ])  # fmt: skip
+    mean = AggregateSpec("mean", "avg(v)", "double")
+    averages = make_definition("averages", window=_TUMBLING)
+    averages = replace(averages, aggregates=(mean,))
+    StoreTable(data, averages).commit([{"key": "EWR", "start": _START_MS, "mean": 0.5}])
     many = StoreTable(data, make_definition("many", window=_TUMBLING))
     many.commit([
         {"key": "EWR", "start": _START_MS + i * _MINUTE_MS, "n": 1, "mean": float(i % 2 * 100)}
@@ -142,6 +155,68 @@ def test_the_title_and_the_request_are_those_of_the_shown_windows(page: Dashboar
     page.wait_for_windows(7)
     assert _requested(page) == page.windows()
     assert "7 windows of EWR, 2013-01-01 10:07:00 \N{EN DASH} 10:20:00 UTC" in page.text("h2")
+
+
+def test_a_step_merges_the_windows_of_the_chart(page: Dashboard) -> None:
+    """The chart, the table and the request have ranges of the chosen step."""
+    page.open(store="minutes", key=["EWR", "JFK"])
+    page.wait_for_windows(120)
+    options = "return [...document.getElementById('step').options].map((e) => e.textContent)"
+    assert page.run(options) == ["Each window", "10 min", "1 h", "6 h", "1 d"]
+    assert "mean" in page.texts("th")
+    page.choose("step", "600000")
+    page.wait_for_address("step=600000")
+    page.wait_for_windows(12)
+    minutes = [10 * _MINUTE_MS * i for i in range(6)]
+    spans = [(_START_MS + at, _START_MS + at + 10 * _MINUTE_MS) for at in minutes]
+    assert page.drawn() == [(key, *span) for key in ("EWR", "JFK") for span in spans]
+    assert sorted(_requested(page)) == sorted(page.windows()) == sorted(page.drawn())
+    # The sum of 100 to 109. An average cannot be merged.
+    assert page.rows()[0][3] == f"{sum(range(100, 110)):,}"
+    assert not {"mean", "last"} & {*page.texts("th"), *page.texts(".toggles button")}
+    assert page.text(".share code").count("step_ms=600000") == 2
+    assert "12 merged windows of EWR, JFK, 2013-01-01 10:00:00 \N{EN DASH} 11:00:00" in page.text(
+        "h2"
+    )
+    assert page.text(".figure") == "109 records"
+    # The axis starts at the first range, although the newest 100 steps start earlier.
+    assert page.axis()[0] > _START_MS - _MINUTE_MS
+    assert page.console() == []
+    page.choose("step", "")
+    page.wait_for_windows(120)
+    assert "step" not in page.browser.current_url
+
+
+def test_a_step_has_the_newest_ranges_in_the_range_of_the_chart(page: Dashboard) -> None:
+    """A number of windows is a number of steps, and bounds select ranges by their start."""
+    page.open(store="many", key="EWR", step=600_000)
+    page.wait_for_windows(100)
+    last_ms = _START_MS + 12_000 * _MINUTE_MS
+    assert page.drawn()[-1] == ("EWR", last_ms - 600_000, last_ms)
+    assert page.drawn()[0] == ("EWR", last_ms - 60_000_000, last_ms - 59_400_000)
+    page.open(store="many", key="EWR", step=3_600_000, range="last-21600000", compare=3_600_000)
+    page.wait_for_windows(6)
+    page.wait_for(".series", "1 h earlier")
+    page.open(store="many", key="EWR", step=90_000)
+    page.wait_for("#problem", "step_ms must be a multiple of 60000")
+    assert ["400 (Bad Request)" in error for error in page.console()] == [True]
+
+
+@pytest.mark.parametrize("store", ["orders", "averages"])
+def test_a_store_that_cannot_be_merged_has_no_step(page: Dashboard, store: str) -> None:
+    """The page offers no step, and shows the windows also if the address has a step."""
+    page.open(store=store, key="EWR", step=600_000)
+    page.wait_for(".figure", "11" if store == "orders" else "0.5")
+    assert not page.run("return document.getElementById('step').checkVisibility()")
+    assert "step_ms" not in page.text(".share code")
+
+
+def test_a_board_shows_ranges(page: Dashboard) -> None:
+    """A chart of a board has the step of its address."""
+    chart = f"store=minutes&key=EWR&step={10 * _MINUTE_MS}&aggregate=mean&aggregate=n"
+    page.open(view="board", chart=[chart])
+    page.wait_for_windows(6)
+    assert "windows merged to 10 min" in page.text(".board .note")
 
 
 def test_several_keys_and_aggregates_share_a_chart(page: Dashboard) -> None:

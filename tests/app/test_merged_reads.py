@@ -226,9 +226,9 @@ def _chosen(item: Item, columns: Sequence[str] | None) -> Item:
 
 
 @contextmanager
-def served_ranges(data: Path, choice: random.Random) -> Iterator[Model]:
-    """Yield a store with random windows, for reads only."""
-    close_ms, rows = 400, random_rows(choice, 300)
+def served_ranges(data: Path, choice: random.Random, count: int = 300) -> Iterator[Model]:
+    """Yield a store with at most ``count`` random windows, for reads only."""
+    close_ms, rows = 400, random_rows(choice, count)
     made = Served(data, definition_of(AGGREGATES))
     made.table.commit(rows, make_record(0, close_ms=close_ms))
     made.index()

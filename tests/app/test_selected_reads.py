@@ -41,13 +41,13 @@ def all_pages(store: Served, target: str) -> list[Any]:
 class Model:
     """Stores of every kind as plain lists."""
 
-    def __init__(self, store: Served, choice: random.Random) -> None:
-        """Fill the stores."""
+    def __init__(self, store: Served, choice: random.Random, count: int = 300) -> None:
+        """Fill each store with at most ``count`` items."""
         self.store = store
         self.items: dict[str, list[Item]] = {}
         for name, window in (("store", TUMBLING), ("sessions", SESSION), ("rows", NONE)):
             definition = make_definition(name, window=window)
-            rows = random_rows(choice, 300, 1 if window is NONE else 40)
+            rows = random_rows(choice, count, 1 if window is NONE else 40)
             if name == "store":
                 store.commit(*rows)
             else:
@@ -148,6 +148,19 @@ def test_listed_keys_are_selected(model: Model) -> None:
     newest = {i["key"]: i for i in model.items["rows"] if i["key"] in keys}
     response = model.store.post("/v1/stores/rows/getOfKeys?order_by=last&top=1", body)
     assert items(response) == ordered(list(newest.values()), [("last", False)])[:1]
+
+
+@pytest.mark.parametrize("limit", [1, 4])
+def test_an_order_has_a_key_that_is_listed_twice_once(model: Model, limit: int) -> None:
+    """Pages of an order have each window of the listed keys once."""
+    wanted = ordered([i for i in model.items["store"] if i["key"] == "a"], [("n", False)])
+    body, found, cursor = b'["a", "a"]', [], ""
+    while cursor is not None:
+        query = f"order_by=n&limit={limit}{cursor and '&cursor='}{cursor}"
+        response = model.store.post(f"{ROOT}/fetchOfKeys?{query}", body)
+        found += items(response)
+        cursor = response.json["next_cursor"]
+    assert found == wanted
 
 
 def test_a_selection_reads_columns_that_the_response_lacks(model: Model) -> None:

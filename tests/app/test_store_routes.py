@@ -82,6 +82,7 @@ def test_a_store_is_described_whole(tmp_path: Path) -> None:
     assert detail["close_ms"] == -5
     assert detail["counters"] == {"input": 100, "applied": 100, "late": 0, "dead_lettered": 0}
     assert detail["earliest_start_ms"] == 51
+    assert detail["mergeable"] == []
     assert detail["index"] == {"state": "following", "problem": None, "windows": 1}
 
 

@@ -135,6 +135,7 @@ EXAMPLES: Mapping[str, Json | str] = {
         "counters": _COUNTERS,
         "earliest_start_ms": 0,
         "earliest_end_ms": None,
+        "mergeable": ["departures"],
         "index": {"state": "following", "problem": None, "windows": 840},
     },
     "listKeys": {

@@ -369,6 +369,10 @@ class StoreDetail(Model):
     earliest_end_ms: int | None = Field(
         description="Sessions that end before this have expired. Null for other stores"
     )
+    mergeable: list[str] = Field(
+        description="Aggregates that `merged` can merge. Empty if the store does not have tumbling "
+        "windows"
+    )
     index: IndexDetail
 
 

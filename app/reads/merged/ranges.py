@@ -8,7 +8,7 @@ them (``partials``), and only the time is merged here.
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
@@ -18,7 +18,7 @@ import orjson
 import pyarrow as pa
 
 from oriel.app.contract import InvalidParameter
-from oriel.storage import AggregateSpec, StoreDefinition
+from oriel.storage import AggregateSpec, StoreDefinition, StoreKind
 
 #: The value of an aggregate that can be merged.
 Value = int | float | str | bool | None
@@ -114,14 +114,9 @@ def merged_names(definition: StoreDefinition, chosen: tuple[str, ...] | None) ->
     Raises:
         InvalidParameter: An aggregate cannot be merged. The message names those that can.
     """
-    kept = {each.name for each in definition.partials}
-    mergeable = {
-        each.name
-        for each in definition.aggregates
-        if (each.name in kept if kept else _column(each) is not None)
-    }
+    mergeable = mergeable_aggregates(definition)
     names = [a.name for a in definition.aggregates if chosen is None or a.name in chosen]
-    unmergeable = [a for a in definition.aggregates if a.name in {*names} - mergeable]
+    unmergeable = [a for a in definition.aggregates if a.name in names and a.name not in mergeable]
     if unmergeable:
         raise _not_mergeable(definition, unmergeable[0], mergeable)
     return tuple(names)
@@ -141,6 +136,18 @@ def merged_definition(
     return replace(definition, aggregates=tuple(aggregates))
 
 
+def mergeable_aggregates(definition: StoreDefinition) -> list[str]:
+    """Return the names of the aggregates that ranges can have. Empty if windows can overlap."""
+    if definition.window.kind is not StoreKind.TUMBLING:
+        return []
+    kept = {each.name for each in definition.partials}
+    return [
+        each.name
+        for each in definition.aggregates
+        if (each.name in kept if kept else _column(each) is not None)
+    ]
+
+
 def _column(aggregate: AggregateSpec) -> MergedColumn | None:
     call = _CALL.fullmatch(aggregate.function)
     is_double = aggregate.type == "double"
@@ -149,9 +156,9 @@ def _column(aggregate: AggregateSpec) -> MergedColumn | None:
 
 
 def _not_mergeable(
-    definition: StoreDefinition, aggregate: AggregateSpec, mergeable: Collection[str]
+    definition: StoreDefinition, aggregate: AggregateSpec, mergeable: Sequence[str]
 ) -> InvalidParameter:
-    names = ",".join(each.name for each in definition.aggregates if each.name in mergeable)
+    names = ",".join(mergeable)
     of_store = (
         f"store {definition.name!r}: {aggregate.name} = {aggregate.function} cannot be merged"
     )

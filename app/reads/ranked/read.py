@@ -25,6 +25,7 @@ from oriel.app.reads.pages import (
     StoreVersion,
     cursors_of,
     with_columns,
+    with_listed_keys,
 )
 from oriel.app.selection import (
     OrderColumn,
@@ -168,7 +169,11 @@ class RankedRead:
         columns = query["columns"] if is_merged(self._request) else None
         everything: ReadValues = {**query, "cursor": None, "columns": columns, "where": None}
         budget = Budget(UNBOUNDED, UNBOUNDED, RANKED_RECORDS_MAX, _STEP)
-        rest: ReadRequest | None = self._request._replace(query=everything, budget=budget)
+        request = with_listed_keys(self._store.state, self._request)
+        if "keys" in request.path:
+            # A cursor continues after an item, so it would skip the second copy of this item.
+            request = request._replace(path={"keys": tuple(dict.fromkeys(request.path["keys"]))})
+        rest: ReadRequest | None = request._replace(query=everything, budget=budget)
         ends = time.monotonic() + SECONDS_MAX
         while rest is not None:
             page = rest.read.function(self._store, rest)

@@ -2,7 +2,8 @@
 
 The test calls ``killed_in_maintenance_runs`` for a few kills. For any number of kills, run
 ``python -P -m tests.system.kills.kill_campaign --kills 200``. With ``--kafka``, the records are in
-a topic of a real broker. The exit code is 1 if anything differs.
+a topic of a real broker. With ``--streams``, Spark reads the tables of final rows as streams during
+the kills, and its process is killed as well. The exit code is 1 if anything differs.
 """
 
 import argparse
@@ -11,7 +12,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -34,6 +35,7 @@ from tests.e2e.runs_in_one_process import Runs, running_process
 from tests.system.kills import kinds_topology
 from tests.system.kills.event_topics import produced
 from tests.system.kills.expected_rows import STORES, Json, bad_for_all, expected_stores
+from tests.system.kills.final_stream import FinalStream
 from tests.system.kills.killed_in_maintenance import STEPS
 from tests.system.kills.killed_runs import pipeline_arguments, start
 from tests.system.kills.table_checks import (
@@ -45,13 +47,16 @@ from tests.system.kills.table_checks import (
 
 #: A random moment, in ms after the first batch.
 _ANY_MS = 6_000
+#: How many of the kills of the pipeline are followed by one of the streams.
+_STREAM_KILLS = 0.3
 #: Kills over one log. Each run continues from the run before.
 _KILLS_OF_A_LOG = 6
 
 
 def killed_in_maintenance_runs(
-    directory: Path, seed: int, steps: Sequence[str], runs: Runs, address: str | None = None
-) -> Counter[str]:
+    directory: Path, seed: int, steps: Sequence[str], runs: Runs, address: str | None = None, *,
+    streams: bool = False,
+) -> Counter[str]:  # fmt: skip
     """Run over random logs, killed once per step, then to the end, and check everything.
 
     Args:
@@ -60,6 +65,7 @@ def killed_in_maintenance_runs(
         steps: The steps at which a run is killed.
         runs: The process for the last run.
         address: If set, the logs become a topic of this Kafka broker.
+        streams: Whether Spark reads the tables of final rows as streams.
 
     Returns:
         How often the pipeline was killed at each step, and how often a reader read a table during
@@ -74,7 +80,10 @@ def killed_in_maintenance_runs(
         lines = produced(address, lines)
     compacting = ["--compact-files", "2"]
     done: Counter[str] = Counter()
-    with _reading(directory / "data", done):
+    with (
+        _reading(directory / "data", done),
+        _streaming(directory) if streams else nullcontext() as stream,
+    ):
         for step in steps:
             number = random.randrange(_ANY_MS) if step == "any" else random.randint(1, 8)
             arguments = (
@@ -88,6 +97,9 @@ def killed_in_maintenance_runs(
                 f"seed {seed}: {arguments}: {killed.stderr[-3000:]}"
             )
             done[step] += killed.returncode == -9
+            if stream is not None and random.random() < _STREAM_KILLS:
+                stream.restart()
+                done["streams"] += 1
         finished = runs.run(*pipeline_arguments(directory, random, address), *compacting)
     assert finished.code == 0, f"seed {seed}: {finished.errors}"
     stores = expected_stores(lines)
@@ -101,10 +113,23 @@ def killed_in_maintenance_runs(
         assert _compacted(table), f"seed {seed}: {name} was not compacted"
     for name in kinds_topology.FINAL_TABLES:
         check_final_rows(directory / "data" / "final" / name, stores[name])
+        if streams:
+            check_final_rows(directory / "copies" / name, stores[name])
     wanted = bad_for_all(lines) | {each for store in stores.values() for each in store.dead_letters}
     dead_letters = read_dead_letters(directory / "data" / "tables" / "_dead_letters")
     assert sorted(dead_letters, key=repr) == sorted(wanted, key=repr), f"seed {seed}: dead letters"
     return done
+
+
+@contextmanager
+def _streaming(directory: Path) -> Iterator[FinalStream]:
+    """Copy the tables of final rows with streams of Spark, to the end of the block."""
+    stream = FinalStream(directory / "data", directory / "copies")
+    try:
+        yield stream
+        stream.finish()
+    finally:
+        stream.kill()
 
 
 @contextmanager
@@ -185,6 +210,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--streams", action="store_true", help="read final rows as streams")
     parser.add_argument("--kafka", action="store_true", help="over topics of a broker")
     options = parser.parse_args()
     random, total = Random(options.seed), Counter[str]()
@@ -193,7 +219,9 @@ def main() -> None:
             steps = random.choices(list(STEPS), k=_KILLS_OF_A_LOG)
             seed = random.randrange(1 << 32)
             with tempfile.TemporaryDirectory(prefix="oriel-kills-") as directory:
-                total += killed_in_maintenance_runs(Path(directory), seed, steps, runs, address)
+                total += killed_in_maintenance_runs(
+                    Path(directory), seed, steps, runs, address, streams=options.streams
+                )
             sys.stderr.write(f"seed {seed}: {dict(total)}\n")
 
 

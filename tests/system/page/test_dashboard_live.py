@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from oriel.app.guards.token import main as make_token
-from oriel.storage import StoreKind, WindowSpec
+from oriel.storage import AggregateSpec, StoreKind, WindowSpec
 from tests.app.dashboard_driver import Dashboard
 from tests.app.serving import Serving
 from tests.ports import reserved_port
@@ -72,6 +73,35 @@ def test_a_commit_appears_by_itself(page: Dashboard) -> None:
     assert len(reads) == 3
     assert f"from_ms={_START_MS + _MINUTE_MS * 29 + 1}&" in reads[1]
     assert f"from_ms={_START_MS}&" in reads[2]
+
+
+def test_a_changed_current_window_needs_no_request(page: Dashboard) -> None:
+    """The stream has new values of the newest windows of each key, and new windows."""
+    sums = AggregateSpec("n", "sum(v)", "long"), AggregateSpec("last", "last(s)", "string")
+    definition = replace(make_definition("streamed", window=_TUMBLING), aggregates=sums)
+    table = StoreTable(page.serving.data, definition)
+    starts = [_START_MS + _MINUTE_MS * i for i in range(30)]
+    table.commit([{"key": "EWR", "start": start, "n": 1} for start in starts])
+    _open(page, "streamed")
+    for start, n in ((starts[-1], 5), (starts[-1], 7), (starts[-1] + 3 * _MINUTE_MS, 9)):
+        table.commit([{"key": "EWR", "start": start, "n": n, "last": f"last {n}"}])
+        page.wait_for(".figure", str(n))
+    page.wait_for_windows(31)
+    assert [row[2:4] for row in page.rows()[:3]] == [["9", "last 9"], ["7", "last 7"], ["1", "x"]]
+    reads = (
+        "return performance.getEntriesByType('resource').map((e) => e.name)"
+        ".filter((name) => name.includes('backwardFetch'))"
+    )
+    assert len(page.run(reads)) == 1
+    # An older window is read again, and a removed one is left out.
+    table.commit([{"key": "EWR", "start": starts[0], "n": 40}])
+    wait_for(2, lambda: len(page.run(reads)), "the request")
+    table.commit([{"key": "EWR", "start": starts[-1] + 3 * _MINUTE_MS, "deleted": True}])
+    page.wait_for(".figure", "7")
+    page.wait_for_windows(30)
+    # Facts of all keys follow later.
+    page.run("document.querySelectorAll('details').forEach((e) => { e.open = true; })")
+    page.wait_for(".counters", "Table version6")
 
 
 def test_what_is_selected_survives_an_update(page: Dashboard) -> None:

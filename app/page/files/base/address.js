@@ -5,6 +5,7 @@
    aggregate   names of aggregates
    range       newest-100 (windows), last-3600000 (ms up to the current window), all
    from, to    bounds in ms instead of a range, by the time at which the chart draws a window
+   step        ms: merge tumbling windows to ranges of this length
    later       1: also windows after the current one
    compare     ms: draw the windows of that much earlier as well
    threshold   a value that the chart marks

@@ -139,7 +139,10 @@ export function amount(content, { decimals, unit }, isUnitShown = true) {
 }
 
 /* The kind of a store's windows in words. */
-export function windowText({ kind, size_ms: sizeMs, advance_ms: advanceMs, grace_ms: graceMs }) {
+export function windowText({
+  kind, size_ms: sizeMs, advance_ms: advanceMs, grace_ms: graceMs, step_ms: stepMs,
+}) {
+  if (stepMs) return `windows merged to ${duration(stepMs)}`;
   if (kind === "none") return "no windows, one row per key";
   const shape = {
     hopping: () => `hopping, ${duration(sizeMs)} every ${duration(advanceMs)}`,

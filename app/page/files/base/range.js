@@ -39,7 +39,8 @@ export function isGap(earlier, later, { kind, size_ms: sizeMs, advance_ms: advan
   return later.window_start_ms > earlier.window_start_ms + (advanceMs ?? sizeMs);
 }
 
-/* The bounds of the chart's time, in ms, and the most windows. A bound is null if there is none.
+/* The bounds of the chart's time, in ms, the most windows, and where the axis starts at the latest.
+   A bound is null if there is none.
    The last window is the current one, unless later windows are requested. */
 export function boundsOf(choice, window, current, drawnMax = DRAWN_MAX) {
   const isSession = window.kind === "session";
@@ -52,16 +53,33 @@ export function boundsOf(choice, window, current, drawnMax = DRAWN_MAX) {
   if (hasTimes) fromMs = choice.from === undefined ? null : Number(choice.from);
   else if (name === "last") fromMs = currentMs - Number(amount);
   else if (name === "newest") count = Math.min(Number(amount), drawnMax);
-  return { fromMs, toMs, count };
+  const axisMs = fromMs;
+  if (window.step_ms) {
+    // `merged` returns the oldest ranges first. A step has at most one range, so the count is a
+    // duration.
+    const lastMs = floorTo(window.step_ms, toMs ?? currentMs);
+    fromMs = Math.max(fromMs ?? -Infinity, lastMs - (count - 1) * window.step_ms);
+  }
+  return { fromMs, toMs, count, axisMs };
 }
 
-/* The path that returns the windows of these bounds, the newest first. */
+/* The start of the range that contains a time. */
+export function floorTo(stepMs, ms) {
+  return Math.floor(ms / stepMs) * stepMs;
+}
+
+/* The path that returns the windows of these bounds, the newest first, or their ranges, the oldest
+   first. */
 export function requestOf({ store, key, window, columns }, { fromMs, toMs }, limit, cursor = null) {
   const place = { store, key };
   const page = { limit, columns, cursor };
   if (window.kind === "session") {
     return pathOf("backwardFindSessions", place,
       { earliest_end_ms: fromMs, latest_start_ms: toMs, ...page });
+  }
+  if (window.step_ms) {
+    return pathOf("merged", place,
+      { from_ms: fromMs, to_ms: toMs, step_ms: window.step_ms, ...page });
   }
   const shift = shiftOf(window);
   const startOf = (ms) => ms === null ? null : ms - shift;

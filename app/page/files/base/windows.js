@@ -1,7 +1,7 @@
 /* What windows, sessions and rows are, and the windows of a key that a view shows. */
 
 import {
-  boundsOf, DRAWN_MAX, endOf, instantOf, requestOf, REQUEST_ROWS, shiftOf,
+  boundsOf, DRAWN_MAX, endOf, floorTo, instantOf, requestOf, REQUEST_ROWS, shiftOf,
 } from "./range.js";
 import { get, pathOf, placeOf } from "./service.js";
 
@@ -41,8 +41,8 @@ export class KeyWindows {
   }
 
   /* Takes over a new current window, and reads again what starts at or after a time. No older
-     window changed. */
-  async refresh(choice, drawnMax, current, changedFromMs) {
+     window changed. isWhole: the current window has all aggregates. */
+  async refresh(choice, drawnMax, current, changedFromMs, isWhole) {
     const before = this.bounds;
     this.use(current, choice, drawnMax);
     if (current === null || before === null) {
@@ -50,10 +50,17 @@ export class KeyWindows {
       return;
     }
     const { window } = this.place;
+    const isOnlyChange = window.kind === "tumbling" && !window.step_ms
+      && changedFromMs === current.window_start_ms;
+    if (isWhole && isOnlyChange) {
+      this.replaceNewest(current);
+      return;
+    }
     const isSession = window.kind === "session";
     // Windows after the former bound did not belong to the range.
     const unknownMs = before.toMs === null ? Infinity : before.toMs - shiftOf(window) + 1;
     let fromMs = isSession ? changedFromMs : Math.min(changedFromMs, unknownMs);
+    if (window.step_ms) fromMs = floorTo(window.step_ms, fromMs);
     if (this.isCut) fromMs = Math.max(fromMs, this.rows[0]?.window_start_ms ?? 0);
     const part = new KeyWindows(...Object.values(this.place));
     const fromChartMs = Math.max(fromMs + shiftOf(window), this.bounds.fromMs ?? -Infinity);
@@ -68,6 +75,15 @@ export class KeyWindows {
     this.rows = rows;
     if (isShort) await this.readRange(this.bounds);
     else this.trim();
+  }
+
+  /* Takes over the newest window without a request. */
+  replaceNewest(current) {
+    const startMs = current.window_start_ms;
+    this.rows = this.rows.filter((row) => row.window_start_ms < startMs);
+    const { fromMs, toMs } = this.bounds;
+    if (startMs >= (fromMs ?? -Infinity) && startMs <= (toMs ?? Infinity)) this.rows.push(current);
+    this.trim();
   }
 
   use(current, choice, drawnMax) {
@@ -100,16 +116,17 @@ export class KeyWindows {
       onPage(rows.length);
     } while (cursor !== null && rows.length < bounds.count);
     this.isCut = cursor !== null;
-    this.rows = rows.reverse();
+    this.rows = this.place.window.step_ms ? rows : rows.reverse();
   }
 
-  /* The paths that return exactly these windows, with all columns. After the first page of more
+  /* The paths that return exactly these windows, with all columns that they can have. After the first page of more
      than REQUEST_ROWS windows, `cursor` continues. */
   request() {
     const { place, bounds } = this;
     if (bounds === null) return pathOf("backwardFetch", { store: place.store, key: place.key });
     const limit = Math.max(1, Math.min(bounds.count, REQUEST_ROWS));
-    return requestOf({ ...place, columns: null }, bounds, limit);
+    const columns = place.window.step_ms ? place.columns : null;
+    return requestOf({ ...place, columns }, bounds, limit);
   }
 }
 
@@ -167,13 +184,15 @@ export class Selection {
   async apply({ windows, removed, changed_from_ms: changedFromMs }, id) {
     const currents = new Map(windows.map((row) => [row.key, row]));
     removed.forEach((row) => currents.set(row.key, null));
+    const { aggregates } = this.definition;
+    const isWhole = windows.every((row) => aggregates.every(({ name }) => name in row));
     for (const windows of this.keys) {
       const current = currents.get(windows.place.key);
       if (current === undefined) continue;
-      await windows.refresh(this.choice, this.drawnMax, current, changedFromMs);
+      await windows.refresh(this.choice, this.drawnMax, current, changedFromMs, isWhole);
     }
     this.after = id;
-    this.isPartial = true;
+    this.isPartial ||= !isWhole;
     await this.readEarlier();
   }
 

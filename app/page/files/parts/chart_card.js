@@ -99,7 +99,7 @@ export class ChartCard {
       color: "--soft", shiftMs,
     })).filter(({ rows }) => rows.length > 0);
     const ends = keys.map(({ bounds }) => bounds).filter((bounds) => bounds !== null);
-    const fromMs = Math.min(...ends.map((bounds) => bounds.fromMs ?? -Infinity));
+    const fromMs = Math.min(...ends.map((bounds) => bounds.axisMs ?? -Infinity));
     const toMs = Math.max(...ends.map((bounds) => bounds.toMs ?? -Infinity));
     const isTo = choice.to !== undefined && Number.isFinite(toMs);
     this.chart.show({

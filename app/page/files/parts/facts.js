@@ -29,6 +29,7 @@ export class Facts {
 
   show(detail) {
     this.detail = detail;
+    this.isOld = false;
     const { counters, index, stream_time_ms: times } = detail;
     const noun = nounOf(detail.definition.window.kind);
     definitions(this.counters, [
@@ -50,6 +51,15 @@ export class Facts {
     fillRow(this.head, heads, "th");
     reconcile(this.partitions, rows, ([topic, partition]) => `${topic}/${partition}`,
       () => element("tr"), (row, texts) => fillRow(row, texts, "td"));
+    this.tick();
+  }
+
+  /* An event has changed the store now. Its other facts are read later. */
+  change() {
+    this.isOld = true;
+    if (this.detail.committed_ms !== null) {
+      this.detail = { ...this.detail, committed_ms: Date.now() };
+    }
     this.tick();
   }
 

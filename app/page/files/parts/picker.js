@@ -16,6 +16,7 @@ export class Picker {
   constructor() {
     this.ranges = select("range", "Range",
       (range) => go({ range, from: null, to: null }));
+    this.steps = select("step", "Step", (step) => go({ step: step || null }));
     this.zoomOut = button("Zoom out", () => this.zoom(1));
     this.earlier = button("‹", () => this.move(-1), { "aria-label": "Earlier" });
     this.later = button("›", () => this.move(1), { "aria-label": "Later" });
@@ -52,8 +53,8 @@ export class Picker {
       this.formats);
   }
 
-  /* Shows the choice of a card that has been drawn. */
-  show(choice, card) {
+  /* Shows the choice of a card that has been drawn, and the steps of its store. */
+  show(choice, card, steps) {
     const { selection, aggregates, numeric, rows } = card;
     const { window: kind } = selection.definition;
     this.shown = { choice, rows, window: kind };
@@ -61,6 +62,7 @@ export class Picker {
     const range = hasTimes ? "" : choice.range ?? DEFAULT_RANGE;
     const isListed = RANGES.some(([name]) => name === range);
     this.ranges.show(isListed ? RANGES : [[range, textOf(choice)], ...RANGES], range);
+    this.steps.show(steps, choice.step ?? "");
     for (const moves of [this.earlier, this.later, this.zoomOut]) moves.disabled = rows.length === 0;
     // Browsers without the Navigation API do not say whether there is a view to return to.
     this.back.disabled = window.navigation?.canGoBack === false;

@@ -51,8 +51,8 @@ export class RowsPanel {
   }
 
   /* Any listed row can have changed, so the first page is read again. */
-  async apply(events, detail) {
-    await this.show(this.choice, detail);
+  async apply() {
+    await this.show(this.choice, this.detail);
   }
 
   async readRows() {

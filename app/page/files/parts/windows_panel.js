@@ -6,6 +6,7 @@ import { element, setText } from "../base/dom.js";
 import { amount, clock, exactNumber, formatOf, isNumber, span, time, value, zoneName }
   from "../base/formats.js";
 import { DRAWN_MAX, REQUEST_ROWS, shiftOf } from "../base/range.js";
+import { columnsOf, shownDefinition, stepsOf } from "../base/steps.js";
 import { idOf, nounOf } from "../base/windows.js";
 import { ChartCard } from "./chart_card.js";
 import { Picker } from "./picker.js";
@@ -20,7 +21,7 @@ export class WindowsPanel {
   constructor(page) {
     this.page = page;
     this.picker = new Picker();
-    this.controls = [this.picker.ranges.label, this.picker.times];
+    this.controls = [this.picker.ranges.label, this.picker.steps.label, this.picker.times];
     this.card = new ChartCard({
       onZoom: (fromMs, toMs) => this.picker.useTimes(fromMs, toMs),
       onChoose: (changes) => go(changes),
@@ -42,14 +43,20 @@ export class WindowsPanel {
   }
 
   async show(choice, detail) {
-    await this.card.show(choice, detail.definition);
+    const definition = shownDefinition(choice, detail);
+    await this.card.show(choice, definition, columnsOf(definition));
+    this.steps = stepsOf(detail, choice.step);
     this.draw();
   }
 
+  /* The stream has all aggregates, so that a new window needs no request, but long lists only if the
+     chart needs them. */
   get watched() {
-    return { key: this.card.selection.choice.keys, current: true,
-      columns: this.card.aggregates.map(({ name }) => name).join(",") || null,
-      after: this.card.selection.after };
+    const { choice, definition, after } = this.card.selection;
+    const hasLists = definition.aggregates.some(({ type }) => type.startsWith("array"));
+    const needed = hasLists ? this.card.aggregates : definition.aggregates;
+    return { key: choice.keys, current: true, after,
+      columns: needed.map(({ name }) => name).join(",") || null };
   }
 
   async apply(events) {
@@ -61,10 +68,10 @@ export class WindowsPanel {
     const { selection, rows } = this.card;
     const { choice, definition } = selection;
     const { kind } = definition.window;
-    this.picker.show(choice, this.card);
+    this.picker.show(choice, this.card, this.steps);
     this.overlap.hidden = rows.length === 0 || shiftOf(definition.window) === 0;
     this.rows = selection.newestFirst();
-    const noun = nounOf(kind, this.rows.length);
+    const noun = (definition.window.step_ms ? "merged " : "") + nounOf(kind, this.rows.length);
     const keys = choice.keys.map((key) => key || "the empty key").join(", ");
     const [newest, oldest] = [this.rows[0], this.rows.at(-1)];
     setText(this.caption, this.rows.length === 0 ? `No ${nounOf(kind)} of ${keys}`

@@ -5,6 +5,7 @@ import { button, element, reconcile, setAttribute, setText } from "../base/dom.j
 import { span, windowText } from "../base/formats.js";
 import { RANGES } from "../base/range.js";
 import { get, pathOf } from "../base/service.js";
+import { columnsOf, shownDefinition } from "../base/steps.js";
 import { ChartCard } from "../parts/chart_card.js";
 
 /* The board that was shown last, which "Add to board" extends. */
@@ -92,9 +93,10 @@ export class Board {
     const { store } = node.choice;
     const problem = node.querySelector(".problem");
     try {
-      const { definition } = await get(pathOf("describeStore", { store }));
-      const columns = node.choice.aggregates.join(",") || null;
-      await node.card.show(node.choice, definition, columns);
+      const detail = await get(pathOf("describeStore", { store }));
+      const definition = shownDefinition(node.choice, detail);
+      await node.card.show(node.choice, definition,
+        columnsOf(definition, node.choice.aggregates));
       setText(node.querySelector(".note"), `${rangeText(node.choice)}, ${windowText(definition.window)}`);
       problem.hidden = true;
       node.isShown = true;

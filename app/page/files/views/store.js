@@ -11,6 +11,9 @@ import { RowsPanel } from "../parts/rows_panel.js";
 import { WindowsPanel } from "../parts/windows_panel.js";
 import { addToBoard } from "./board.js";
 
+/* The facts are about all keys, so they can be older than the windows. */
+const FACTS_MS = 5000;
+
 export class StorePage {
   constructor(page) {
     this.page = page;
@@ -40,7 +43,7 @@ export class StorePage {
     setText(this.title, store);
     setText(this.kind, windowText(detail.definition.window));
     setAttribute(this.wall, "href", link({ view: "wall", store, formats: choice.formats }));
-    this.facts.show(detail);
+    this.useDetail(detail);
     this.choice = choice;
     if (choice.keys.length === 0) {
       const { keys } = await get(pathOf("listKeys", { store }, { limit: 1 }));
@@ -80,12 +83,28 @@ export class StorePage {
       this.page.load();
       return;
     }
-    const detail = await get(pathOf("describeStore", { store: this.choice.store }));
+    this.facts.change();
+    await this.panel.apply(events);
+    await this.refreshFacts();
+  }
+
+  useDetail(detail) {
     this.facts.show(detail);
-    await this.panel.apply(events, detail);
+    this.factsMs = Date.now();
+  }
+
+  /* Reads the facts again if events have changed them, but not for each event. */
+  async refreshFacts() {
+    if (!this.facts.isOld || Date.now() - this.factsMs < FACTS_MS) return;
+    this.factsMs = Date.now();
+    const { store } = this.choice;
+    const detail = await get(pathOf("describeStore", { store }));
+    if (store === this.choice.store) this.useDetail(detail);
   }
 
   tick() {
     this.facts.tick();
+    // The view shows the same problem with its next request.
+    this.refreshFacts().catch(() => {});
   }
 }
