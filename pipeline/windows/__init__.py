@@ -50,6 +50,7 @@ from oriel.pipeline.windows.definitions import (
     SessionWindows,
     SlidingWindows,
     TimeWindows,
+    VersionWindows,
     Windows,
     check_span_ms,
     to_ms,
@@ -97,6 +98,7 @@ from oriel.pipeline.windows.joins import (
     TableUpdatesEngine,
     VersionedLookupEngine,
     VersionedRecordsEngine,
+    VersionRowsEngine,
     value_fields,
 )
 from oriel.pipeline.windows.records import (
@@ -190,6 +192,8 @@ __all__ = [
     "TimeWindows",
     "Times",
     "UserFunctions",
+    "VersionRowsEngine",
+    "VersionWindows",
     "VersionedLookupEngine",
     "VersionedRecordsEngine",
     "WindowEngine",

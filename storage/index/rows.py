@@ -240,7 +240,7 @@ def table_batches(
         row_groups: Selects the row groups to read. Do not combine it with ``live_rows``.
     """
     aggregates = {a.name: arrow_type(a.type) for a in definition.aggregates}
-    schema = store_schema(aggregates, windowed=definition.window.kind.is_windowed)
+    schema = store_schema(aggregates, windowed=definition.window.has_window_columns)
     if columns is not None:
         schema = pa.schema([schema.field(name) for name in columns])
     read = 0

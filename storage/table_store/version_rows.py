@@ -222,7 +222,7 @@ def added_rows(table: Path, state: IndexState, entry: LogEntry) -> VersionRows:
 def store_columns(definition: StoreDefinition) -> pa.Schema:
     """Return the columns of a store's table."""
     aggregates = {a.name: arrow_type(a.type) for a in definition.aggregates}
-    return store_schema(aggregates, windowed=definition.window.kind.is_windowed)
+    return store_schema(aggregates, windowed=definition.window.has_window_columns)
 
 
 def window_times_ms(rows: Any, column: str) -> npt.NDArray[np.int64]:
