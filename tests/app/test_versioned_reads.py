@@ -187,3 +187,31 @@ def test_changes_have_the_newest_row_of_each_key(tmp_path: Path) -> None:
         assert [(one["key"], one["row"] and one["row"]["n"]) for one in changes] == [
             ("a", 2), ("b", None),
         ]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_an_order_follows_the_newest_versions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """After each commit, `order_by` and `where` have the newest row of each key."""
+    random = Random(seed)
+    model: Model = {}
+    with served(tmp_path, window=VERSIONED) as made:
+        # The columns follow the changes of each commit.
+        monkeypatch.setattr(made.service.catalog.newest, "clear", lambda: None)
+        for number in range(6):
+            rows = []
+            for key in random.sample(KEYS, 2):
+                time = random.choice((number, 10 + number))
+                n = None if random.random() < 0.3 else random.randrange(10)
+                is_newest = time >= max(model.get(key, {}), default=0)
+                if time not in model.setdefault(key, {}):
+                    model[key][time] = n
+                    rows.append({**row_of(key, time, n), "final": not is_newest})
+            made.commit(*rows)
+            newest = {key: versions[max(versions)] for key, versions in model.items() if versions}
+            present = sorted((-n, key) for key, n in newest.items() if n is not None)
+            for _ in range(3):
+                response = made.get(f"{ROOT}/all?order_by=-n,key&top=10&where=n%3E2")
+                found = [(-row["n"], row["key"]) for row in response.json["rows"]]
+                assert found == [(n, key) for n, key in present if n < -2]

@@ -141,6 +141,7 @@ export function amount(content, { decimals, unit }, isUnitShown = true) {
 /* The kind of a store's windows in words. */
 export function windowText({ kind, size_ms: sizeMs, advance_ms: advanceMs, grace_ms: graceMs }) {
   if (kind === "none") return "no windows, one row per key";
+  if (kind === "versioned") return `versions, history ${duration(graceMs)}`;
   const shape = {
     hopping: () => `hopping, ${duration(sizeMs)} every ${duration(advanceMs)}`,
     sliding: () => `sliding, ${duration(sizeMs)} difference`,
