@@ -23,14 +23,16 @@ from oriel.client.errors import (
     UnknownStore,
 )
 from oriel.client.protocol import Key
-from oriel.client.records import Change, Page, Position, Removed, Row, StoreSummary, Window
+from oriel.client.records import Change, Page, Position, Removed, Row, StoreSummary, Version, Window
 from oriel.client.results import AsyncResults, Results
 from oriel.client.stores import (
     AsyncKeyValueStoreClient,
     AsyncSessionStoreClient,
+    AsyncVersionedStoreClient,
     AsyncWindowStoreClient,
     KeyValueStoreClient,
     SessionStoreClient,
+    VersionedStoreClient,
     WindowStoreClient,
 )
 from oriel.client.transport import Retries
@@ -40,6 +42,7 @@ __all__ = [
     "AsyncKeyValueStoreClient",
     "AsyncResults",
     "AsyncSessionStoreClient",
+    "AsyncVersionedStoreClient",
     "AsyncWindowStoreClient",
     "Change",
     "Client",
@@ -66,6 +69,8 @@ __all__ = [
     "StoreSummary",
     "UnexpectedAnswer",
     "UnknownStore",
+    "Version",
+    "VersionedStoreClient",
     "Window",
     "WindowStoreClient",
 ]

@@ -11,9 +11,11 @@ from oriel.client.records import StoreSummary
 from oriel.client.stores import (
     AsyncKeyValueStoreClient,
     AsyncSessionStoreClient,
+    AsyncVersionedStoreClient,
     AsyncWindowStoreClient,
     KeyValueStoreClient,
     SessionStoreClient,
+    VersionedStoreClient,
     WindowStoreClient,
 )
 from oriel.client.transport import AsyncConnection, Connection, Retries, Service, Token
@@ -99,7 +101,9 @@ class Client:
         """
         return self._connection.run(store_reads.topology())
 
-    def store(self, name: str) -> WindowStoreClient | SessionStoreClient | KeyValueStoreClient:
+    def store(
+        self, name: str
+    ) -> WindowStoreClient | SessionStoreClient | KeyValueStoreClient | VersionedStoreClient:
         """Return a store, as the class for its window kind. It sends one request.
 
         Args:
@@ -120,6 +124,8 @@ class Client:
         match kind:
             case "none":
                 return KeyValueStoreClient(self._connection, address)
+            case "versioned":
+                return VersionedStoreClient(self._connection, address)
             case "session":
                 return SessionStoreClient(self._connection, address)
             case _:
@@ -148,6 +154,14 @@ class Client:
             name: name of the store.
         """
         return KeyValueStoreClient(self._connection, Address(name))
+
+    def versioned_store(self, name: str) -> VersionedStoreClient:
+        """Return a store with versions of rows. It sends nothing.
+
+        Args:
+            name: name of the store.
+        """
+        return VersionedStoreClient(self._connection, Address(name))
 
 
 class AsyncClient:
@@ -226,7 +240,12 @@ class AsyncClient:
 
     async def store(
         self, name: str
-    ) -> AsyncWindowStoreClient | AsyncSessionStoreClient | AsyncKeyValueStoreClient:
+    ) -> (
+        AsyncWindowStoreClient
+        | AsyncSessionStoreClient
+        | AsyncKeyValueStoreClient
+        | AsyncVersionedStoreClient
+    ):
         """Return a store, as the class for its window kind. It sends one request.
 
         Args:
@@ -243,6 +262,8 @@ class AsyncClient:
         match kind:
             case "none":
                 return AsyncKeyValueStoreClient(self._connection, address)
+            case "versioned":
+                return AsyncVersionedStoreClient(self._connection, address)
             case "session":
                 return AsyncSessionStoreClient(self._connection, address)
             case _:
@@ -271,3 +292,11 @@ class AsyncClient:
             name: name of the store.
         """
         return AsyncKeyValueStoreClient(self._connection, Address(name))
+
+    def versioned_store(self, name: str) -> AsyncVersionedStoreClient:
+        """Return a store with versions of rows. It sends nothing.
+
+        Args:
+            name: name of the store.
+        """
+        return AsyncVersionedStoreClient(self._connection, Address(name))

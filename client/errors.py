@@ -31,7 +31,7 @@ class OrielError(Exception):
         ...     client.store("arrivals")
         ... except OrielError as error:
         ...     print(error)
-        store 'arrivals' does not exist. The stores are: bursts, departures, totals.
+        store 'arrivals' does not exist. The stores are: bursts, departures, prices, totals.
     """
 
 

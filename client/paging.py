@@ -40,6 +40,16 @@ class Selection(TypedDict, total=False):
     top: int | None
 
 
+class VersionPaging(Paging, total=False):
+    """The number of versions of a read, as in `Paging`, and their columns.
+
+    Attributes:
+        columns: names of the columns to read. Default: all.
+    """
+
+    columns: Sequence[str] | None
+
+
 class RowPaging(Paging, Selection, total=False):
     """The number of items of a read, as in `Paging`, and which, as in `Selection`."""
 
@@ -79,7 +89,7 @@ def one_item(
     *parts: Key,
 ) -> Read[T | None]:
     """Return the read of one item, with the value None if the item does not exist."""
-    absent = frozenset({"window-not-found", "row-not-found"})
+    absent = frozenset({"window-not-found", "row-not-found", "version-not-valid"})
     request = address.request(*parts).asking(columns=column_names(columns))
     return Read(request, lambda response: item(response.json[field][0]), address.wait_s, absent)
 

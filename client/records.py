@@ -106,6 +106,35 @@ class Window(Row):
 
 
 @dataclass(frozen=True)
+class Version(Row):
+    """One version of the row of a key, as a mapping of its columns like a ``Row``.
+
+    Attributes:
+        valid_from_ms: time from which the version is valid in ms since the epoch, inclusive.
+        valid_to_ms: time of the next version or deletion in ms since the epoch, exclusive. None for
+            the newest version.
+
+    Example:
+        >>> version = prices.get_as_of("tea", "2013-01-01T10:01Z")
+        >>> version["price"], version.valid_from.isoformat(), version.valid_to is None
+        (3, '2013-01-01T10:00:00+00:00', False)
+    """
+
+    valid_from_ms: int
+    valid_to_ms: int | None
+
+    @property
+    def valid_from(self) -> datetime:
+        """Return the time from which the version is valid, in UTC."""
+        return datetime_of(self.valid_from_ms)
+
+    @property
+    def valid_to(self) -> datetime | None:
+        """Return the time of the next version or deletion, in UTC."""
+        return None if self.valid_to_ms is None else datetime_of(self.valid_to_ms)
+
+
+@dataclass(frozen=True)
 class Page(Generic[T]):
     """Items of one table version, in their order.
 
@@ -184,8 +213,8 @@ class StoreSummary:
         close_ms: every window that ends before this time is final. None before the first batch.
 
     Example:
-        >>> [(store.name, store.kind) for store in client.stores()]
-        [('bursts', 'session'), ('departures', 'tumbling'), ('totals', 'none')]
+        >>> [(store.name, store.kind) for store in client.stores()][:2]
+        [('bursts', 'session'), ('departures', 'tumbling')]
     """
 
     name: str
@@ -248,6 +277,18 @@ def row_of(item: Json) -> Row:
     """Return the row of a JSON object."""
     rest = dict(item)
     return Row(rest.pop("key"), rest.pop("timestamp_ms"), rest)
+
+
+def version_of(item: Json) -> Version:
+    """Return the version of a JSON object."""
+    rest = dict(item)
+    return Version(
+        key=rest.pop("key"),
+        timestamp_ms=rest.pop("timestamp_ms"),
+        valid_from_ms=rest.pop("valid_from_ms"),
+        valid_to_ms=rest.pop("valid_to_ms"),
+        aggregates=rest,
+    )
 
 
 def position_of(document: Json) -> Position:

@@ -8,7 +8,14 @@ from dataclasses import replace
 from functools import wraps
 from typing import Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from oriel.client import row_reads, session_reads, store_reads, window_reads, window_scans
+from oriel.client import (
+    row_reads,
+    session_reads,
+    store_reads,
+    version_reads,
+    window_reads,
+    window_scans,
+)
 from oriel.client.protocol import Address, PagedRead, Read, Stream
 from oriel.client.records import Change, Position
 from oriel.client.results import AsyncResults, AsyncRunner, Results, Runner
@@ -222,6 +229,20 @@ class KeyValueStoreClient(Store):
     reverse_all = _Many(row_reads.reverse_all_rows)
 
 
+class VersionedStoreClient(KeyValueStoreClient):
+    """A store with the versions of rows. The other reads return the newest versions.
+
+    Example:
+        >>> prices = client.versioned_store("prices")
+        >>> [version["price"] for version in prices.versions("tea")]
+        [3, 4]
+    """
+
+    get_as_of = _One(version_reads.get_as_of)
+    versions = _Many(version_reads.versions)
+    backward_versions = _Many(version_reads.backward_versions)
+
+
 class AsyncStore(_Store[AsyncRunner]):
     """The reads of stores of every kind, for ``await`` and ``async for``."""
 
@@ -308,3 +329,20 @@ class AsyncKeyValueStoreClient(AsyncStore):
     prefix_scan = _AsyncMany(row_reads.prefix_scan)
     all = _AsyncMany(row_reads.all_rows)
     reverse_all = _AsyncMany(row_reads.reverse_all_rows)
+
+
+class AsyncVersionedStoreClient(AsyncKeyValueStoreClient):
+    """A store with versions with the methods of ``VersionedStoreClient``, for asyncio.
+
+    Example:
+        >>> async def prices_of(url: str) -> list[int]:
+        ...     async with AsyncClient(url) as client:
+        ...         versions = client.versioned_store("prices").versions("tea")
+        ...         return [version["price"] async for version in versions]
+        >>> asyncio.run(prices_of(url))
+        [3, 4]
+    """
+
+    get_as_of = _AsyncOne(version_reads.get_as_of)
+    versions = _AsyncMany(version_reads.versions)
+    backward_versions = _AsyncMany(version_reads.backward_versions)

@@ -3,6 +3,7 @@
     ReadOnlyWindowStore       tumbling, hopping, sliding windows
     ReadOnlySessionStore      sessions: all reads of a window store, and reads by overlap
     ReadOnlyKeyValueStore     no windows, one row per key
+    ReadOnlyVersionedStore    the same for the newest versions, and reads of earlier versions
 
 The contracts type the reads of the service (``oriel.app.reads``). Each implementation (the index,
 the table, the models in memory) passes the conformance suite of its kind in ``oriel.testing``. The
@@ -365,3 +366,53 @@ class ReadOnlyKeyValueStore(ReadOnlyStore, Protocol):
         Returns:
             The number of rows.
         """
+
+
+class ReadOnlyVersionedStore(ReadOnlyKeyValueStore, Protocol):
+    """A consistent view of a store with the versions of rows (KIP-889).
+
+    The row of a key is its newest version. A version is valid from its own time until the time of
+    the next version of its key. A tombstone is a version without a row. The JSON of a version has
+    the fields of the row, ``valid_from_ms``, and ``valid_to_ms``, which is null for the newest
+    version.
+    """
+
+    def get_as_of(self, key: str, time_ms: int) -> bytes | None:
+        """Read the version of a key that was valid at a time (KIP-960).
+
+        Args:
+            key: The key.
+            time_ms: The time.
+
+        Returns:
+            The version as JSON, or None if none was valid, or if it is older than the history.
+        """
+
+    def versions(self, version_range: WindowRange) -> WindowPage:
+        """Read the versions of a key that were valid in a range of time, oldest first (KIP-968).
+
+        Args:
+            version_range: The key and the times, both inclusive. ``final`` has no effect.
+
+        Returns:
+            The page. It is empty if the key is unknown.
+        """
+
+    def backward_versions(self, version_range: WindowRange) -> WindowPage:
+        """Read the versions of a key that were valid in a range of time, newest first (KIP-968).
+
+        Args:
+            version_range: The key and the times, both inclusive. ``final`` has no effect.
+
+        Returns:
+            The page. It is empty if the key is unknown.
+        """
+
+
+def version_json(row: bytes, from_ms: int, to_ms: int | None) -> bytes:
+    """Return the JSON of a version from the JSON of its row.
+
+    ``to_ms`` is the start of the next version, None for the newest version.
+    """
+    to = b"null" if to_ms is None else b"%d" % to_ms
+    return b'%b,"valid_from_ms":%d,"valid_to_ms":%b}' % (row[:-1], from_ms, to)

@@ -40,8 +40,11 @@ class StoreKind(StrEnum):
         sliding (KIP-450)    key and window      window_end             start
         session (KIP-94)     key and session     window_end             end
         none                 key                                        nothing expires
+        versioned (KIP-889)  key and time        window_start           nothing expires
 
-    See semantics.md#7 for retention.
+    See semantics.md#7 for retention. In a store of versions, a version that starts at ``t`` has the
+    window ``[t, t + 1)``, and a tombstone the empty window ``[t, t)``. The pipeline removes the
+    versions that are older than the history.
     """
 
     TUMBLING = "tumbling"
@@ -49,6 +52,7 @@ class StoreKind(StrEnum):
     SLIDING = "sliding"
     SESSION = "session"
     NONE = "none"
+    VERSIONED = "versioned"
 
     @classmethod
     def _missing_(cls, value: object) -> Self:
@@ -62,7 +66,15 @@ class StoreKind(StrEnum):
 
     @property
     def is_windowed(self) -> bool:
-        """True if rows belong to windows. Otherwise, a key has one row, and nothing expires."""
+        """True if rows belong to windows. Otherwise, a key has one row, and nothing expires.
+
+        In a store of versions, the row of a key is its newest version.
+        """
+        return self not in {StoreKind.NONE, StoreKind.VERSIONED}
+
+    @property
+    def has_window_columns(self) -> bool:
+        """True if the rows of the table have a start and an end."""
         return self is not StoreKind.NONE
 
     @property
@@ -95,6 +107,9 @@ RESERVED_COLUMNS = frozenset({
     "key", "window_start", "window_end", "timestamp", "final", "deleted", "revision",
     "window_start_ms", "window_end_ms", "timestamp_ms",
 })  # fmt: skip
+
+#: The fields of a version in addition to those of its row. No column of such a store has the names.
+VALIDITY_FIELDS = frozenset({"valid_from", "valid_to", "valid_from_ms", "valid_to_ms"})
 
 
 @dataclass(frozen=True)
@@ -133,12 +148,19 @@ class WindowSpec:
         """Return the text for messages: ``hopping (10000 ms, advance 1000 ms, grace 0 ms)``."""
         advance = "" if self.advance_ms is None else f", advance {self.advance_ms} ms"
         sizes = f" ({self.size_ms} ms{advance}, grace {self.grace_ms} ms)"
+        if self.kind is StoreKind.VERSIONED:
+            return f"{self.kind} (history {self.grace_ms} ms)"
         return self.kind + (sizes if self.kind.is_windowed else "")
 
     @property
     def is_windowed(self) -> bool:
         """True if rows belong to windows."""
         return self.kind.is_windowed
+
+    @property
+    def has_window_columns(self) -> bool:
+        """True if the rows of the table have a start and an end."""
+        return self.kind.has_window_columns
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,8 @@ _KAFKA_METHODS = {
     "reverseAll": "reverseAll()",
     "prefixScan": "prefixScan(prefix)",
     "approximateNumEntries": "approximateNumEntries()",
+    "versions": "MultiVersionedKeyQuery(key)",
+    "backwardVersions": "MultiVersionedKeyQuery(key), descending",
 }
 
 _BEGIN = "<!-- Written by `python -m tools.openapi`. -->\n"
@@ -90,15 +92,15 @@ def _requests() -> str:
 
 def _reads_by_kind() -> str:
     """Return one row per read, with the store kinds that have it and the method of Kafka."""
-    kinds = [StoreKind.TUMBLING, StoreKind.SESSION, StoreKind.NONE]
+    kinds = [StoreKind.TUMBLING, StoreKind.SESSION, StoreKind.NONE, StoreKind.VERSIONED]
     by_kind = {kind: set(reads_of_kind(kind)) for kind in kinds}
     # Reads of windows, of sessions, then of rows.
     names = dict.fromkeys(
         name for kind in kinds for name in OPERATIONS if name in by_kind[kind]
     )  # fmt: skip
     rows = [
-        "| read | result | windows | sessions | no windows | Kafka Streams |",
-        "|---|---|---|---|---|---|",
+        "| read | result | windows | sessions | no windows | versions | Kafka Streams |",
+        "|---|---|---|---|---|---|---|",
     ]
     of_hopping = {*reads_of_kind(StoreKind.HOPPING)}
     for name in names:

@@ -208,6 +208,32 @@ AS_OF_VERSION = QueryParameter(
     is_bound=True,
     example=17,
 )
+AT_MS = QueryParameter(
+    "at_ms",
+    TIME,
+    "Read the version that was valid at this event time, in ms since the epoch or as ISO 8601. "
+    "Only for stores with versions. Default: the newest version.",
+    is_bound=True,
+    example=1357034400000,
+)
+VALID_FROM_MS = QueryParameter(
+    "from_ms",
+    LOWER_TIME,
+    "Select the versions that were valid at this time or later, in ms since the epoch or as ISO "
+    "8601. A negative value counts as 0. Default: no bound.",
+    absent=0,
+    is_bound=True,
+    example=1357034400000,
+)
+VALID_TO_MS = QueryParameter(
+    "to_ms",
+    TIME,
+    "Select the versions that were valid at this time or earlier, in ms since the epoch or as ISO "
+    "8601. If it is less than from_ms, the list is empty. Default: no bound.",
+    absent=INT64_MAX,
+    is_bound=True,
+    example=1357038000000,
+)
 AS_OF_MS = QueryParameter(
     "as_of_ms",
     TIME,

@@ -12,6 +12,7 @@
     |-- QueryNotComputable      a query of Prometheus' API exceeds a limit, or has no result
     |-- TableReadsBusy          the process already has as many table reads as its limit
     |-- RowNotFound             the key has no row in a store without windows
+    |-- VersionNotValid         the key had no row at a time
     |-- TopologyNotFound        no pipeline has written its topology
     |-- KeyOfAnotherShard       another service has the key
     |-- KeysOfSeveralShards     no service has all keys of the list
@@ -94,6 +95,10 @@ class WindowNotFound(ApiError):
 
 class RowNotFound(ApiError):
     """The key has no record yet, or its row was removed."""
+
+
+class VersionNotValid(ApiError):
+    """No version was valid at the time, or it is older than the history."""
 
 
 class RankedReadLimit(ApiError):
@@ -198,6 +203,7 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     WrongStoreKind: ProblemKind(400, "wrong-store-kind", "The operation does not fit the store"),
     WindowNotFound: ProblemKind(404, "window-not-found", "The window does not exist"),
     RowNotFound: ProblemKind(404, "row-not-found", "The row does not exist"),
+    VersionNotValid: ProblemKind(404, "version-not-valid", "The key had no row at this time"),
     TopologyNotFound: ProblemKind(
         404, "topology-not-found", "No pipeline has written its topology"
     ),

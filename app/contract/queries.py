@@ -11,6 +11,7 @@ from oriel.app.contract.parameters import (
     AFTER,
     AS_OF_MS,
     AS_OF_VERSION,
+    AT_MS,
     COLUMNS,
     CURRENT,
     CURSOR,
@@ -39,6 +40,8 @@ from oriel.app.contract.parameters import (
     TIMES,
     TO_MS,
     TOP,
+    VALID_FROM_MS,
+    VALID_TO_MS,
     WAIT_MS,
     WATCHED_KEY,
     WHERE,
@@ -73,6 +76,7 @@ class ReadValues(TypedDict, total=False):
     wait_ms: int
     as_of_version: int | None
     as_of_ms: int | None
+    at_ms: int | None
     since_version: int | None
     history: str | None
 
@@ -182,6 +186,8 @@ _WINDOWS = (FINAL, *_CHOSEN)
 NO_QUERY = OtherQuery()
 POSITION_QUERY = ReadQuery(*_EVERY_READ)
 ONE_QUERY = ReadQuery(COLUMNS, *_EVERY_READ)
+GET_QUERY = ReadQuery(AT_MS, COLUMNS, *_EVERY_READ)
+VERSIONS_QUERY = ReadQuery(VALID_FROM_MS, VALID_TO_MS, *_PAGE, COLUMNS, *_EVERY_READ)
 RANGE_QUERY = ReadQuery(*_STARTS, *_PAGE, *_WINDOWS, *_EVERY_READ)
 MERGED_QUERY = ReadQuery(
     *_RANGES, *_PAGE, FINAL, MERGED_COLUMNS, WHERE, ORDER_BY, TOP, *_EVERY_READ

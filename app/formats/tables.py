@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from oriel.storage import StoreDefinition
+from oriel.storage import StoreDefinition, StoreKind
 from oriel.storage.delta import arrow_type, store_schema
 
 #: Field of the JSON -> column of the table.
@@ -20,7 +21,12 @@ _TIMES: Mapping[str, str] = {
     "window_start_ms": "window_start",
     "window_end_ms": "window_end",
     "timestamp_ms": "timestamp",
+    "valid_from_ms": "valid_from",
+    "valid_to_ms": "valid_to",
 }
+
+#: The columns of a version, which the table of a store does not have.
+VALIDITY = ("valid_from", "valid_to")
 
 #: Columns of a store's table that are not in responses.
 _INTERNAL = ("deleted", "revision")
@@ -74,7 +80,10 @@ def with_iso_times(table: Any) -> Any:
 def _response_schema(definition: StoreDefinition) -> pa.Schema:
     aggregates = {aggregate.name: arrow_type(aggregate.type) for aggregate in definition.aggregates}
     schema = store_schema(aggregates, windowed=definition.window.is_windowed)
-    return pa.schema([field for field in schema if field.name not in _INTERNAL])
+    fields = [field for field in schema if field.name not in _INTERNAL]
+    if definition.window.kind is StoreKind.VERSIONED:
+        fields += [schema.field("timestamp").with_name(name) for name in VALIDITY]
+    return pa.schema(fields)
 
 
 def _parsed(items: Sequence[bytes], schema: pa.Schema) -> Any:
@@ -103,5 +112,8 @@ def _milliseconds(column: Any) -> Any:
 
 
 def _iso_texts(column: Any) -> Any:
-    times = np.asarray(_milliseconds(column), np.int64).view("datetime64[ms]")
-    return pa.array(np.datetime_as_string(times, unit="ms", timezone="UTC"), pa.string())
+    times_ms = _milliseconds(column)
+    times = np.asarray(times_ms.fill_null(0), np.int64).view("datetime64[ms]")
+    texts = pa.array(np.datetime_as_string(times, unit="ms", timezone="UTC"), pa.string())
+    # The newest version has no end.
+    return texts if not times_ms.null_count else pc.if_else(times_ms.is_valid(), texts, None)

@@ -14,10 +14,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from oriel.app.reads.columns import without_columns
 from oriel.app.reads.histories import LogDigests
-from oriel.storage import CommitRecord, StorageError, StoreDefinition, is_object
+from oriel.storage import CommitRecord, StorageError, StoreDefinition, StoreKind, is_object
 from oriel.storage.delta import DeltaLog, LogEntry
 from oriel.storage.files import FileIdentity
 from oriel.storage.index import IndexState, row_json, table_batches
@@ -275,6 +276,8 @@ def read_changes(
             np.zeros(0, np.int64), {}, np.zeros(0, np.int64), _ends([]),
         )  # fmt: skip
     rows = pa.concat_tables(tables).combine_chunks()
+    if definition.window.kind is StoreKind.VERSIONED:
+        rows = _newest_versions(rows)
     keys = rows["key"].combine_chunks().dictionary_encode()
     starts = np.zeros(0, np.int64)
     if definition.window.is_windowed:
@@ -293,6 +296,17 @@ def read_changes(
         code_of_row=keys.indices.to_numpy().astype(np.int64),
         ends=_ends(windows),
     )
+
+
+def _newest_versions(rows: pa.Table) -> pa.Table:
+    """Return the rows that became the newest version of their key.
+
+    A tombstone removes the row of its key. A version that had ended before it was written, or that
+    left the history, does not change the row.
+    """
+    rows = rows.filter(pc.invert(pc.or_(rows["final"], rows["deleted"])))
+    deletes = pc.equal(rows["window_start"], rows["window_end"])
+    return rows.set_column(rows.column_names.index("deleted"), "deleted", deletes)
 
 
 def _read_entry(

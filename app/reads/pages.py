@@ -28,6 +28,7 @@ from oriel.storage import (
     ScanRange,
     SessionRange,
     StoreDefinition,
+    StoreKind,
     WindowId,
     WindowPage,
     WindowRange,
@@ -139,7 +140,8 @@ def bind(operation: Operation, function: StepFunction) -> HotRead:
 def wrong_kind(store: str, state: IndexState, operation: Operation) -> WrongStoreKind:
     """Return the error of a read that does not fit the store's kind. It names the fitting ones."""
     kind = state.definition.window.kind
-    windows = f"{kind} windows" if kind.is_windowed else "no windows"
+    words = {StoreKind.NONE: "no windows", StoreKind.VERSIONED: "versions"}
+    windows = words.get(kind, f"{kind} windows")
     fitting = ", ".join(reads_of_kind(kind))
     return WrongStoreKind(
         f"store {store!r}: it has {windows}, and {operation.name} does not fit it. Use "

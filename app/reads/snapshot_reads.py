@@ -11,7 +11,13 @@ from typing import TypeVar
 
 import orjson
 
-from oriel.app.contract import OPERATIONS, InvalidParameter, RowNotFound, WindowNotFound
+from oriel.app.contract import (
+    OPERATIONS,
+    InvalidParameter,
+    RowNotFound,
+    VersionNotValid,
+    WindowNotFound,
+)
 from oriel.app.reads.merged import merged_windows
 from oriel.app.reads.pages import (
     HotRead,
@@ -37,6 +43,7 @@ from oriel.storage import (
     ReadOnlyKeyValueStore,
     ReadOnlySessionStore,
     ReadOnlyStore,
+    ReadOnlyVersionedStore,
     ReadOnlyWindowStore,
     SessionRange,
     WindowRange,
@@ -46,12 +53,14 @@ from oriel.storage.index import (
     IndexState,
     KeyValueSnapshot,
     SessionSnapshot,
+    VersionedSnapshot,
     WindowSnapshot,
 )
 from oriel.storage.table_store import (
     TableKeyValueStore,
     TableSessionStore,
     TableStore,
+    TableVersionedStore,
     TableWindowStore,
 )
 
@@ -66,6 +75,7 @@ _ANY_STORES = (IndexSnapshot, TableStore)
 _WINDOW_STORES = (WindowSnapshot, TableWindowStore)
 _SESSION_STORES = (SessionSnapshot, TableSessionStore)
 _KEY_VALUE_STORES = (KeyValueSnapshot, TableKeyValueStore)
+_VERSIONED_STORES = (VersionedSnapshot, TableVersionedStore)
 
 
 def _of(
@@ -209,12 +219,47 @@ def _session(store: ReadOnlySessionStore, state: IndexState, request: ReadReques
 
 
 def _get(store: ReadOnlyKeyValueStore, state: IndexState, request: ReadRequest) -> ReadPage:
-    key = request.path["key"]
+    key, at_ms = request.path["key"], request.query["at_ms"]
+    if at_ms is not None:
+        return _get_as_of(store, at_ms, state, request)
     row = store.get(key)
     if row is None:
         message = f"key {key[:_SHOWN]!r} has no row in store {request.store!r}"
         raise RowNotFound(message)
     return page_of_one(row, state, request)
+
+
+def _get_as_of(
+    store: ReadOnlyKeyValueStore, at_ms: int, state: IndexState, request: ReadRequest
+) -> ReadPage:
+    """Return the version of a key that was valid at a time."""
+    if not isinstance(store, _VERSIONED_STORES):
+        message = (
+            f"store {request.store!r}: it has no versions. Send the request without at_ms, or "
+            "materialize a versioned table with versions=True."
+        )
+        raise InvalidParameter(message)
+    key = request.path["key"]
+    version = store.get_as_of(key, at_ms)
+    if version is None:
+        history_ms = state.definition.window.grace_ms
+        message = (
+            f"key {key[:_SHOWN]!r} has no version that was valid at {at_ms} in store "
+            f"{request.store!r}. The row did not exist then, or the version is older than the "
+            f"history of {history_ms} ms."
+        )
+        raise VersionNotValid(message)
+    return page_of_one(version, state, request)
+
+
+def _versions(store: ReadOnlyVersionedStore, state: IndexState, request: ReadRequest) -> ReadPage:
+    return page_of_windows(store.versions, state, request)
+
+
+def _backward_versions(
+    store: ReadOnlyVersionedStore, state: IndexState, request: ReadRequest
+) -> ReadPage:
+    return page_of_windows(store.backward_versions, state, request)
 
 
 def _keys(store: ReadOnlyStore, state: IndexState, request: ReadRequest) -> ReadPage:
@@ -261,6 +306,8 @@ _FUNCTIONS: Mapping[str, StepFunction] = {
     "backwardFindSessions": _of(_SESSION_STORES, _backward_find_sessions),
     "session": _of(_SESSION_STORES, _session),
     "get": _of(_KEY_VALUE_STORES, _get),
+    "versions": _of(_VERSIONED_STORES, _versions),
+    "backwardVersions": _of(_VERSIONED_STORES, _backward_versions),
     "current": _of(_WINDOW_STORES, _current),
     "covering": _covering,
     "merged": merged_windows,

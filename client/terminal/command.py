@@ -22,13 +22,14 @@ from oriel.client.protocol import CSV, NDJSON, PAGE_SIZE_MAX
 from oriel.client.records import Row, Window, json_of
 from oriel.client.results import Results
 from oriel.client.row_reads import get
-from oriel.client.stores import KeyValueStoreClient, Store, WindowStoreClient
+from oriel.client.stores import KeyValueStoreClient, Store, VersionedStoreClient, WindowStoreClient
 from oriel.client.terminal.tables import (
     items_of_keys_table,
     printable,
     stores_table,
     table,
     time_of,
+    versions_table,
     windows_table,
 )
 from oriel.client.transport import Retries
@@ -44,9 +45,9 @@ _NEAR_MAX = 5
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 _DESCRIPTION = (
-    "Show the stores of a running service, the keys of a store, the newest windows of a key, or "
-    "the row of a key of a store without windows. Each numeric aggregate is also drawn as a line "
-    "of bars."
+    "Show the stores of a running service, the keys of a store, or the newest windows or versions "
+    "of a key. Without windows, show the row of the key. Each numeric aggregate of windows is also "
+    "drawn as a line of bars."
 )
 
 
@@ -93,12 +94,16 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument(
         "--from", dest="time_from", metavar="TIME",
-        help="show only windows that start at this time or later, as ms since 1970 or ISO 8601. A "
-            "time without an offset is UTC",
+        help="show only windows that start, or versions that were valid, at this time or later, as "
+            "ms since 1970 or ISO 8601. A time without an offset is UTC",
     )  # fmt: skip
     parser.add_argument(
         "--to", dest="time_to", metavar="TIME",
-        help="show only windows that start at this time or earlier",
+        help="show only windows that start, or versions that were valid, at this time or earlier",
+    )  # fmt: skip
+    parser.add_argument(
+        "--at", metavar="TIME",
+        help="show the version of the key that was valid at this time, for a store with versions",
     )  # fmt: skip
     parser.add_argument(
         "--where", metavar="CONDITION",
@@ -133,8 +138,10 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.watch and (options.key is None or options.csv):
         parser.error("--watch needs a key, and prints a table or --json")
-    if (options.time_from or options.time_to) and options.key is None:
-        parser.error("--from and --to need a key")
+    if (options.time_from or options.time_to or options.at) and options.key is None:
+        parser.error("--from, --to and --at need a key")
+    if options.at and (options.time_from or options.time_to):
+        parser.error("--at is one time. Leave out --from and --to")
     if options.step and options.key is None:
         parser.error("--step needs a key")
     return options
@@ -183,9 +190,9 @@ def _get(client: Client, options: argparse.Namespace) -> int:
         return _show_selected(store, options)
     if options.key is None:
         return _show_keys(store, options)
-    if isinstance(store, KeyValueStoreClient):
-        return _show_row(store, options)
-    return _show_windows(store, options)
+    if isinstance(store, WindowStoreClient):
+        return _show_windows(store, options)
+    return _show_row(store, options)
 
 
 def _show_keys(store: Store, options: argparse.Namespace) -> int:
@@ -228,6 +235,8 @@ def _show_selected(store: Store, options: argparse.Namespace) -> int:
 
 
 def _show_windows(store: WindowStoreClient, options: argparse.Namespace) -> int:
+    if options.at is not None:
+        return _fail(f"store {store.name!r} has no versions. Leave out --at")
     bounds = options.time_from, options.time_to
     paging: RowPaging = {"limit": options.limit, "page_size": options.limit, **_selection(options)}
     if options.step is None:
@@ -258,9 +267,12 @@ def _show_stores(client: Client, options: argparse.Namespace) -> int:
 
 
 def _show_row(store: KeyValueStoreClient, options: argparse.Namespace) -> int:
-    if options.watch or options.time_from or options.time_to or options.step:
+    if isinstance(store, VersionedStoreClient):
+        return _show_versions(store, options)
+    if options.watch or options.at or options.time_from or options.time_to or options.step:
         return _fail(
-            f"store {store.name!r} has no windows. Leave out --from, --to, --step and --watch"
+            f"store {store.name!r} has no windows or versions. Leave out --at, --from, --to, "
+            "--step and --watch"
         )
     columns = _selection(options).get("columns")
     if _form(options):
@@ -272,6 +284,27 @@ def _show_row(store: KeyValueStoreClient, options: argparse.Namespace) -> int:
         return _missing_row(store, options)
     values = [time_of(row.timestamp_ms), *row.values()]
     return _print(table(["newest record (UTC)", *map(printable, row)], [values]) + "\n")
+
+
+def _show_versions(store: VersionedStoreClient, options: argparse.Namespace) -> int:
+    """Show the newest versions of a key, or the version that was valid at a time."""
+    if options.watch or options.step or options.where or options.order_by:
+        return _fail(
+            f"store {store.name!r} has versions. Leave out --where, --order-by, --step and --watch"
+        )
+    bounds = (options.time_from, options.time_to) if options.at is None else (options.at,) * 2
+    versions = store.backward_versions(
+        options.key, *bounds,
+        limit=options.limit, page_size=options.limit, columns=_selection(options).get("columns"),
+    )  # fmt: skip
+    if _form(options):
+        return _write_pages(versions, _form(options))
+    found = versions.list()
+    if found:
+        return _print(versions_table(found) + "\n")
+    near = _near_keys(store, options)
+    within = "" if bounds == (None, None) else " that was valid then"
+    return _fail(f"key {options.key!r} has no version{within} in store {store.name!r}{near}")
 
 
 def _missing_row(store: KeyValueStoreClient, options: argparse.Namespace) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from oriel.client.records import Row, StoreSummary, Window, datetime_of
+from oriel.client.records import Row, StoreSummary, Version, Window, datetime_of
 
 _BARS = "▁▂▃▄▅▆▇█"
 _CELL_MAX = 60
@@ -85,6 +85,16 @@ def windows_table(windows: Sequence[Window]) -> str:
     ]
     text = table(["start (UTC)", "end (UTC)", *map(printable, names), "final"], rows)
     return "\n".join([text, *_after_a_gap(sparklines(windows))])
+
+
+def versions_table(versions: Sequence[Version]) -> str:
+    """Return versions of a key, one per line."""
+    names = list(versions[0])
+    rows = [
+        [time_of(one.valid_from_ms), time_of(one.valid_to_ms), *(one[name] for name in names)]
+        for one in versions
+    ]
+    return table(["valid from (UTC)", "valid to (UTC)", *map(printable, names)], rows)
 
 
 def items_of_keys_table(items: Sequence[Window | Row]) -> str:

@@ -557,6 +557,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/stores/{store}/backwardVersions/{key}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List versions of a key backward
+         * @description List the versions of `versions` in descending order of time. Without bounds, the first page contains the newest versions.
+         */
+        get: operations["backwardVersions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/stores/{store}/changes": {
         parameters: {
             query?: never;
@@ -806,7 +826,7 @@ export interface paths {
         };
         /**
          * Read the row of a key
-         * @description Return the aggregates over all records of the key, from a store without windows. The status code is 404 if the key has no row.
+         * @description Return the aggregates over all records of the key, from a store without windows. With `at_ms`, return the version that was valid at this time, from a store with versions (KIP-960). The status code is 404 if the key has no row, or had none then.
          */
         get: operations["get"];
         put?: never;
@@ -1069,6 +1089,26 @@ export interface paths {
          * @description Return the session with exactly this start and end. The status code is 404 if the session does not exist or has expired.
          */
         get: operations["session"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/stores/{store}/versions/{key}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List versions of a key
+         * @description List the versions of a key that were valid between `from_ms` and `to_ms`, both inclusive, in ascending order of time (KIP-968). A version is valid from its time until the next version or deletion. The list is empty for an unknown key.
+         */
+        get: operations["versions"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1550,6 +1590,34 @@ export interface components {
              * @example 2013-01-01T10:29:00.000Z
              */
             timestamp: string;
+        } & {
+            [key: string]: unknown;
+        };
+        /**
+         * IsoVersion
+         * @description A `Version` with `times=iso`.
+         */
+        IsoVersion: {
+            /**
+             * Key
+             * @example EWR
+             */
+            key: string;
+            /**
+             * Timestamp
+             * @example 2013-01-01T10:29:00.000Z
+             */
+            timestamp: string;
+            /**
+             * Valid From
+             * @example 2013-01-01T10:29:00.000Z
+             */
+            valid_from: string;
+            /**
+             * Valid To
+             * @example 2013-01-01T10:31:00.000Z
+             */
+            valid_to: string | null;
         } & {
             [key: string]: unknown;
         };
@@ -2284,6 +2352,53 @@ export interface components {
              * @example departures
              */
             name: string;
+        };
+        /**
+         * Version
+         * @description A version of the row of one key, with one more field per column.
+         */
+        Version: {
+            /**
+             * Key
+             * @example EWR
+             */
+            key: string;
+            /**
+             * Timestamp Ms
+             * @description Time of the version's record
+             */
+            timestamp_ms: number;
+            /**
+             * Valid From Ms
+             * @description Time from which the version is valid, inclusive
+             */
+            valid_from_ms: number;
+            /**
+             * Valid To Ms
+             * @description Time of the next version or deletion, exclusive. Null for the newest version
+             */
+            valid_to_ms: number | null;
+        } & {
+            [key: string]: unknown;
+        };
+        /**
+         * VersionsResponse
+         * @description Versions of rows of a store with versions, from one table version.
+         */
+        VersionsResponse: {
+            /**
+             * Next Cursor
+             * @description Send it as `cursor` to read the next page. Null on the last page
+             */
+            next_cursor: string | null;
+            position: components["schemas"]["Position"];
+            /** Rows */
+            rows: components["schemas"]["Version"][] | components["schemas"]["IsoVersion"][];
+            /**
+             * Store
+             * @example prices
+             */
+            store: string;
         };
         /**
          * Window
@@ -4219,6 +4334,109 @@ export interface operations {
             };
         };
     };
+    backwardVersions: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Select the versions that were valid at this time or later, in ms since the epoch or as ISO 8601. A negative value counts as 0. Default: no bound.
+                 * @example 1357034400000
+                 */
+                from_ms?: number | string;
+                /**
+                 * @description Select the versions that were valid at this time or earlier, in ms since the epoch or as ISO 8601. If it is less than from_ms, the list is empty. Default: no bound.
+                 * @example 1357038000000
+                 */
+                to_ms?: number | string;
+                /** @description Maximum number of items of one page. A page can contain fewer items, or none, although more items follow. See `x-oriel-limits`. */
+                limit?: number;
+                /** @description `next_cursor` of your previous page, an opaque string. All other parameters except `limit` must be unchanged. Each page is read from the newest version at that time, never from an older one. If the `position` of two pages differs, the store changed between them. */
+                cursor?: string;
+                /** @description Names of the aggregates that you need, separated by commas. Items have only these, their key, their times and `final`. Default: all aggregates. */
+                columns?: string;
+                /** @description Format of window times. `ms`: integers since the epoch in `window_start_ms`, `window_end_ms` and `timestamp_ms`. `iso`: ISO 8601 in UTC in `window_start`, `window_end` and `timestamp`. Arrow always has timestamps with the names of `iso`. */
+                times?: "ms" | "iso";
+                /**
+                 * @description Least table version of the response. For monotonic reads, send the `version` of the previous response.
+                 * @example 17
+                 */
+                min_version?: number;
+                /**
+                 * @description TOPIC:PARTITION:OFFSET, can be repeated. The response must include every record of this partition below this offset. To read your writes, send the size of the event log's file after the append.
+                 * @example [
+                 *       "flights:0:12345"
+                 *     ]
+                 */
+                min_offset?: string[];
+                /** @description Maximum time to wait for the requested position, in ms. After that, the status code is 503. */
+                wait_ms?: number;
+                /**
+                 * @description Read this version of the store's table, regardless of the state of the index, while Delta still has it. You cannot combine it with the parameters of the position. A table read is limited to 10 s and 128 MiB of rows. A process accepts at most 16 table reads at a time.
+                 * @example 17
+                 */
+                as_of_version?: number;
+                /**
+                 * @description Read the newest version that was committed at or before this wall-clock time, in ms since the epoch. The limits are those of `as_of_version`.
+                 * @example 1357038000000
+                 */
+                as_of_ms?: number | string;
+                /**
+                 * @description `history` of the position that the version in this request is from. If a restore replaced this version by another, the status code is 410. Then read the store again.
+                 * @example 1a2b3c4d-99aabbcc
+                 */
+                history?: string;
+            };
+            header?: {
+                /** @description `ETag` of your previous response. If the response is unchanged, the status code is 304. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /**
+                 * @description Name of the store.
+                 * @example departures
+                 */
+                store: string;
+                /**
+                 * @description The key, which is the rest of the path as percent-encoded UTF-8. You can write a slash plain or as %2F. If the rest is empty, the key is empty. Nothing is normalized, so `..` and `a//b` are keys. For 64-bit integers, write the key in decimal. For composite keys, write a JSON array without spaces. See the store's `key_type`.
+                 * @example EWR
+                 */
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The response, from one table version */
+            200: {
+                headers: {
+                    /** @description `immutable` if no record can change the response. Otherwise `no-cache`: request it again with If-None-Match */
+                    "Cache-Control"?: string;
+                    /** @description Changes if the windows or rows of the response change, regardless of the position. Send it as If-None-Match */
+                    ETag?: string;
+                    /** @description `position.history` */
+                    "Oriel-History"?: string;
+                    /** @description Lag of the response to the store's table: the number of versions, and the ms since the first missing version was committed. The ms are negative if the wall clock of the pipeline is ahead */
+                    "Oriel-Lag"?: string;
+                    /** @description `position.version` */
+                    "Oriel-Version"?: number;
+                    /** @description `Accept` and `Accept-Encoding`, which select the response format and coding */
+                    Vary?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VersionsResponse"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     changes: {
         parameters: {
             query?: {
@@ -5517,6 +5735,11 @@ export interface operations {
     get: {
         parameters: {
             query?: {
+                /**
+                 * @description Read the version that was valid at this event time, in ms since the epoch or as ISO 8601. Only for stores with versions. Default: the newest version.
+                 * @example 1357034400000
+                 */
+                at_ms?: number | string;
                 /** @description Names of the aggregates that you need, separated by commas. Items have only these, their key, their times and `final`. Default: all aggregates. */
                 columns?: string;
                 /** @description Format of window times. `ms`: integers since the epoch in `window_start_ms`, `window_end_ms` and `timestamp_ms`. `iso`: ISO 8601 in UTC in `window_start`, `window_end` and `timestamp`. Arrow always has timestamps with the names of `iso`. */
@@ -6998,6 +7221,109 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["WindowsAnswer"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    versions: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Select the versions that were valid at this time or later, in ms since the epoch or as ISO 8601. A negative value counts as 0. Default: no bound.
+                 * @example 1357034400000
+                 */
+                from_ms?: number | string;
+                /**
+                 * @description Select the versions that were valid at this time or earlier, in ms since the epoch or as ISO 8601. If it is less than from_ms, the list is empty. Default: no bound.
+                 * @example 1357038000000
+                 */
+                to_ms?: number | string;
+                /** @description Maximum number of items of one page. A page can contain fewer items, or none, although more items follow. See `x-oriel-limits`. */
+                limit?: number;
+                /** @description `next_cursor` of your previous page, an opaque string. All other parameters except `limit` must be unchanged. Each page is read from the newest version at that time, never from an older one. If the `position` of two pages differs, the store changed between them. */
+                cursor?: string;
+                /** @description Names of the aggregates that you need, separated by commas. Items have only these, their key, their times and `final`. Default: all aggregates. */
+                columns?: string;
+                /** @description Format of window times. `ms`: integers since the epoch in `window_start_ms`, `window_end_ms` and `timestamp_ms`. `iso`: ISO 8601 in UTC in `window_start`, `window_end` and `timestamp`. Arrow always has timestamps with the names of `iso`. */
+                times?: "ms" | "iso";
+                /**
+                 * @description Least table version of the response. For monotonic reads, send the `version` of the previous response.
+                 * @example 17
+                 */
+                min_version?: number;
+                /**
+                 * @description TOPIC:PARTITION:OFFSET, can be repeated. The response must include every record of this partition below this offset. To read your writes, send the size of the event log's file after the append.
+                 * @example [
+                 *       "flights:0:12345"
+                 *     ]
+                 */
+                min_offset?: string[];
+                /** @description Maximum time to wait for the requested position, in ms. After that, the status code is 503. */
+                wait_ms?: number;
+                /**
+                 * @description Read this version of the store's table, regardless of the state of the index, while Delta still has it. You cannot combine it with the parameters of the position. A table read is limited to 10 s and 128 MiB of rows. A process accepts at most 16 table reads at a time.
+                 * @example 17
+                 */
+                as_of_version?: number;
+                /**
+                 * @description Read the newest version that was committed at or before this wall-clock time, in ms since the epoch. The limits are those of `as_of_version`.
+                 * @example 1357038000000
+                 */
+                as_of_ms?: number | string;
+                /**
+                 * @description `history` of the position that the version in this request is from. If a restore replaced this version by another, the status code is 410. Then read the store again.
+                 * @example 1a2b3c4d-99aabbcc
+                 */
+                history?: string;
+            };
+            header?: {
+                /** @description `ETag` of your previous response. If the response is unchanged, the status code is 304. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /**
+                 * @description Name of the store.
+                 * @example departures
+                 */
+                store: string;
+                /**
+                 * @description The key, which is the rest of the path as percent-encoded UTF-8. You can write a slash plain or as %2F. If the rest is empty, the key is empty. Nothing is normalized, so `..` and `a//b` are keys. For 64-bit integers, write the key in decimal. For composite keys, write a JSON array without spaces. See the store's `key_type`.
+                 * @example EWR
+                 */
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The response, from one table version */
+            200: {
+                headers: {
+                    /** @description `immutable` if no record can change the response. Otherwise `no-cache`: request it again with If-None-Match */
+                    "Cache-Control"?: string;
+                    /** @description Changes if the windows or rows of the response change, regardless of the position. Send it as If-None-Match */
+                    ETag?: string;
+                    /** @description `position.history` */
+                    "Oriel-History"?: string;
+                    /** @description Lag of the response to the store's table: the number of versions, and the ms since the first missing version was committed. The ms are negative if the wall clock of the pipeline is ahead */
+                    "Oriel-Lag"?: string;
+                    /** @description `position.version` */
+                    "Oriel-Version"?: number;
+                    /** @description `Accept` and `Accept-Encoding`, which select the response format and coding */
+                    Vary?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VersionsResponse"];
                 };
             };
             /** @description A problem */

@@ -99,7 +99,7 @@ def _rescaled(
             batch, _without_task_assignment(version, key_groups, names), [new.directory.parent]
         )
     # The table exists, so its schema is not used.
-    schema = store_schema({}, windowed=rescaled.window.is_windowed)
+    schema = store_schema({}, windowed=rescaled.window.has_window_columns)
     table = open_table(layout.table(store), schema, {}, sync=sync)
     # This commit is the switch. Before it, a start reads the old state with the old number of key
     # groups. After it, a start reads the new state with the new number. A crash after it leaves the

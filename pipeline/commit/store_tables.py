@@ -82,7 +82,7 @@ class StoreTables(DeadLetterTable):
         """
         self.table_directory = layout.table(definition.name)
         properties = {STORE_PROPERTY: definition.to_json()}
-        schema = store_schema(aggregates, windowed=definition.window.is_windowed)
+        schema = store_schema(aggregates, windowed=definition.window.has_window_columns)
         self._table = open_table(self.table_directory, schema, properties, sync=sync)
         self.definition = _reconciled(self._table, definition)
         super().__init__(layout, definition.application, definition.name, sync=sync)

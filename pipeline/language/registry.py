@@ -46,6 +46,13 @@ class Registry:
             )
             raise InvalidTopology(message)
         store = self.stores[number]
+        if store.windows.kind == "versioned":
+            message = (
+                f"to({topic!r}): the store {store.name!r} keeps all versions, and a topic gets the "
+                f"newest rows. Write each record with to_stream().to({topic!r}), or also "
+                "materialize the table without versions=True"
+            )
+            raise InvalidTopology(message)
         if final_only and store.windows.kind == "none":
             message = (
                 f"to({topic!r}): without windows, rows never become final. Call windowed_by() "

@@ -26,7 +26,7 @@ from oriel.pipeline.lowered.inputs import (
 )
 from oriel.pipeline.lowered.lowering import lower, lower_node, lower_sink, stream_text, table_text
 from oriel.pipeline.lowered.steps import NO_ROW_KEY, OWN_KEY, ForeignKey, LookupKey, OwnKey
-from oriel.pipeline.lowered.stores import AggregatedRows, Records, Store, TableRows
+from oriel.pipeline.lowered.stores import AggregatedRows, Records, Store, TableRows, VersionRows
 from oriel.pipeline.lowered.topology import LoweredTopology
 from oriel.pipeline.lowered.written import grouping_call, step_calls, step_for_message
 
@@ -53,6 +53,7 @@ __all__ = [
     "TableChanges",
     "TableRows",
     "TableUpdates",
+    "VersionRows",
     "VersionedRecords",
     "function_texts",
     "grouping_call",

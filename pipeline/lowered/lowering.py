@@ -22,6 +22,7 @@ from oriel.pipeline.language import (
     SinkNode,
     StoreNode,
     StreamPair,
+    TableHistory,
     TableLookup,
     TablePair,
     Topology,
@@ -39,7 +40,7 @@ from oriel.pipeline.lowered.inputs import (
     as_join_input,
 )
 from oriel.pipeline.lowered.steps import NO_ROW_KEY, LookupKey, OwnKey
-from oriel.pipeline.lowered.stores import Records, Store, TableRows
+from oriel.pipeline.lowered.stores import Records, Store, TableRows, VersionRows
 from oriel.pipeline.lowered.tables import (
     JoinedTables,
     aggregate_updates,
@@ -250,6 +251,11 @@ def _table(lowering: _Lowering, table: Node) -> Store:
     return Store("", tables, NoWindows(), TableRows(rows), EmitStrategy.on_window_update(), None)
 
 
+def _history(lowering: _Lowering, history: TableHistory) -> Store:
+    inputs, emit = (lowering.input(history.table),), EmitStrategy.on_window_update()
+    return Store("", inputs, history.windows, VersionRows(), emit, None)
+
+
 #: The function of each kind of operation. A new kind needs a class, a function and an entry here.
 _OPERATIONS: Mapping[type, Callable[[_Lowering, Any], Input]] = {
     Read: _read,
@@ -269,4 +275,5 @@ _ROWS: Mapping[type, Callable[[_Lowering, Any], Store]] = {
     Aggregated: _aggregated,
     JoinedWindows: _joined_windows,
     Node: _table,
+    TableHistory: _history,
 }

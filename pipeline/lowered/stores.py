@@ -52,6 +52,17 @@ class TableRows(Aggregation):
 
 
 @dataclass(frozen=True)
+class VersionRows(Aggregation):
+    """The versions of a versioned table, without aggregation."""
+
+    is_table: ClassVar[bool] = True
+
+    def __str__(self) -> str:
+        """Return the kind of the rows, for ``describe``."""
+        return "versions of the table"
+
+
+@dataclass(frozen=True)
 class Records(Aggregation):
     """The records of a stream that is written to a topic, without aggregation."""
 
@@ -168,7 +179,7 @@ class Store:
     def kind(self) -> str:
         """The windows, and the options that are not the default, for ``describe``."""
         return ", ".join([
-            "no windows" if self.windows.kind == "none" else repr(self.windows),
+            "no windows" if self.windows.kind == "none" else str(self.windows),
             *([] if self.emit == EmitStrategy.on_window_update() else [self.emit.name]),
             *([] if self.retention_ms is None else [f"retention_ms={self.retention_ms}"]),
             *(["final_table"] if self.final_table else []),

@@ -9,7 +9,7 @@ import pyarrow as pa
 from oriel.pipeline.arrow_steps import AggregatedSteps
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import Columns, Functions, check_names, grouping_text
-from oriel.pipeline.lowered import Input, Records, Store, TableRows, share_flattened
+from oriel.pipeline.lowered import Input, Records, Store, TableRows, VersionRows, share_flattened
 from oriel.pipeline.plan.read_columns import read_aggregates, read_functions, stream_schemas
 from oriel.pipeline.stage_columns import KEY_GROUP, RAW
 from oriel.pipeline.windows import (
@@ -17,10 +17,12 @@ from oriel.pipeline.windows import (
     IllegalArgument,
     RecordsEngine,
     TableRowsEngine,
+    VersionRowsEngine,
     WindowEngine,
     engine_for,
     widened,
 )
+from oriel.storage import VALIDITY_FIELDS
 from oriel.storage.delta import delta_type
 
 
@@ -209,6 +211,18 @@ def _with_rows(store: Any, values: Sequence[pa.Schema]) -> PlannedEngine:
     )
 
 
+def _with_versions(store: Any, values: Sequence[pa.Schema]) -> PlannedEngine:
+    (of_table,) = values
+    for name in of_table.names:
+        if name.lower() in VALIDITY_FIELDS:
+            message = f"{name!r} is the name of a field of versions, so a column cannot have it"
+            raise IllegalArgument(message)
+    wide = pa.schema([(f.name, widened(f.type)) for f in of_table])
+    engine = VersionRowsEngine(store.windows, wide, pa.schema([KEY_GROUP]))
+    names = {name: name for name in of_table.names}
+    return PlannedEngine(engine, (names,), (None,), keeps_raw=False, takes_null_values=True)
+
+
 def _with_records(store: Store, values: Sequence[pa.Schema]) -> PlannedEngine:
     (of_stream,) = stream_schemas(store.name, store.streams, values)
     names = {name: name for name in of_stream.names}
@@ -264,6 +278,12 @@ _KINDS: Mapping[type, _Kind] = {
     Functions: _Kind(_with_functions, _has_apply_order),
     TableRows: _Kind(
         _with_rows, _emits_rows, step="{}", solution=". Rename columns with map_values first"
+    ),
+    VersionRows: _Kind(
+        _with_versions,
+        _has_no_apply_order,
+        step="{}",
+        solution=". Rename columns with map_values first",
     ),
     Records: _Kind(_with_records, _has_apply_order, has_table=False),
 }

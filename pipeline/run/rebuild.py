@@ -103,7 +103,7 @@ class Rebuild:
             RecordCountMismatch: a record was lost or used twice.
             CheckpointError, EventLogError: the log has fewer records than the pipeline has read.
         """
-        windowed = defined.window.is_windowed
+        windowed = defined.window.has_window_columns
         types = plans.table_columns
         schema = store_schema(types, windowed=windowed)
         target = Replacement(self.layout, self.checkpoint, defined, schema, sync=self.sync)

@@ -10,17 +10,19 @@ from oriel.pipeline.errors import FunctionRaised
 from oriel.pipeline.testing.driver import TopologyTestDriver
 from oriel.pipeline.testing.output import OutputReader
 from oriel.pipeline.testing.records import Record
-from oriel.pipeline.testing.rows import KeyValue, WindowedValue
+from oriel.pipeline.testing.rows import KeyValue, VersionedValue, WindowedValue
 from oriel.pipeline.testing.session_store import DriverSessionStore
 from oriel.pipeline.testing.steps import spark_session, steps_for
 from oriel.pipeline.testing.store_driver import Counters
 from oriel.pipeline.testing.stores import DriverKeyValueStore, DriverWindowStore
 from oriel.pipeline.testing.streams import StreamReader
+from oriel.pipeline.testing.versioned_store import DriverVersionedStore
 
 __all__ = [
     "Counters",
     "DriverKeyValueStore",
     "DriverSessionStore",
+    "DriverVersionedStore",
     "DriverWindowStore",
     "FunctionRaised",
     "KeyValue",
@@ -28,6 +30,7 @@ __all__ = [
     "Record",
     "StreamReader",
     "TopologyTestDriver",
+    "VersionedValue",
     "WindowedValue",
     "spark_session",
     "steps_for",

@@ -18,6 +18,7 @@ from oriel.pipeline.testing.session_store import DriverSessionStore
 from oriel.pipeline.testing.store_driver import Counters, StoreDriver, raise_function_error
 from oriel.pipeline.testing.stores import DriverKeyValueStore, DriverWindowStore
 from oriel.pipeline.testing.streams import StreamDriver, StreamReader, stream_sink
+from oriel.pipeline.testing.versioned_store import DriverVersionedStore
 from oriel.pipeline.windows import Duration, IllegalArgument, IllegalArgumentType, to_ms
 from oriel.storage import sink_name
 
@@ -339,6 +340,20 @@ class TopologyTestDriver(DriverHints):
             IllegalArgument: the store does not exist or has another kind.
         """
         return DriverKeyValueStore(self._store(name).read_by("key_value_store"))
+
+    def versioned_store(self, name: str) -> DriverVersionedStore:
+        """Return a versioned table whose store has its versions.
+
+        Args:
+            name: The name of the store.
+
+        Returns:
+            The store. Each read returns the newest content.
+
+        Raises:
+            IllegalArgument: the store does not exist or has another kind.
+        """
+        return DriverVersionedStore(self._store(name).read_by("versioned_store"))
 
     def counters(self, store: str) -> Counters:
         """Count the records of a store by what happened to them.

@@ -34,11 +34,10 @@ _NAME_HINTS: Mapping[str, Mapping[str, str]] = {
         ),
         "get_session_store": "Write session_store(name)",
         "get_state_store": (
-            "Write key_value_store(name), window_store(name) or session_store(name)"
+            "Write key_value_store(name), versioned_store(name), window_store(name) or "
+            "session_store(name)"
         ),
-        "get_versioned_key_value_store": (
-            "Pipe a record of the time in question into a stream that joins the table"
-        ),
+        "get_versioned_key_value_store": "Write versioned_store(name)",
         "get_all_state_stores": "Write [store.name for store in topology.stores]",
         "metrics": "Write counters(store), late, dropped and dead_letters(store)",
         **dict.fromkeys(
@@ -66,6 +65,10 @@ _NAME_HINTS: Mapping[str, Mapping[str, str]] = {
         ),
     },
     "DriverKeyValueStore": {
+        **_READ_ONLY,
+        **dict.fromkeys(("fetch", "fetch_all", "fetch_session", "find_sessions"), _WINDOWS),
+    },
+    "DriverVersionedStore": {
         **_READ_ONLY,
         **dict.fromkeys(("fetch", "fetch_all", "fetch_session", "find_sessions"), _WINDOWS),
     },

@@ -60,6 +60,31 @@ class KeyValue:
     timestamp_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class VersionedValue:
+    """One version of an entry of a store with versions.
+
+    Attributes:
+        key: The key as a string.
+        value: The columns of the table by name.
+        timestamp_ms: The time of the version.
+        valid_from_ms: The time from which the version is valid, inclusive. It is its own time.
+        valid_to_ms: The time of the next version or deletion, exclusive. None for the newest
+            version.
+
+    Example:
+        >>> version = VersionedValue("UA", {"fee": 1.5}, 10, valid_from_ms=10, valid_to_ms=None)
+        >>> version.value["fee"]
+        1.5
+    """
+
+    key: str
+    value: dict[str, Any]
+    timestamp_ms: int
+    valid_from_ms: int
+    valid_to_ms: int | None
+
+
 class StoreRows:
     """The current rows of a store. The test driver changes them, and read-only stores read them.
 

@@ -135,6 +135,7 @@ _READ_BY = {
     "sliding": "window_store",
     "session": "session_store",
     "none": "key_value_store",
+    "versioned": "versioned_store",
 }
 
 
@@ -181,7 +182,7 @@ class StoreDriver:
         name, kind = self.store.name, self.store.windows.kind
         fitting = _READ_BY[kind]
         if fitting != method:
-            windows = "no windows" if kind == "none" else f"{kind} windows"
+            windows = {"none": "no windows", "versioned": "versions"}.get(kind, f"{kind} windows")
             message = f"store {name!r} has {windows}: read it with {fitting}({name!r})"
             raise IllegalArgument(message)
         return self.content

@@ -53,6 +53,7 @@ from oriel.pipeline.windows.definitions import (
     SessionWindows,
     SlidingWindows,
     TimeWindows,
+    VersionWindows,
     Windows,
     check_span_ms,
     to_ms,
@@ -101,6 +102,7 @@ from oriel.pipeline.windows.joins import (
     TableUpdatesEngine,
     VersionedLookupEngine,
     VersionedRecordsEngine,
+    VersionRowsEngine,
     value_fields,
 )
 from oriel.pipeline.windows.records import (
@@ -199,6 +201,8 @@ __all__ = [
     "TimeWindows",
     "Times",
     "UserFunctions",
+    "VersionRowsEngine",
+    "VersionWindows",
     "VersionedLookupEngine",
     "VersionedRecordsEngine",
     "WindowEngine",

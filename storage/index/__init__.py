@@ -68,6 +68,7 @@ from oriel.storage.index.reading import (
     IndexSnapshot,
     KeyValueSnapshot,
     SessionSnapshot,
+    VersionedSnapshot,
     WindowSnapshot,
     open_indexes_max,
 )
@@ -106,6 +107,7 @@ __all__ = [
     "KeyValueSnapshot",
     "LiveRowMask",
     "SessionSnapshot",
+    "VersionedSnapshot",
     "WindowSnapshot",
     "are_reads_blocked",
     "block_reads_until_verified",

@@ -276,7 +276,7 @@ def table_columns(definition: StoreDefinition) -> pa.Schema:
     """Return the columns of a store's table, with the partial aggregates if it keeps them."""
     aggregates = {a.name: arrow_type(a.type) for a in definition.aggregates}
     if not definition.partials:
-        return store_schema(aggregates, windowed=definition.window.kind.is_windowed)
+        return store_schema(aggregates, windowed=definition.window.has_window_columns)
     schema = store_schema({**aggregates, PARTIALS_COLUMN: pa.binary()})
     place = schema.get_field_index(PARTIALS_COLUMN)
     return schema.set(place, pa.field(PARTIALS_COLUMN, pa.binary(), nullable=False))

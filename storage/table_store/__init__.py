@@ -13,6 +13,7 @@ from oriel.storage.table_store.store import (
     TableKeyValueStore,
     TableSessionStore,
     TableStore,
+    TableVersionedStore,
     TableWindowStore,
 )
 from oriel.storage.table_store.version_rows import TableFile, VersionRows, store_columns
@@ -28,6 +29,7 @@ __all__ = [
     "TableKeyValueStore",
     "TableSessionStore",
     "TableStore",
+    "TableVersionedStore",
     "TableVersions",
     "TableWindowStore",
     "VersionRows",

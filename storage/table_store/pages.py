@@ -15,6 +15,7 @@ from oriel.storage.contracts import (
     WindowId,
     WindowPage,
     WindowRange,
+    version_json,
 )
 from oriel.storage.key_codec import after_key
 from oriel.storage.key_types import KeyType
@@ -94,6 +95,59 @@ def each_key_page(
     if len(page) == len(indexes):
         return ScanPage(page, None)
     return ScanPage(page, windows.key_prefix(int(indexes[len(page) - 1])))
+
+
+def newest_version_page(versions: LiveRows, scan_range: ScanRange, *, backward: bool) -> ScanPage:
+    """Return a page with the newest version of each key. The next page follows a key prefix."""
+    indexes = _newest_versions(versions)
+    if backward:
+        indexes = indexes[::-1]
+    if scan_range.after is not None:
+        compare = pc.less if backward else pc.greater_equal
+        bound = scan_range.after if backward else after_key(scan_range.after)
+        is_after = compare(versions.record_keys(), pa.scalar(bound, pa.binary()))
+        indexes = indexes[is_after.to_numpy(zero_copy_only=False)[indexes]]
+    page = _json(versions, indexes, scan_range)
+    if len(page) == len(indexes):
+        return ScanPage(page, None)
+    return ScanPage(page, versions.key_prefix(int(indexes[len(page) - 1])))
+
+
+def newest_keys(versions: LiveRows) -> list[str]:
+    """Return the keys whose newest version is not a tombstone."""
+    keys: list[str] = versions.key_column().take(pa.array(_newest_versions(versions))).to_pylist()
+    return keys
+
+
+def _newest_versions(versions: LiveRows) -> Ints:
+    """Return the indexes of the newest version of each key, without tombstones."""
+    keys = versions.key_column()
+    is_last = np.ones(len(versions), np.bool_)
+    if len(versions):
+        is_last[:-1] = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1))
+    return np.flatnonzero(is_last & (versions.ends_ms > versions.starts_ms))
+
+
+def version_page(versions: LiveRows, version_range: WindowRange, *, backward: bool) -> WindowPage:
+    """Return the page of the versions of one key that were valid in a range of time."""
+    starts_ms = versions.starts_ms
+    next_ms = np.append(starts_ms[1:], LATEST_MS)[: len(versions)]
+    is_valid = (starts_ms <= version_range.to_ms) & (next_ms > version_range.from_ms)
+    is_valid &= (versions.ends_ms > starts_ms) & (version_range.from_ms <= version_range.to_ms)
+    if version_range.after is not None:
+        after_ms = version_range.after.start_ms
+        is_valid &= starts_ms < after_ms if backward else starts_ms > after_ms
+    indexes = np.flatnonzero(is_valid)
+    indexes = indexes[::-1] if backward else indexes
+    rows = _json(versions, indexes, version_range)
+    page = [
+        version_json(row, int(starts_ms[i]), None if i == len(versions) - 1 else int(next_ms[i]))
+        for row, i in zip(rows, indexes, strict=False)
+    ]
+    if len(page) == len(indexes):
+        return WindowPage(page, None)
+    last = indexes[len(page) - 1]
+    return WindowPage(page, WindowId(int(starts_ms[last]), int(versions.ends_ms[last])))
 
 
 def of_scan(scan_range: ScanRange, key_type: KeyType, *, windowed: bool) -> Condition:

@@ -22,6 +22,7 @@ from oriel.storage.contracts import (
     WindowRange,
     fits_request,
 )
+from oriel.storage.definition import StoreKind
 from oriel.storage.index import IndexState
 from oriel.storage.table_store.budget import ReadBudget
 from oriel.storage.table_store.conditions import (
@@ -37,8 +38,11 @@ from oriel.storage.table_store.pages import (
     each_key_page,
     last_ending_of_each,
     latest_of_each,
+    newest_keys,
+    newest_version_page,
     of_scan,
     scan_page,
+    version_page,
     window_page,
 )
 from oriel.storage.table_store.version_rows import LiveRows, VersionRows
@@ -184,9 +188,49 @@ class TableKeyValueStore(TableStore):
         return self.window_count()
 
 
+class TableVersionedStore(TableKeyValueStore):
+    """One version of a table as a ``ReadOnlyVersionedStore``."""
+
+    def get(self, key: str) -> bytes | None:
+        page = self.scan(ScanRange(key, key, limit=1))
+        return page.entries[0] if page.entries else None
+
+    def get_as_of(self, key: str, time_ms: int) -> bytes | None:
+        page = self.versions(WindowRange(key, time_ms, time_ms, 1))
+        return page.windows[0] if page.windows else None
+
+    def versions(self, version_range: WindowRange) -> WindowPage:
+        return version_page(self._of_key(version_range.key), version_range, backward=False)
+
+    def backward_versions(self, version_range: WindowRange) -> WindowPage:
+        return version_page(self._of_key(version_range.key), version_range, backward=True)
+
+    def scan(self, scan_range: ScanRange) -> ScanPage:
+        return newest_version_page(self._scanned(scan_range), scan_range, backward=False)
+
+    def backward_scan(self, scan_range: ScanRange) -> ScanPage:
+        return newest_version_page(self._scanned(scan_range), scan_range, backward=True)
+
+    def keys(
+        self, prefix: str, limit: int, after: str | None = None, records_max: int = UNBOUNDED
+    ) -> KeyPage:
+        """See ``ReadOnlyStore``. A key whose newest version is a tombstone is not listed."""
+        del records_max
+        rows = self._visible(
+            of_prefix(prefix, self._key_type) & of_keys(after, None, self._key_type)
+        )
+        listed = sorted(filter(fits_request, newest_keys(rows)), key=self._key_type.escaped)
+        return KeyPage(listed[:limit], listed[limit - 1] if len(listed) > limit else None)
+
+    def _of_key(self, key: str) -> LiveRows:
+        return self._visible(of_key(key, self._key_type))
+
+
 def table_store(rows: VersionRows, budget: ReadBudget) -> TableStore:
     """Return a version as the store class that matches its kind of windows."""
     kind = rows.state.definition.window.kind
     if kind.is_session:
         return TableSessionStore(rows, budget)
+    if kind is StoreKind.VERSIONED:
+        return TableVersionedStore(rows, budget)
     return TableWindowStore(rows, budget) if kind.is_windowed else TableKeyValueStore(rows, budget)

@@ -16,7 +16,7 @@ from oriel.app.reads import changes as push_changes
 from tests.app.api_client import ApiResponse, Served, served
 from tests.app.problem_shape import assert_problem
 from tests.app.serving import Serving
-from tests.storage.store_tables import NONE, SESSION, StoreTable, make_definition
+from tests.storage.store_tables import NONE, SESSION, VERSIONED, StoreTable, make_definition
 
 ROOT = "/v1/stores/store"
 
@@ -197,6 +197,24 @@ def test_a_store_without_windows_reports_rows(tmp_path: Path) -> None:
         (change,) = _watch(made, begin.id)
     assert [row["n"] for row in change.data["rows"]] == [2]
     assert change.data["removed"] == [{"key": "b"}]
+
+
+def test_a_store_with_versions_reports_the_newest_rows(tmp_path: Path) -> None:
+    """A version that had ended, or left the history, is no change. A tombstone removes the row."""
+    with served(tmp_path, window=VERSIONED) as made:
+        made.commit({"key": "a", "start": 10, "n": 1})
+        (begin,) = _watch(made)
+        made.commit(
+            {"key": "a", "start": 30, "n": 3}, {"key": "a", "start": 20, "n": 2, "final": True},
+            {"key": "a", "start": 10, "deleted": True}, {"key": "b", "start": 30, "end": 30},
+            {"key": "c", "start": 5, "n": 5, "final": True},
+        )  # fmt: skip
+        (change,) = _watch(made, begin.id)
+        made.commit({"key": "a", "start": 5, "n": 5, "final": True})
+        later = _watch(made, change.id)
+    assert [(row["key"], row["n"]) for row in change.data["rows"]] == [("a", 3)]
+    assert change.data["removed"] == [{"key": "b"}]
+    assert [event.data["rows"] for event in later] == []
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from oriel.storage.tailer import StoreStatus
 from tests.app.api_client import ApiResponse, Served, served
 from tests.app.problem_shape import all_codes
 from tests.storage.dead_letter_tables import add_dead_letters
-from tests.storage.store_tables import NONE, SESSION, TUMBLING, make_definition
+from tests.storage.store_tables import NONE, SESSION, TUMBLING, VERSIONED, make_definition
 from tools.openapi import OPENAPI_FILE, written_files
 
 _ROOT = "/v1/stores/store"
@@ -30,6 +30,8 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(tmp_path_factory.mktemp("example")) as made:
         made.add(make_definition("visits", window=SESSION), {"key": "a/b", "start": 10, "end": 12})
         made.add(make_definition("totals", window=NONE), {"key": "a/b", "mean": None})
+        prices = [{"key": "a/b", "start": ms, "timestamp": ms} for ms in (10, 20)]
+        made.add(make_definition("prices", window=VERSIONED), *prices)
         made.add(make_definition("turns", window=TUMBLING), {"key": "a/b", "start": 10})
         made.commit({"key": "a/b", "start": 10}, {"key": "a/b", "start": 20, "mean": None})
         add_dead_letters(
@@ -164,7 +166,19 @@ _CALLS = {
     "/v1/stores/{store}/watch": [
         f"{_ROOT}/watch?for_ms=1", f"{_ROOT}/watch?key=a&after=x", "/v1/stores/nope/watch",
     ],
+    "/v1/stores/{store}/versions/{key}": [
+        "/v1/stores/prices/versions/a/b", "/v1/stores/prices/versions/a/b?limit=1",
+        "/v1/stores/prices/versions/a/b?times=iso", "/v1/stores/prices/versions/none",
+        "/v1/stores/prices/versions/a/b?from_ms=x", "/v1/stores/totals/versions/a/b",
+        "/v1/stores/prices/versions/a/b?as_of_version=1",
+    ],
+    "/v1/stores/{store}/backwardVersions/{key}": [
+        "/v1/stores/prices/backwardVersions/a/b?to_ms=15",
+        "/v1/stores/prices/backwardVersions/a/b?columns=nope",
+    ],
     "/v1/stores/{store}/get/{key}": [
+        "/v1/stores/prices/get/a/b?at_ms=15", "/v1/stores/prices/get/a/b?at_ms=5",
+        "/v1/stores/totals/get/a/b?at_ms=5",
         "/v1/stores/totals/get/a/b", "/v1/stores/totals/get/a/b?times=iso",
         "/v1/stores/totals/get/none", f"{_ROOT}/get/a/b",
         "/v1/stores/totals/fetch/a/b", "/v1/stores/totals/get/a?min_version=99",

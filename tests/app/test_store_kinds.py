@@ -17,12 +17,13 @@ from tests.storage.store_tables import (
     SESSION,
     SLIDING,
     TUMBLING,
+    VERSIONED,
     make_definition,
     window_fields,
 )
 
 ROOT = "/v1/stores/store"
-EVERY = [TUMBLING, HOPPING, SLIDING, SESSION, NONE]
+EVERY = [TUMBLING, HOPPING, SLIDING, SESSION, NONE, VERSIONED]
 #: One request for each hot read.
 REQUESTS = {
     "fetch": "fetch/a", "backwardFetch": "backwardFetch/a", "latest": "latest/a",
@@ -31,6 +32,7 @@ REQUESTS = {
     "merged": "merged/a?columns=n", "current": "current/a", "covering": "covering/1/a",
     "fetchSession": "fetchSession/1/2/a",
     "mergedAll": "mergedAll?columns=n",
+    "versions": "versions/a", "backwardVersions": "backwardVersions/a",
     **{name: name for name in (
         "fetchRange", "backwardFetchRange", "fetchAll", "backwardFetchAll", "all", "backwardAll",
         "latestAll", "currentAll", "findSessionsRange", "backwardFindSessionsRange", "range",
@@ -46,12 +48,14 @@ BY_END = {
     "findSessions", "backwardFindSessions", "session", "findSessionsRange",
     "backwardFindSessionsRange", "fetchSession",
 }  # fmt: skip
+BY_KEY = {"get", "range", "reverseRange", "prefixScan", "all", "reverseAll"}
 FITTING = {
     "tumbling": BY_START | {"merged", "mergedAll"},
     "hopping": BY_START,
     "sliding": BY_START,
     "session": BY_START | BY_END,
-    "none": {"get", "range", "reverseRange", "prefixScan", "all", "reverseAll"},
+    "none": BY_KEY,
+    "versioned": BY_KEY | {"versions", "backwardVersions"},
 }
 
 
@@ -139,4 +143,8 @@ def test_details_say_what_a_store_is(kinds: Served, window: WindowSpec) -> None:
     assert detail["definition"]["emit"] == "window-close"
     assert detail["index"]["windows"] == 1
     expired = (detail["earliest_start_ms"], detail["earliest_end_ms"])
-    assert expired == {"session": (None, 0), "none": (None, None)}.get(window.kind, (0, None))
+    assert expired == {
+        "session": (None, 0),
+        "none": (None, None),
+        "versioned": (None, None),
+    }.get(window.kind, (0, None))

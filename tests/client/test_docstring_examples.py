@@ -71,11 +71,19 @@ def _make_stores(data: Path) -> None:
         {**first, "key": key, "departures": departures}
         for key, departures in (("EWR", 1201), ("JFK", 988), ("LGA", 640))
     ])  # fmt: skip
+    prices = replace(
+        make_definition("prices", window=WindowSpec(StoreKind.VERSIONED, 1, 86_400_000)),
+        aggregates=(AggregateSpec("price", "the table's own column", "long"),),
+    )
+    StoreTable(data, prices).commit([
+        {"key": "tea", "start": start_ms, "timestamp": start_ms, "price": price}
+        for start_ms, price in ((_TEN_MS, 3), (_TEN_MS + 2 * _MINUTE_MS, 4))
+    ])  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def scope(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """Serve the three stores, and yield the names that the examples use."""
+    """Serve the four stores, and yield the names that the examples use."""
     data = tmp_path_factory.mktemp("docstrings")
     _make_stores(data)
     record_topology(DataLayout(data), "flights", Drawing((), ()))
@@ -83,7 +91,7 @@ def scope(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     url = f"http://127.0.0.1:{serving.port}"
     try:
         with Client(url) as client:
-            wait_for([True] * 3, lambda: [s.ready for s in client.stores()], "ready of all stores")
+            wait_for([True] * 4, lambda: [s.ready for s in client.stores()], "ready of all stores")
             yield {name: getattr(oriel.client, name) for name in oriel.client.__all__} | {
                 "asyncio": asyncio,
                 "url": url,
@@ -91,6 +99,7 @@ def scope(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
                 "departures": client.window_store("departures"),
                 "bursts": client.session_store("bursts"),
                 "totals": client.key_value_store("totals"),
+                "prices": client.versioned_store("prices"),
             }
     finally:
         serving.end()
@@ -114,6 +123,8 @@ def test_every_class_and_every_read_has_an_example() -> None:
         for name, thing in _MEMBERS.items()
         if inspect.isclass(thing) and not issubclass(thing, OrielError)
     }
-    reads = {"WindowStoreClient", "SessionStoreClient", "KeyValueStoreClient"}
+    reads = {
+        "WindowStoreClient", "SessionStoreClient", "KeyValueStoreClient", "VersionedStoreClient",
+    }  # fmt: skip
     needed |= {name for name in _MEMBERS if name.partition(".")[0] in reads}
     assert needed - _WITH_EXAMPLE.keys() == set()

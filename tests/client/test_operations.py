@@ -13,14 +13,17 @@ from oriel.app.contract import OPERATIONS
 from oriel.client import (
     AsyncKeyValueStoreClient,
     AsyncSessionStoreClient,
+    AsyncVersionedStoreClient,
     AsyncWindowStoreClient,
     Client,
     KeyValueStoreClient,
     SessionStoreClient,
+    VersionedStoreClient,
     WindowStoreClient,
     row_reads,
     session_reads,
     store_reads,
+    version_reads,
     window_reads,
     window_scans,
 )
@@ -56,7 +59,9 @@ READS: dict[str, PagedRead[Any] | Read[Any]] = {
         _ADDRESS, *_KEYS, *_ENDS
     ),
     "session": session_reads.fetch_session(_ADDRESS, "k", 1, 2),
-    "get": row_reads.get(_ADDRESS, "k"),
+    "get": version_reads.get_as_of(_ADDRESS, "k", 5),
+    "versions": version_reads.versions(_ADDRESS, "k", *_STARTS),
+    "backwardVersions": version_reads.backward_versions(_ADDRESS, "k", *_STARTS),
     "range": row_reads.range_of_keys(_ADDRESS, *_KEYS),
     "reverseRange": row_reads.reverse_range(_ADDRESS, *_KEYS),
     "prefixScan": row_reads.prefix_scan(_ADDRESS, "k"),
@@ -120,6 +125,7 @@ def test_a_stream_has_the_parameters_of_its_operation() -> None:
         (WindowStoreClient, AsyncWindowStoreClient),
         (SessionStoreClient, AsyncSessionStoreClient),
         (KeyValueStoreClient, AsyncKeyValueStoreClient),
+        (VersionedStoreClient, AsyncVersionedStoreClient),
     ],
 )
 def test_both_clients_have_the_same_reads(store: type, other: type) -> None:

@@ -27,6 +27,7 @@ HOPPING = WindowSpec(StoreKind.HOPPING, 10, 5, 2)
 SLIDING = WindowSpec(StoreKind.SLIDING, 10, 5)
 SESSION = WindowSpec(StoreKind.SESSION, 10, 5)
 NONE = WindowSpec(StoreKind.NONE, 0, 0)
+VERSIONED = WindowSpec(StoreKind.VERSIONED, 1, 20)
 
 
 def make_definition(
@@ -77,7 +78,7 @@ class StoreTable:
         self.path = data / "tables" / definition.name
         self.log = self.path / "_delta_log"
         kinds = {a.name: arrow_type(a.type) for a in definition.aggregates}
-        self.schema = store_schema(kinds, windowed=definition.window.is_windowed)
+        self.schema = store_schema(kinds, windowed=definition.window.has_window_columns)
         self.batch = -1
         self.path.mkdir(parents=True)
         DeltaTable.create(
@@ -119,7 +120,7 @@ class StoreTable:
 
 def window_row(row: Row, definition: StoreDefinition, batch: int) -> dict[str, Any]:
     """Return a full table row, with times in microseconds, from the fields of a test."""
-    windowed = definition.window.is_windowed
+    windowed = definition.window.has_window_columns
     start_ms = row["start"] if windowed else 0
     end_ms = row.get("end", start_ms + definition.window.size_ms)
     window = {"window_start": start_ms * 1000, "window_end": end_ms * 1000}

@@ -71,6 +71,12 @@ REMEDIES = _by_code(
         "The key has no record yet, or its row was removed.",
         "Treat it as an empty result. The Python client returns `None`.",
     ),
+    version_not_valid=Remedy(
+        "The key had no row at the time `at_ms`, or the version is older than the history of the "
+        "store.",
+        "Treat it as an empty result. If you need older versions, set a longer "
+        "`history_retention_ms`. See [Versioned tables](topology/tables.md#versioned-tables).",
+    ),
     key_of_another_shard=Remedy(
         "The service indexes one shard of the keys, and another shard has this key.",
         "Send the request to the shard that the header field `Oriel-Owner` names. A router does "

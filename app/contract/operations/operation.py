@@ -43,10 +43,12 @@ from oriel.app.contract.responses import (
     EXAMPLES,
     ROWS_EXAMPLE,
     SESSIONS_EXAMPLE,
+    VERSIONS_EXAMPLE,
     WINDOWS_EXAMPLE,
     Json,
     KeysAnswer,
     RowsAnswer,
+    VersionsResponse,
     WindowsAnswer,
 )
 from oriel.storage import StoreKind
@@ -55,6 +57,7 @@ from oriel.storage import errors as storage
 #: Store kinds by their reads.
 ROW_STORES = frozenset(kind for kind in StoreKind if not kind.is_windowed)
 SESSION_STORES = frozenset(kind for kind in StoreKind if kind.is_session)
+VERSIONED_STORES = frozenset({StoreKind.VERSIONED})
 TUMBLING_STORES = frozenset({StoreKind.TUMBLING})
 EVERY_STORE = frozenset(StoreKind)
 WINDOW_STORES = EVERY_STORE - ROW_STORES
@@ -194,6 +197,14 @@ rows_read = partial(
     example=ROWS_EXAMPLE,
     store_kinds=ROW_STORES,
     is_hot=True,
+)
+
+#: Create the record of a hot read that returns versions of rows.
+versions_read = partial(
+    rows_read,
+    response_model=VersionsResponse,
+    example=VERSIONS_EXAMPLE,
+    store_kinds=VERSIONED_STORES,
 )
 
 #: Create the record of a read of listed keys.

@@ -15,6 +15,7 @@ from oriel.app.contract.operations.operation import (
     TABLE_READ_PROBLEMS,
     Operation,
     rows_read,
+    versions_read,
     windows_read,
 )
 from oriel.app.contract.operations.prometheus_operations import PROMETHEUS_RECORDS
@@ -24,16 +25,19 @@ from oriel.app.contract.problems import (
     RowNotFound,
     TopologyNotFound,
     UnknownParameter,
+    VersionNotValid,
     WindowNotFound,
 )
 from oriel.app.contract.queries import (
     CHANGES_QUERY,
     DEAD_LETTER_COUNTS_QUERY,
     DEAD_LETTERS_QUERY,
+    GET_QUERY,
     KEYS_QUERY,
     ONE_QUERY,
     RANGE_QUERY,
     SESSIONS_QUERY,
+    VERSIONS_QUERY,
     WATCH_QUERY,
 )
 from oriel.app.contract.responses import (
@@ -155,9 +159,27 @@ _RECORDS = (
         f"{STORE_PATH}/get/{{key}}",
         summary="Read the row of a key",
         description="Return the aggregates over all records of the key, from a store without "
-        "windows. The status code is 404 if the key has no row.",
-        query=ONE_QUERY,
-        own_problems=(RowNotFound,),
+        "windows. With `at_ms`, return the version that was valid at this time, from a store with "
+        "versions (KIP-960). The status code is 404 if the key has no row, or had none then.",
+        query=GET_QUERY,
+        own_problems=(RowNotFound, VersionNotValid),
+    ),
+    versions_read(
+        "versions",
+        f"{STORE_PATH}/versions/{{key}}",
+        summary="List versions of a key",
+        description="List the versions of a key that were valid between `from_ms` and `to_ms`, "
+        "both inclusive, in ascending order of time (KIP-968). A version is valid from its time "
+        "until the next version or deletion. The list is empty for an unknown key.",
+        query=VERSIONS_QUERY,
+    ),
+    versions_read(
+        "backwardVersions",
+        f"{STORE_PATH}/backwardVersions/{{key}}",
+        summary="List versions of a key backward",
+        description="List the versions of `versions` in descending order of time. Without bounds, "
+        "the first page contains the newest versions.",
+        query=VERSIONS_QUERY,
     ),
     Operation(
         "health",

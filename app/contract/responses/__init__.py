@@ -10,6 +10,7 @@ from oriel.app.contract.responses.examples import (
     MERGED_EXAMPLE,
     ROWS_EXAMPLE,
     SESSIONS_EXAMPLE,
+    VERSIONS_EXAMPLE,
     WINDOWS_EXAMPLE,
 )
 from oriel.app.contract.responses.models import (
@@ -26,6 +27,7 @@ from oriel.app.contract.responses.models import (
     RowsAnswer,
     StoreDetail,
     StoresAnswer,
+    VersionsResponse,
     WindowsAnswer,
 )
 from oriel.app.contract.responses.prometheus_models import (
@@ -44,6 +46,7 @@ __all__ = [
     "MERGED_EXAMPLE",
     "ROWS_EXAMPLE",
     "SESSIONS_EXAMPLE",
+    "VERSIONS_EXAMPLE",
     "WINDOWS_EXAMPLE",
     "BuildResponse",
     "ChangesAnswer",
@@ -67,5 +70,6 @@ __all__ = [
     "StoreDetail",
     "StoresAnswer",
     "Topologies",
+    "VersionsResponse",
     "WindowsAnswer",
 ]

@@ -68,6 +68,20 @@ ROWS_EXAMPLE: Json = {
     "rows": [_ROW],
     "next_cursor": None,
 }
+VERSIONS_EXAMPLE: Json = {
+    "store": "prices",
+    "position": _POSITION,
+    "rows": [
+        {
+            "key": "tea",
+            "price": 3,
+            "timestamp_ms": 1357034400000,
+            "valid_from_ms": 1357034400000,
+            "valid_to_ms": None,
+        }
+    ],
+    "next_cursor": None,
+}
 COUNT_EXAMPLE: Json = {"store": "totals", "position": _POSITION, "count": 1}
 
 _FIRST_EVENT: Json = {

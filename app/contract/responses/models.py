@@ -98,6 +98,23 @@ class IsoRow(BaseModel):
     timestamp: str = Field(examples=["2013-01-01T10:29:00.000Z"])
 
 
+class Version(Row):
+    """A version of the row of one key, with one more field per column."""
+
+    timestamp_ms: int = Field(description="Time of the version's record")
+    valid_from_ms: int = Field(description="Time from which the version is valid, inclusive")
+    valid_to_ms: int | None = Field(
+        description="Time of the next version or deletion, exclusive. Null for the newest version"
+    )
+
+
+class IsoVersion(IsoRow):
+    """A `Version` with `times=iso`."""
+
+    valid_from: str = Field(examples=["2013-01-01T10:29:00.000Z"])
+    valid_to: str | None = Field(examples=["2013-01-01T10:31:00.000Z"])
+
+
 class WindowsAnswer(Model):
     """Windows from one table version."""
 
@@ -113,6 +130,15 @@ class RowsAnswer(Model):
     store: str = Field(examples=["totals"])
     position: Position
     rows: list[Row] | list[IsoRow]
+    next_cursor: str | None = Field(description=_NEXT_CURSOR)
+
+
+class VersionsResponse(Model):
+    """Versions of rows of a store with versions, from one table version."""
+
+    store: str = Field(examples=["prices"])
+    position: Position
+    rows: list[Version] | list[IsoVersion]
     next_cursor: str | None = Field(description=_NEXT_CURSOR)
 
 

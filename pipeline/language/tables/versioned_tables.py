@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from oriel.pipeline.language import lowered_texts
-from oriel.pipeline.language.arguments import require_expressions
+from oriel.pipeline.language.arguments import checked_key_type, require_expressions
 from oriel.pipeline.language.formats import StoreKeySerde
 from oriel.pipeline.language.joins import with_row_step
 from oriel.pipeline.language.kafka_hints import CallHints
@@ -17,6 +17,8 @@ from oriel.pipeline.language.topology import (
     Filter,
     MapValues,
     Node,
+    StoreNode,
+    TableHistory,
     Versions,
 )
 
@@ -228,12 +230,21 @@ class VersionedTable(CallHints):
         """
         return self._records(newest_only=False).to_stream()
 
-    def materialize(self, store_name: str, key_serde: StoreKeySerde | None = None) -> SourceTable:
+    def materialize(
+        self,
+        store_name: str,
+        key_serde: StoreKeySerde | None = None,
+        *,
+        versions: bool = False,
+    ) -> SourceTable:
         """Keep the newest versions in a store, as ``SourceTable.materialize``.
 
         Args:
             store_name: The name of the store, as for ``KTable.materialize``.
             key_serde: The type of the keys, as for ``SourceTable.materialize``. Default: strings.
+            versions: True to also keep the earlier versions of the history, so that clients can
+                read the version of a key at a time (KIP-960) and all versions of a key (KIP-968).
+                Default: False.
 
         Returns:
             The table of the newest versions, with its store.
@@ -245,8 +256,15 @@ class VersionedTable(CallHints):
             >>> fees = builder.versioned_table("fees", "fee DOUBLE", history_retention_ms=3_600_000)
             >>> fees.materialize("fees").store_name
             'fees'
+            >>> with_history = fees.materialize("fee_history", versions=True)
         """
-        return self.newest().materialize(store_name, key_serde)
+        if not versions:
+            return self.newest().materialize(store_name, key_serde)
+        key_type = checked_key_type(store_name, (self.origin,), key_serde)
+        name = self.registry.new_store_name(store_name)
+        history = TableHistory(self.origin, self.history_ms)
+        self.registry.stores.append(StoreNode(name, history, key_type=key_type))
+        return replace(self.newest(), store_name=name)
 
     def newest(self) -> SourceTable:
         """Return the table of the newest versions."""

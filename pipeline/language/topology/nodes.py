@@ -16,7 +16,14 @@ from oriel.pipeline.language import lowered_texts
 from oriel.pipeline.language.topology.aggregations import Aggregation
 from oriel.pipeline.language.topology.sources import Source
 from oriel.pipeline.language.topology.steps import Filter, MapValues, Step, key_of
-from oriel.pipeline.windows import Aggregate, EmitStrategy, JoinWindows, NoWindows, Windows
+from oriel.pipeline.windows import (
+    Aggregate,
+    EmitStrategy,
+    JoinWindows,
+    NoWindows,
+    VersionWindows,
+    Windows,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -242,6 +249,29 @@ class Versions(Operation):
     @property
     def children(self) -> tuple[Node, ...]:
         return (self.table,)
+
+
+@dataclass(frozen=True, eq=False)
+class TableHistory:
+    """The versions of a versioned table, as the rows of a store.
+
+    Attributes:
+        table: The table.
+        history_ms: Its history.
+    """
+
+    table: Node
+    history_ms: int
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The node that it reads."""
+        return (self.table,)
+
+    @property
+    def windows(self) -> Windows:
+        """The versions as windows."""
+        return VersionWindows(self.history_ms)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from oriel.pipeline.language.topology.aggregations import Publication
-from oriel.pipeline.language.topology.nodes import Node, Rows
+from oriel.pipeline.language.topology.nodes import Node, Rows, TableHistory
 from oriel.pipeline.windows import Windows
 from oriel.storage import TEXT, KeyType, sink_name
 
@@ -14,7 +14,7 @@ class StoreNode:
 
     Attributes:
         name: The name of the store.
-        rows: The aggregation, or the table.
+        rows: The aggregation, the table, or the versions of a table.
         retention_ms: How much history reads show, in milliseconds. None: all.
         key_type: The type of the keys.
         publications: The Kafka topics that the rows are written to.
@@ -23,7 +23,7 @@ class StoreNode:
     """
 
     name: str
-    rows: Rows | Node
+    rows: Rows | Node | TableHistory
     retention_ms: int | None = None
     key_type: KeyType = TEXT
     publications: tuple[Publication, ...] = ()

@@ -28,6 +28,7 @@ from oriel.pipeline.windows.definitions.windows import (
     SessionWindows,
     SlidingWindows,
     TimeWindows,
+    VersionWindows,
     Windows,
 )
 
@@ -49,6 +50,7 @@ __all__ = [
     "SessionWindows",
     "SlidingWindows",
     "TimeWindows",
+    "VersionWindows",
     "WindowRule",
     "Windows",
     "check_span_ms",

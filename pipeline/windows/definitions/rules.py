@@ -20,7 +20,7 @@ from typing import Literal
 from oriel.pipeline.windows.arrays import Flags, Ints
 from oriel.pipeline.windows.definitions.kafka_hints import WindowHints
 
-Kind = Literal["tumbling", "hopping", "sliding", "session", "none"]
+Kind = Literal["tumbling", "hopping", "sliding", "session", "none", "versioned"]
 
 #: The end of the only window of a grouping without windows. No record is later.
 #: The sum of two such times still fits into 64 bits.

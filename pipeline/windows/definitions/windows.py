@@ -436,3 +436,56 @@ class NoWindows(Windows):
     def last_end_ms(self, timestamp_ms: Ints) -> Ints:
         """Return the end of the only window, which contains every time."""
         return np.full(len(timestamp_ms), FOREVER_MS, dtype=np.int64)
+
+
+#: The rule of the versions of a table. They are not windows of records, so the table ``RULES`` of
+#: the documentation does not have it.
+_VERSIONS = WindowRule(
+    kind="versioned",
+    end_is_inclusive=False,
+    gap_delays_close=False,
+    takes_null_values=True,
+    changes_several=False,
+    starts="at each record",
+    holds="start <= t < end",
+    closes="end <= stream time - history retention",
+)
+
+
+@dataclass(frozen=True)
+class VersionWindows(Windows):
+    """The versions of a versioned table. Each version is a window of 1 ms at its time (KIP-889).
+
+    So a record is late if it is older than stream time - history retention, as in Kafka Streams.
+    The grace is the history retention.
+    """
+
+    grace_ms: int
+
+    def __str__(self) -> str:
+        """Return the text for ``describe``."""
+        return f"versions, history_retention_ms={self.grace_ms}"
+
+    @property
+    def kind(self) -> Kind:
+        """Always versioned."""
+        return "versioned"
+
+    @property
+    def rule(self) -> WindowRule:
+        """The rule of versions."""
+        return _VERSIONS
+
+    @property
+    def length_ms(self) -> int:
+        """Always 1, the shortest time between two versions of a key."""
+        return 1
+
+    @property
+    def least_retention_ms(self) -> int:
+        """The history retention, which is the only retention of versions."""
+        return self.grace_ms
+
+    def last_end_ms(self, timestamp_ms: Ints) -> Ints:
+        """Return the end of the version that starts at each time."""
+        return timestamp_ms + 1

@@ -12,8 +12,8 @@ decide which rows are late. Each kind of join has one engine:
 
 Other operators have the same contract, ``JoinEngine``: the changes of tables
 (``TableChangesEngine``), the updates of an aggregation (``windows.aggregate_updates``), and streams
-that are merged before a join (``MergeEngine``). A table as a store (``TableRowsEngine``) is a
-``WindowEngine``.
+that are merged before a join (``MergeEngine``). A table as a store (``TableRowsEngine``), also with
+its versions (``VersionRowsEngine``), is a ``WindowEngine``.
 """
 
 from oriel.pipeline.windows.joins.changes import TableChangesEngine
@@ -52,6 +52,7 @@ from oriel.pipeline.windows.joins.stream_tables import StreamTableJoinEngine
 from oriel.pipeline.windows.joins.streams import StreamJoinEngine
 from oriel.pipeline.windows.joins.tables import TableJoin, TableRowsEngine
 from oriel.pipeline.windows.joins.updates import TableUpdatesEngine
+from oriel.pipeline.windows.joins.version_rows import VersionRowsEngine
 from oriel.pipeline.windows.joins.versions import VersionedLookupEngine, VersionedRecordsEngine
 
 __all__ = [
@@ -85,6 +86,7 @@ __all__ = [
     "TableJoin",
     "TableRowsEngine",
     "TableUpdatesEngine",
+    "VersionRowsEngine",
     "VersionedLookupEngine",
     "VersionedRecordsEngine",
     "apply_order",

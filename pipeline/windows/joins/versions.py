@@ -22,7 +22,6 @@ from oriel.pipeline.windows.arrays import (
     Ranges,
     Timeline,
     pair_order,
-    run_ends,
     run_starts,
     running_max,
 )
@@ -41,18 +40,13 @@ from oriel.pipeline.windows.joins.inputs import (
     TableRecords,
     are_older,
     greatest,
-    replaced,
     slowest_stream_time,
     split_by_key,
     value_fields,
 )
 from oriel.pipeline.windows.joins.stream_tables import StreamTableHow, StreamTableJoinEngine
+from oriel.pipeline.windows.joins.version_history import VALID_TO, Histories
 from oriel.pipeline.windows.records import LINEAGE, NEVER_CLOSED_MS, NULL_VALUE
-
-#: The time until which a version is valid. No value column has such a name.
-_VALID_TO = pa.field("oriel.valid_to_ms", pa.int64())
-#: The number of time buckets of one history, and of all time buckets, which are reused.
-_BUCKETS_PER_HISTORY, _BUCKETS = 64, 128
 
 
 class VersionedLookupEngine(StreamTableJoinEngine):
@@ -87,28 +81,20 @@ class VersionedLookupEngine(StreamTableJoinEngine):
     ) -> None:
         """See ``StreamTableJoinEngine``. The table is a topic, with a history of ``history_ms``."""
         super().__init__(how, stream, table, carried, rows=rows)
-        self.state_schema = self.state_schema.append(_VALID_TO)
+        self.state_schema = self.state_schema.append(VALID_TO)
         self._history_ms = history_ms
-        # A history of less than 64 ms still needs a bucket of 1 ms.
-        self._bucket_ms = max(1, history_ms // _BUCKETS_PER_HISTORY)
+        self._histories = Histories(history_ms)
 
     def changing(self, batch: pa.Table) -> None:
         """Return None, because ``needed_state`` selects the rows that can change."""
 
     def buckets(self, rows: pa.Table) -> Ints:
-        """Return the time bucket of each state row, 0 for newest versions.
-
-        Buckets are reused. If versions of different times share a bucket, the only cost is the time
-        to read them.
-        """
-        valid_to_ms = np.asarray(rows[_VALID_TO.name])
-        # Bucket 0 is reserved, because each record needs the newest version of its key.
-        bucket: Ints = 1 + valid_to_ms // self._bucket_ms % _BUCKETS
-        return np.where(valid_to_ms == FOREVER_MS, 0, bucket)
+        """Return the time bucket of each state row, 0 for newest versions."""
+        return self._histories.buckets(rows)
 
     def due_ms(self, rows: pa.Table) -> Ints:
         """Return the last stream time at which a record can find each state row."""
-        valid_to_ms = np.asarray(rows[_VALID_TO.name])
+        valid_to_ms = np.asarray(rows[VALID_TO.name])
         is_newest, deletes = valid_to_ms == FOREVER_MS, np.asarray(rows[NULL_VALUE.name])
         # A version that ends at v is found by records with t < v. An old version is only found
         # while t >= st - H. With v = 100 and H = 10, a record at 99 finds it until st = 109, so the
@@ -134,75 +120,15 @@ class VersionedLookupEngine(StreamTableJoinEngine):
         Both are keys, with a range of buckets per key. ``newest`` has the newest versions of the
         keys of the batch.
         """
-        newest = newest.filter(pc.equal(newest[_VALID_TO.name], FOREVER_MS))
-        number = pc.index_in(batch["key"], value_set=newest["key"])
-        # Without a version of the key, the range of a record is its own time.
-        newest_ms = np.asarray(pc.fill_null(newest["timestamp_ms"].take(number), -1))
-        time_ms, of_table = np.asarray(batch["timestamp_ms"]), np.asarray(batch["side"]) == RIGHT
-        # A new version is valid until the next one, and the previous one only until its time. Both
-        # ends are between its time and the newest version. A record of the stream finds a version
-        # that ends after its time.
-        until_ms = np.maximum(time_ms, newest_ms)
-        is_before = ~of_table & (time_ms < newest_ms)
-        return (
-            self._time_buckets_of(batch["key"], time_ms, until_ms, of_table, of_table),
-            self._time_buckets_of(batch["key"], time_ms, until_ms, ~of_table, is_before),
-        )
-
-    def _time_buckets_of(
-        self, keys: pa.ChunkedArray, from_ms: Ints, to_ms: Ints, of: Flags, spans: Flags
-    ) -> tuple[pa.ChunkedArray, Ranges]:
-        """Return the bucket of newest versions, and the buckets of ranges of time, with their keys.
-
-        Args:
-            keys: The key of each record.
-            from_ms: The start of the range of each record.
-            to_ms: The end of the range of each record.
-            of: The records that need the newest version.
-            spans: The records that need the range.
-        """
-        newest, chosen = np.flatnonzero(of), np.flatnonzero(spans)
-        first = from_ms[chosen] // self._bucket_ms
-        # A range that is longer than all buckets needs each bucket once.
-        end = first % _BUCKETS + np.minimum(to_ms[chosen] // self._bucket_ms - first + 1, _BUCKETS)
-        # A range that does not pass the last bucket has an empty second part, [1, 1).
-        # After the last bucket, a range continues at the first one.
-        low = [np.zeros_like(newest), 1 + first % _BUCKETS, np.ones_like(chosen)]
-        high = [
-            np.ones_like(newest),
-            1 + np.minimum(end, _BUCKETS),
-            1 + np.maximum(end - _BUCKETS, 0),
-        ]
-        return (
-            keys.take(pa.array(np.concatenate([newest, chosen, chosen]))),
-            Ranges(np.concatenate(low), np.concatenate(high)),
-        )
+        return self._histories.time_buckets(newest, batch, np.asarray(batch["side"]) == RIGHT)
 
     def _applied(
         self, state: pa.Table, arrived: pa.Table, stream_times: InputStreamTimes
     ) -> tuple[pa.Table, int]:
         late = are_older(arrived, self._history_ms)
         arrived = arrived.filter(pa.array(~late))
-        forever = pa.repeat(pa.scalar(FOREVER_MS, _VALID_TO.type), len(arrived))
-        arrived = arrived.append_column(_VALID_TO, forever).select(state.column_names)
         other_keys, working_set = split_by_key(state, arrived["key"])
-        records = TableRecords.of(pa.concat_tables([working_set, arrived]))
-        group = (records.key_code, records.timestamp_ms)
-        # The result has one row per key and time, sorted by both. The next row of a key is
-        # therefore its next version.
-        number = greatest(group, (records.partition, records.offset))
-        is_new, key_code = number >= len(working_set), records.key_code[number]
-        next_ms = np.append(records.timestamp_ms[number][1:], FOREVER_MS)[: len(number)]
-        next_ms = np.where(run_ends(run_starts(key_code)), FOREVER_MS, next_ms)
-        next_is_new = np.append(is_new[1:], False)[: len(number)]
-        # The working set lacks some older versions. So the end of a version stays unchanged, unless
-        # a new version follows it.
-        valid_to_ms = np.asarray(records.rows[_VALID_TO.name])[number]
-        # For example, if only the versions at 10 and 30 are read, the version at 10 still ends at
-        # 20, the time of a version that was not read.
-        valid_to_ms = np.where(next_is_new, np.minimum(valid_to_ms, next_ms), valid_to_ms)
-        valid_to_ms = np.where(is_new, next_ms, valid_to_ms)
-        versions = replaced(records.take(number), {_VALID_TO.name: valid_to_ms})
+        versions, _ = self._histories.merged(working_set, arrived)
         state = pa.concat_tables([other_keys, versions])
         is_needed = self.due_ms(state) >= self.close_ms(stream_times)
         return state.filter(pa.array(is_needed)), int(late.sum())
@@ -217,7 +143,7 @@ class VersionedLookupEngine(StreamTableJoinEngine):
         order = pair_order(records.key_code, records.timestamp_ms)
         rows = records.take(order)
         timeline = Timeline(records.key_code[order], records.timestamp_ms[order])
-        valid_to_ms = np.asarray(rows[_VALID_TO.name])
+        valid_to_ms = np.asarray(rows[VALID_TO.name])
         is_newest = valid_to_ms == FOREVER_MS
         # Without a newest version, no partition determines the stream time of the key, and no
         # record is older than its history.

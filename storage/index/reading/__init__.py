@@ -8,6 +8,7 @@ from oriel.storage.index.reading.snapshot import (
     KeyValueSnapshot,
     WindowSnapshot,
 )
+from oriel.storage.index.reading.versions import VersionedSnapshot
 
 __all__ = [
     "FINAL",
@@ -15,6 +16,7 @@ __all__ = [
     "IndexSnapshot",
     "KeyValueSnapshot",
     "SessionSnapshot",
+    "VersionedSnapshot",
     "WindowSnapshot",
     "open_indexes_max",
 ]

@@ -20,6 +20,7 @@ from oriel.storage.index.reading.snapshot import (
     KeyValueSnapshot,
     WindowSnapshot,
 )
+from oriel.storage.index.reading.versions import VersionedSnapshot
 
 #: Seconds for which the pointer to the current generation is not read again.
 _POINTER_SECONDS = 0.01
@@ -29,6 +30,7 @@ _SNAPSHOTS: Mapping[StoreKind, type[IndexSnapshot]] = {
     **dict.fromkeys(StoreKind, WindowSnapshot),
     StoreKind.SESSION: SessionSnapshot,
     StoreKind.NONE: KeyValueSnapshot,
+    StoreKind.VERSIONED: VersionedSnapshot,
 }
 
 #: Readers of this process with open files. The least recently used ones are closed for others.

@@ -13,6 +13,7 @@ from oriel.client import (
     AsyncKeyValueStoreClient,
     AsyncResults,
     AsyncSessionStoreClient,
+    AsyncVersionedStoreClient,
     AsyncWindowStoreClient,
     Change,
     Page,
@@ -20,6 +21,7 @@ from oriel.client import (
     Retries,
     Row,
     StoreSummary,
+    Version,
     Window,
 )
 
@@ -40,11 +42,15 @@ async def clients() -> None:
         assert_type(await client.topology(), dict[str, Any])
         assert_type(
             await client.store("departures"),
-            AsyncWindowStoreClient | AsyncSessionStoreClient | AsyncKeyValueStoreClient,
+            AsyncWindowStoreClient
+            | AsyncSessionStoreClient
+            | AsyncKeyValueStoreClient
+            | AsyncVersionedStoreClient,
         )
         assert_type(client.window_store("departures"), AsyncWindowStoreClient)
         assert_type(client.session_store("visits"), AsyncSessionStoreClient)
         assert_type(client.key_value_store("totals"), AsyncKeyValueStoreClient)
+        assert_type(client.versioned_store("prices"), AsyncVersionedStoreClient)
         assert_type(await client.close(), None)
 
 
@@ -107,6 +113,14 @@ async def rows(store: AsyncKeyValueStoreClient) -> None:
     assert_type(store.prefix_scan("E"), AsyncResults[Row])
     assert_type(store.all(columns=["departures"]), AsyncResults[Row])
     assert_type(store.reverse_all(), AsyncResults[Row])
+
+
+async def versions(store: AsyncVersionedStoreClient) -> None:
+    """Reads of versions, in addition to those of rows."""
+    assert_type(store.at_least(Position(version=3), wait_s=5), AsyncVersionedStoreClient)
+    assert_type(await store.get_as_of("tea", 5, columns=["price"]), Version | None)
+    assert_type(store.versions("tea", 0, "2013-01-02", limit=5), AsyncResults[Version])
+    assert_type(store.backward_versions("tea", columns=["price"]), AsyncResults[Version])
 
 
 async def pages(results: AsyncResults[Window]) -> None:

@@ -20,6 +20,8 @@ from oriel.client import (
     Row,
     SessionStoreClient,
     StoreSummary,
+    Version,
+    VersionedStoreClient,
     Window,
     WindowStoreClient,
 )
@@ -41,11 +43,12 @@ def clients() -> None:
         assert_type(client.topology(), dict[str, Any])
         assert_type(
             client.store("departures"),
-            WindowStoreClient | SessionStoreClient | KeyValueStoreClient,
+            WindowStoreClient | SessionStoreClient | KeyValueStoreClient | VersionedStoreClient,
         )
         assert_type(client.window_store("departures"), WindowStoreClient)
         assert_type(client.session_store("visits"), SessionStoreClient)
         assert_type(client.key_value_store("totals"), KeyValueStoreClient)
+        assert_type(client.versioned_store("prices"), VersionedStoreClient)
         assert_type(client.close(), None)
 
 
@@ -111,6 +114,14 @@ def rows(store: KeyValueStoreClient) -> None:
     assert_type(store.reverse_all(), Results[Row])
 
 
+def versions(store: VersionedStoreClient) -> None:
+    """Reads of versions, in addition to those of rows."""
+    assert_type(store.at_least(Position(version=3), wait_s=5), VersionedStoreClient)
+    assert_type(store.get_as_of("tea", 5, columns=["price"]), Version | None)
+    assert_type(store.versions("tea", 0, "2013-01-02", limit=5), Results[Version])
+    assert_type(store.backward_versions("tea", columns=["price"]), Results[Version])
+
+
 def pages(results: Results[Window]) -> None:
     """All items of a read: one by one, in pages, as tables."""
     assert_type(results.list(), list[Window])
@@ -126,7 +137,9 @@ def pages(results: Results[Window]) -> None:
         assert_type(window, Window)
 
 
-def items(window: Window, row: Row, page: Page[Window], summary: StoreSummary) -> None:
+def items(
+    window: Window, row: Row, version: Version, page: Page[Window], summary: StoreSummary
+) -> None:
     """Assert the types of reads."""
     assert_type(window["departures"], Any)
     assert_type(window.key, str)
@@ -152,6 +165,10 @@ def items(window: Window, row: Row, page: Page[Window], summary: StoreSummary) -
     assert_type(page.position, Position)
     assert_type(page.next_cursor, str | None)
     assert_type(page.etag, str | None)
+    assert_type(version.valid_from_ms, int)
+    assert_type(version.valid_to_ms, int | None)
+    assert_type(version.valid_from, datetime)
+    assert_type(version.valid_to, datetime | None)
     assert_type(summary.name, str)
     assert_type(summary.ready, bool)
     assert_type(summary.kind, str | None)

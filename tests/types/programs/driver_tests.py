@@ -10,6 +10,7 @@ from oriel.testing import (
     Counters,
     DriverKeyValueStore,
     DriverSessionStore,
+    DriverVersionedStore,
     DriverWindowStore,
     FunctionRaised,
     KeyValue,
@@ -17,6 +18,7 @@ from oriel.testing import (
     Record,
     StreamReader,
     TopologyTestDriver,
+    VersionedValue,
     WindowedValue,
     spark_session,
 )
@@ -46,6 +48,7 @@ def runs(topology: Topology, delays: KStream) -> None:
         assert_type(driver.window_store("departures"), DriverWindowStore)
         assert_type(driver.session_store("visits"), DriverSessionStore)
         assert_type(driver.key_value_store("totals"), DriverKeyValueStore)
+        assert_type(driver.versioned_store("prices"), DriverVersionedStore)
         assert_type(driver.counters("departures"), Counters)
         assert_type(driver.dead_letters("departures"), list[dict[str, Any]])
         assert_type(driver.late, int)
@@ -103,6 +106,19 @@ def key_value_stores(store: DriverKeyValueStore) -> None:
     assert_type(store.all(), list[KeyValue])
     assert_type(store.reverse_all(), list[KeyValue])
     assert_type(store.approximate_num_entries(), int)
+
+
+def versioned_stores(store: DriverVersionedStore, version: VersionedValue) -> None:
+    """Reads of versions, in addition to those of rows."""
+    assert_type(store.get("tea"), KeyValue | None)
+    assert_type(store.get_as_of("tea", 5), VersionedValue | None)
+    assert_type(store.versions("tea", 0, 100), list[VersionedValue])
+    assert_type(store.backward_versions("tea"), list[VersionedValue])
+    assert_type(version.key, str)
+    assert_type(version.value, dict[str, Any])
+    assert_type(version.timestamp_ms, int)
+    assert_type(version.valid_from_ms, int)
+    assert_type(version.valid_to_ms, int | None)
 
 
 def values(window: WindowedValue, row: KeyValue, record: Record, counters: Counters) -> None:

@@ -194,6 +194,7 @@ def versioned_tables(prices: VersionedTable, other: SourceTable) -> None:
     assert_type(prices.group_by("currency"), KGroupedTable)
     assert_type(prices.to_stream(), KStream)
     assert_type(prices.materialize("prices"), SourceTable)
+    assert_type(prices.materialize("price_history", versions=True), SourceTable)
 
 
 def aggregations(

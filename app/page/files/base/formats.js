@@ -144,6 +144,7 @@ export function windowText({
 }) {
   if (stepMs) return `windows merged to ${duration(stepMs)}`;
   if (kind === "none") return "no windows, one row per key";
+  if (kind === "versioned") return `versions, history ${duration(graceMs)}`;
   const shape = {
     hopping: () => `hopping, ${duration(sizeMs)} every ${duration(advanceMs)}`,
     sliding: () => `sliding, ${duration(sizeMs)} difference`,

@@ -14,7 +14,7 @@ export function numericAggregates(definition) {
 }
 
 export function nounOf(kind, count = 2) {
-  const noun = { none: "row", session: "session" }[kind] ?? "window";
+  const noun = { none: "row", versioned: "row", session: "session" }[kind] ?? "window";
   return count === 1 ? noun : `${noun}s`;
 }
 

@@ -76,7 +76,7 @@ function fillRow(row, texts, name) {
 function inWords({ committed_ms: committedMs, close_ms: closeMs, definition, index, position }) {
   const words = [committedMs === null ? `Version ${number(position.version)}.`
     : `Last change ${age(Date.now() - committedMs)} ago.`];
-  if (definition.window.kind !== "none" && closeMs !== null && closeMs >= 0) {
+  if (!["none", "versioned"].includes(definition.window.kind) && closeMs !== null && closeMs >= 0) {
     words.push(`Windows are final before ${clock(closeMs)} ${zoneName()}.`);
   }
   if (definition.emit === "window-close") words.push("The store has final windows only.");

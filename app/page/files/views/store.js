@@ -3,7 +3,7 @@
 import { complete, go, link, write } from "../base/address.js";
 import { button, element, setAttribute, setText } from "../base/dom.js";
 import { windowText } from "../base/formats.js";
-import { get, pathOf } from "../base/service.js";
+import { fits, get, pathOf } from "../base/service.js";
 import { SERIES_MAX } from "../parts/chart_card.js";
 import { Facts } from "../parts/facts.js";
 import { KeyBox } from "../parts/keys.js";
@@ -61,7 +61,7 @@ export class StorePage {
   }
 
   usePanel(kind) {
-    const Panel = kind === "none" ? RowsPanel : WindowsPanel;
+    const Panel = fits("get", kind) ? RowsPanel : WindowsPanel;
     if (this.panel instanceof Panel) return;
     this.panel?.node.remove();
     this.panel = new Panel(this.page);

@@ -142,7 +142,7 @@ export class Wall {
     const rows = [...this.rows.values()];
     const newestMs = rows.reduce((most, row) => Math.max(most, row.window_end_ms ?? 0), 0);
     // A window that ended a whole window before the newest one shares no time with it.
-    const isStale = (row) => kind !== "none" && row.window_end_ms < newestMs - sizeMs;
+    const isStale = (row) => !fits("get", kind) && row.window_end_ms < newestMs - sizeMs;
     const items = rows.map((row) => {
       const content = this.aggregate === undefined ? null : row[this.aggregate.name];
       const known = isNumber(content) ? Number(content) : null;
@@ -158,11 +158,11 @@ export class Wall {
     setText(this.staleHead, `${number(stale.length)} stale ${nounOf(kind, stale.length)}`);
     setText(this.staleNote, `Stale ${nounOf(kind)} ended before ${clock(newestMs - sizeMs)} ${zoneName()}, a whole `
       + `${kind === "session" ? "gap" : "window"} before the newest ${nounOf(kind, 1)} ended.`);
-    const what = kind === "none" ? "row" : `current ${nounOf(kind, 1)}`;
+    const what = fits("get", kind) ? "row" : `current ${nounOf(kind, 1)}`;
     const count = this.hasMore
       ? `the first ${number(rows.length)} keys. Use a prefix or a condition to see others`
       : rows.length === 1 ? "one key" : `${number(rows.length)} keys`;
-    const newest = kind === "none" ? "" : ` The newest ${nounOf(kind, 1)} ends at ${clock(newestMs)} `
+    const newest = fits("get", kind) ? "" : ` The newest ${nounOf(kind, 1)} ends at ${clock(newestMs)} `
       + `${zoneName()}.`;
     setText(this.note, rows.length === 0 ? NOTHING[this.choice.where ? "where" : "prefix"]
       : `${this.aggregate?.function ?? "Newest record"} in the ${what} of ${count}.${newest} `
