@@ -22,11 +22,13 @@ from oriel.app.contract.limits import (
     RANKED_RECORDS_MAX,
     SCAN_RECORDS_MAX,
     SERIES_LISTED_MAX,
+    SQL_CHARACTERS_MAX,
+    SQL_RESPONSE_BYTES_MAX,
     Limits,
 )
 from oriel.app.contract.media_types import EVENT_STREAM, FORM, MediaType, media_type_of
 from oriel.app.contract.openapi import describe, document_bytes
-from oriel.app.contract.operations import OPERATIONS, Operation, reads_of_kind
+from oriel.app.contract.operations import OPERATIONS, SQL_PATH, Operation, reads_of_kind
 from oriel.app.contract.parameters import (
     EVENT_ID_PATTERN,
     ISO_TIMES,
@@ -47,6 +49,7 @@ from oriel.app.contract.problems import (
     HeaderTooLarge,
     InvalidBody,
     InvalidParameter,
+    InvalidSql,
     KeyOfAnotherShard,
     KeysOfSeveralShards,
     MethodNotAllowed,
@@ -59,6 +62,10 @@ from oriel.app.contract.problems import (
     RequestTooSlow,
     RowNotFound,
     ShuttingDown,
+    SqlBusy,
+    SqlDisabled,
+    SqlFailed,
+    SqlLimit,
     TableReadsBusy,
     TopologyNotFound,
     Unauthorized,
@@ -97,6 +104,9 @@ __all__ = [
     "RANKED_RECORDS_MAX",
     "SCAN_RECORDS_MAX",
     "SERIES_LISTED_MAX",
+    "SQL_CHARACTERS_MAX",
+    "SQL_PATH",
+    "SQL_RESPONSE_BYTES_MAX",
     "TABLE_READS_AT_ONCE",
     "TABLE_READS_WAITING",
     "TABLE_READ_SECONDS",
@@ -108,6 +118,7 @@ __all__ = [
     "HeaderTooLarge",
     "InvalidBody",
     "InvalidParameter",
+    "InvalidSql",
     "KeyOfAnotherShard",
     "KeysOfSeveralShards",
     "Limits",
@@ -129,6 +140,10 @@ __all__ = [
     "RequestTooSlow",
     "RowNotFound",
     "ShuttingDown",
+    "SqlBusy",
+    "SqlDisabled",
+    "SqlFailed",
+    "SqlLimit",
     "TableReadsBusy",
     "TableState",
     "TopologyNotFound",

@@ -69,6 +69,21 @@ class Limits:
         "the worker closes connections that read less than 64 KB in the last second, or "
         "otherwise responds with 503",
     )
+    sql_queries: int = _limit(
+        2, "SQL queries in progress. Beyond it, the worker responds with 429", 64
+    )
+    sql_seconds: int = _limit(10, "time of a SQL query. Beyond it, the response is 400", 3600)
+    sql_rows: int = _limit(10_000, "rows of the response to a SQL query. Other rows are cut")
+    sql_memory_bytes: int = _limit(
+        512 * 1024 * 1024,
+        "memory of a SQL query. If it needs more, it writes temporary files",
+        2**40,
+    )
+    sql_temporary_bytes: int = _limit(
+        1024 * 1024 * 1024,
+        "temporary files of a SQL query. Beyond it, the response is 400",
+        2**40,
+    )
     header_bytes: int = _limit(
         64 * 1024, "header fields of a request. Beyond it, the worker responds with 431"
     )
@@ -141,6 +156,9 @@ QUERY_TIMES_MAX = 11_000
 QUERY_OPERATORS_MAX = 100
 #: Most series, labels or values of one list of Prometheus' API.
 SERIES_LISTED_MAX = 10_000
+#: Most characters of a SQL query, and bytes of its response.
+SQL_CHARACTERS_MAX = 100_000
+SQL_RESPONSE_BYTES_MAX = 16 << 20
 #: Most keys of a body.
 LISTED_KEYS_MAX = 1_000
 
@@ -205,6 +223,12 @@ LIMITS = {
         SERIES_LISTED_MAX,
         "items",
         "Most series, labels or values of one list of Prometheus' API.",
+    ),
+    "sql_characters_max": Limit(
+        SQL_CHARACTERS_MAX, "characters", "Most characters of a SQL query."
+    ),
+    "sql_response_bytes_max": Limit(
+        SQL_RESPONSE_BYTES_MAX, "bytes", "Most bytes of the response to a SQL query."
     ),
     "listed_keys_max": Limit(LISTED_KEYS_MAX, "keys", "Most keys in the body of one POST."),
     "key_bytes_max": Limit(

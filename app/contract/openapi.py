@@ -12,7 +12,13 @@ import orjson
 from pydantic.json_schema import models_json_schema
 
 import oriel
-from oriel.app.contract.limits import LIMIT_FIELDS, LIMITS, LISTED_KEYS_MAX, Limits
+from oriel.app.contract.limits import (
+    LIMIT_FIELDS,
+    LIMITS,
+    LISTED_KEYS_MAX,
+    SQL_CHARACTERS_MAX,
+    Limits,
+)
 from oriel.app.contract.media_types import EVENT_STREAM, FORM, MediaType
 from oriel.app.contract.operations import OPERATIONS, Operation, kinds_by_reads
 from oriel.app.contract.parameters import (
@@ -78,6 +84,7 @@ _TAGS: Mapping[str, str] = {
     "windows": "Read and follow windows and sessions.",
     "rows": "Read rows of stores without windows.",
     "stores": "Describe stores and list their keys.",
+    "sql": "Query stores with SQL.",
     "prometheus": "Query windows as Grafana's Prometheus data source does.",
     "deadLetters": "List and count the records that stores could not use.",
     "health": "Check the service and its pipelines.",
@@ -95,6 +102,21 @@ _KEYS_BODY: Json = {
                 "maxItems": LISTED_KEYS_MAX,
             },
             "example": ["EWR", "JFK"],
+        }
+    },
+}
+_SQL_BODY: Json = {
+    "required": True,
+    "description": "The query",
+    "content": {
+        "application/json": {
+            "schema": {
+                "type": "object",
+                "properties": {"query": {"type": "string", "maxLength": SQL_CHARACTERS_MAX}},
+                "required": ["query"],
+                "additionalProperties": False,
+            },
+            "example": {"query": "SELECT key, sum(departures) FROM departures GROUP BY key"},
         }
     },
 }
@@ -274,7 +296,9 @@ def _described(operation: Operation) -> Json:
         responses.setdefault(name, {"$ref": f"#/components/responses/{name}"})
     for status, description in operation.other_statuses.items():
         responses[str(status)] = {"description": description, "content": _content(operation)}
-    body = {"requestBody": _KEYS_BODY} if operation.method == "POST" else {}
+    body: Json = {}
+    if operation.method == "POST":
+        body = {"requestBody": _KEYS_BODY if operation.lists_keys else _SQL_BODY}
     return {
         **body,
         "tags": [operation.tag],

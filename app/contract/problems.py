@@ -4,12 +4,14 @@
     |-- InvalidParameter        a parameter cannot be read or is out of its range
     |-- UnknownParameter        the operation does not have this parameter
     |-- InvalidKey              the path is not percent-encoded UTF-8, or its key is too long
-    |-- InvalidBody             the body is not a JSON list of keys
+    |-- InvalidBody             the body is not a JSON list of keys, or not a SQL query
     |-- BodyTooLarge            the body has more bytes than the limit
     |-- WrongStoreKind          the operation does not fit the store's kind of windows
     |-- WindowNotFound          the window or session does not exist
     |-- RankedReadLimit         a read with an order exceeds a limit
     |-- QueryNotComputable      a query of Prometheus' API exceeds a limit, or has no result
+    |-- InvalidSql, SqlLimit    a SQL query is rejected, or exceeds a limit
+    |-- SqlDisabled, SqlBusy, SqlFailed   the service runs no SQL queries, or no more now
     |-- TableReadsBusy          the process already has as many table reads as its limit
     |-- RowNotFound             the key has no row in a store without windows
     |-- VersionNotValid         the key had no row at a time
@@ -107,6 +109,26 @@ class RankedReadLimit(ApiError):
 
 class QueryNotComputable(ApiError):
     """The message names the limit that the query exceeds, or the series without a result."""
+
+
+class InvalidSql(ApiError):
+    """The message is from DuckDB, or names what a query can contain."""
+
+
+class SqlLimit(ApiError):
+    """The message names the limit. The client can select less."""
+
+
+class SqlBusy(ApiError):
+    """The message names the limit. The client can send the query again."""
+
+
+class SqlDisabled(ApiError):
+    """The message names the option that enables SQL."""
+
+
+class SqlFailed(ApiError):
+    """The message has the exit code of the process."""
 
 
 class KeyOfAnotherShard(ApiError):
@@ -218,6 +240,11 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
         400, "ranked-read-limit", "The read with an order exceeds a limit"
     ),
     QueryNotComputable: ProblemKind(422, "query-not-computable", "The query cannot be computed"),
+    InvalidSql: ProblemKind(400, "invalid-sql", "The SQL query is not valid"),
+    SqlLimit: ProblemKind(400, "sql-limit", "The SQL query exceeds a limit"),
+    SqlBusy: ProblemKind(429, "sql-busy", "The limit of SQL queries is reached", retry=True),
+    SqlDisabled: ProblemKind(404, "sql-disabled", "The service does not run SQL queries"),
+    SqlFailed: ProblemKind(503, "sql-failed", "The SQL query failed", retry=True),
     UnknownRoute: ProblemKind(404, "unknown-route", "The path does not exist"),
     MethodNotAllowed: ProblemKind(405, "method-not-allowed", "The method is not allowed"),
     Overloaded: ProblemKind(503, "overloaded", "The service is overloaded", retry=True),

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from oriel.app.contract import (
     OPERATIONS,
     PROMETHEUS_PATH,
+    SQL_PATH,
     ApiError,
     Forbidden,
     Operation,
@@ -39,6 +40,7 @@ _PROBE_PATHS = frozenset({b"/readyz", b"/freshz", b"/metrics"})
 _LIST_PATHS = frozenset({b"/v1/stores", b"/v1/status", b"/v1/topology"})
 #: Reads that select only what the token grants access to (``oriel.app.prometheus``).
 _PROMETHEUS_PREFIX = f"{PROMETHEUS_PATH}/".encode()
+_SQL_PATH = SQL_PATH.encode()
 _SCHEME = b"bearer "
 #: Seconds for which a token that was valid is assumed to be valid.
 _RECENT_SECONDS = 1.0
@@ -46,6 +48,11 @@ _RECENT_SECONDS = 1.0
 _NO_STORE = "The token does not grant access to a store with this name. Use another name or token."
 _ALL_KEYS = (
     "The token grants access to some keys, but this request is about all keys. Use a "
+    "token for all keys."
+)
+
+_NO_KEYS = (
+    "The token grants access to some keys, but a SQL query reads all keys of its stores. Use a "
     "token for all keys."
 )
 
@@ -167,6 +174,9 @@ class AccessGuard:
 def _check_path(access: Access, path: bytes, query: bytes) -> None:
     if path in _LIST_PATHS or path.startswith(_PROMETHEUS_PREFIX):
         return
+    if path == _SQL_PATH:
+        _check_sql(access)
+        return
     parts = path.split(b"/", 5)
     if parts[1:3] != [b"v1", b"stores"]:
         if not access.grants_all_stores():
@@ -188,6 +198,12 @@ def _check_path(access: Access, path: bytes, query: bytes) -> None:
     # The route of a POST has the keys, and calls check_keys.
     if operation is None or operation.method != "POST":
         check_keys(access, _requested_keys(operation, parts, query))
+
+
+def _check_sql(access: Access) -> None:
+    """Reject a token for some keys. A query only sees the stores of its token."""
+    if access.key_prefixes is not None:
+        raise Forbidden(_NO_KEYS)
 
 
 def check_keys(access: Access, keys: Iterable[str] | None) -> None:

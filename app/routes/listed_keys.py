@@ -26,7 +26,7 @@ from oriel.app.reads import (
 from oriel.app.routes.stores import store_of
 from oriel.storage import KEY_BYTES_MAX
 
-_LISTED = [operation for operation in OPERATIONS.values() if operation.method == "POST"]
+_LISTED = [operation for operation in OPERATIONS.values() if operation.lists_keys]
 
 
 def listed_key_routes(catalog: StoreCatalog) -> APIRouter:

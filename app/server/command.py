@@ -52,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except InvalidCertificate as error:
             problem = str(error)
     index_directory = options.index or options.data
+    problem = problem or (_sql_problem(options.data) if options.sql else None)
     problem = problem or _data_problem(options.data, index_directory)
     if problem is not None:
         say("error", problem, level="error")
@@ -104,6 +105,15 @@ def _data_problem(data: Path, index_directory: Path) -> str | None:
     except OSError as error:
         default_problem = f"{data}: cannot use the data directory: {error.strerror}"
         return disk_problem(error, index_directory) or default_problem
+    return None
+
+
+def _sql_problem(data: Path) -> str | None:
+    """Return why SQL queries cannot be run, None if they can."""
+    if find_spec("duckdb") is None:
+        return "--sql: DuckDB is not installed. Run pip install 'oriel[sql]'"
+    if is_object(data):
+        return f"{uri(data)}: SQL needs tables in a local directory. Remove --sql"
     return None
 
 
@@ -163,6 +173,7 @@ def _settings(options: argparse.Namespace) -> ServiceSettings:
         is_tls=options.tls_key is not None,
         open_probes=options.open_probes,
         access_log=options.access_log,
+        sql=options.sql,
     )
 
 
@@ -226,6 +237,10 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--stale-after", type=_within(1, 86_400), metavar="SECONDS",
         help="report a store as not ready in /readyz if its index lags by more than this. "
         "Default: 60",
+    )  # fmt: skip
+    parser.add_argument(
+        "--sql", action="store_true",
+        help="run SQL queries of clients, each in a process of its own. Needs oriel[sql]",
     )  # fmt: skip
     add_log_format(parser)
     _add_security(parser)

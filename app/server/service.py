@@ -57,6 +57,7 @@ from oriel.app.routes import (
 )
 from oriel.app.server.coded import coded
 from oriel.app.server.settings import ServiceSettings
+from oriel.app.sql import SqlProcesses, sql_routes
 from oriel.app.telemetry import Metrics, Observed, Work, is_traced, traced
 from oriel.storage import ALL_KEYS, DataLayout, Shard, StorageError, UnknownStore
 from oriel.storage.tailer import StatusFile
@@ -64,7 +65,7 @@ from oriel.storage.tailer import StatusFile
 #: Additional header fields that a page from another web server can read.
 _EXPOSED = (
     "ETag", "Oriel-History", "Oriel-Items", "Oriel-Lag", "Oriel-Next-Cursor", "Oriel-Offsets",
-    "Oriel-Owner", "Oriel-Positions", "Oriel-Version", "Retry-After",
+    "Oriel-Owner", "Oriel-Positions", "Oriel-Truncated", "Oriel-Version", "Retry-After",
 )  # fmt: skip
 
 
@@ -92,6 +93,7 @@ class Service:
         self.gate = Gate(settings.limits)
         self.catalog = StoreCatalog(layout, self.gate)
         self.measures = Metrics(self.catalog.has)
+        self.sql = SqlProcesses(layout.root, settings.limits) if settings.sql else None
         self.api = create_api(self, StatusFile(layout), layout, settings)
         self._compressor = Compressor()
         self._hot_reads = HotReads(self.catalog, self.gate, self._compressor)
@@ -276,6 +278,8 @@ def create_api(
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
         service.streams.close()
+        if service.sql is not None:
+            service.sql.close()
         catalog.close()
 
     api = FastAPI(
@@ -291,6 +295,7 @@ def create_api(
     api.include_router(dead_letter_routes(catalog))
     api.include_router(listed_key_routes(catalog))
     api.include_router(prometheus_routes(catalog))
+    api.include_router(sql_routes(service.sql))
     api.include_router(health_routes(catalog, status_file))
     api.include_router(status_routes(catalog))
     api.include_router(topology_routes(layout))

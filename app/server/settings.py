@@ -24,6 +24,7 @@ class ServiceSettings:
         is_tls: The supervisor shares a certificate. If False, the service uses plain HTTP.
         open_probes: ``/readyz``, ``/freshz`` and ``/metrics`` need no token.
         access_log: Log a line for each request.
+        sql: Run SQL queries.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -36,6 +37,7 @@ class ServiceSettings:
     is_tls: bool = False
     open_probes: bool = False
     access_log: bool = False
+    sql: bool = False
 
     def token_settings(self) -> TokenSettings:
         """Return the settings of tokens."""

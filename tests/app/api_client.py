@@ -12,6 +12,7 @@ from urllib.parse import unquote
 import orjson
 
 from oriel.app.server import Service
+from oriel.app.server.settings import ServiceSettings
 from oriel.storage import DataLayout, StoreDefinition, WindowSpec
 from oriel.storage.delta import DeltaLog
 from oriel.storage.index import IndexDirectory
@@ -136,7 +137,7 @@ class Served:
         self.definition = definition
         self.table = StoreTable(data, self.definition)
         self._tables = {definition.name: self.table}
-        self.service = Service(data)
+        self.service = Service(data, ServiceSettings(sql=True))
         self.client = ApiClient(self.service)
 
     @property
@@ -204,3 +205,5 @@ def served(
     made = Served(data, make_definition(retention_ms=retention_ms, window=window))
     yield made
     made.service.catalog.close()
+    assert made.service.sql is not None
+    made.service.sql.close()

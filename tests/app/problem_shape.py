@@ -23,7 +23,7 @@ def assert_problem(response: ApiResponse, status: int, code: str, *words: str) -
     for word in words:
         assert word in problem["detail"]
     assert "Traceback" not in problem["detail"]
-    assert ("retry-after" in response.headers) == (status == 503)
+    assert ("retry-after" in response.headers) == (status in {429, 503})
     assert ("www-authenticate" in response.headers) == (status == 401)
     assert ("allow" in response.headers) == (status == 405)
 

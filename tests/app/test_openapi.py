@@ -265,6 +265,13 @@ _CALLS = {
     f"{PROMETHEUS_PATH}/status/buildinfo": [f"{PROMETHEUS_PATH}/status/buildinfo?x=1"],
 }  # fmt: skip
 _POSTS = {
+    "/v1/sql": [
+        ("/v1/sql", b'{"query": "SELECT * FROM totals"}'),
+        ("/v1/sql", b'{"query": "SELECT * FROM nothing"}'),
+        ("/v1/sql", b'{"query": "DROP TABLE totals"}'),
+        ("/v1/sql", b"[]"),
+        ("/v1/sql?x=1", b"[]"),
+    ],
     "/v1/stores/{store}/latestOfKeys": [
         (f"{_ROOT}/latestOfKeys", b'["a/b", "none"]'),
         (f"{_ROOT}/latestOfKeys", b"{}"),

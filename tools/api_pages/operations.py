@@ -16,6 +16,7 @@ _SECTIONS = {
     "rows": "Rows of stores without windows",
     "stores": "Stores",
     "deadLetters": "Dead letters",
+    "sql": "SQL",
     "prometheus": "Prometheus API",
     "health": "Health and metrics",
     "dashboard": "Web pages",

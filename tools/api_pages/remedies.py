@@ -35,6 +35,31 @@ REMEDIES = _by_code(
         "Select fewer keys, a shorter time range or a greater step. For equal labels, select one "
         "metric, aggregate the operand, or use `on(...)` or `ignoring(...)`.",
     ),
+    invalid_sql=Remedy(
+        "DuckDB cannot parse or run the SQL query, or the query does more than read stores.",
+        "Correct the part that `detail` names. A query must be one SELECT statement, and must "
+        "read stores by their names. See [what a statement can "
+        "do](../how-to/query-tables-with-sql.md).",
+    ),
+    sql_limit=Remedy(
+        "A SQL query exceeds `sql_seconds`, needs more memory or temporary files than its limit, "
+        "or its response has more than 16 MiB.",
+        "Add conditions, aggregate, or select fewer columns.",
+    ),
+    sql_busy=Remedy(
+        "The worker already runs `sql_queries` SQL queries.",
+        "Send the query again after the seconds of `Retry-After`, or set a higher "
+        "`--limit-sql-queries`.",
+    ),
+    sql_disabled=Remedy(
+        "The service runs without `--sql`.",
+        "Start the service with `oriel serve --sql`.",
+    ),
+    sql_failed=Remedy(
+        "The process of the SQL query ended without a result. For example, the system had no "
+        "free memory.",
+        "Send the query again, or select less. The log of the service has the exit code.",
+    ),
     ranked_read_limit=Remedy(
         "A read with `order_by` has to read more than 2,000,000 windows or rows, or the items of "
         "`top` have more than 4 MiB.",
@@ -47,8 +72,9 @@ REMEDIES = _by_code(
     ),
     invalid_body=Remedy(
         "The body is not a JSON list of keys, it has more than 1,000 keys, or a key has more than "
-        "8,192 bytes.",
-        'Send a list such as `["EWR", "JFK"]`, or divide it into several requests.',
+        "8,192 bytes. For a SQL query, the body is not an object with `query`.",
+        'Send a list such as `["EWR", "JFK"]`, or divide it into several requests. Send a SQL '
+        'query as `{"query": "SELECT 1"}`.',
     ),
     body_too_large=Remedy(
         "The body has more bytes than `body_bytes`.",

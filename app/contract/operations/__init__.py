@@ -7,10 +7,16 @@ requests of the dashboard follow.
 """
 
 from oriel.app.contract.operations.operation import Operation
-from oriel.app.contract.operations.operations import OPERATIONS, kinds_by_reads, reads_of_kind
+from oriel.app.contract.operations.operations import (
+    OPERATIONS,
+    SQL_PATH,
+    kinds_by_reads,
+    reads_of_kind,
+)
 
 __all__ = [
     "OPERATIONS",
+    "SQL_PATH",
     "Operation",
     "kinds_by_reads",
     "reads_of_kind",

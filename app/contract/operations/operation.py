@@ -80,8 +80,8 @@ class Operation:
     and its own path parameters. Its query has the position parameters and ``times``. Its response
     is available in each format of ``MediaType``.
 
-    A POST has a JSON list of keys as its body. Its response is the response of a hot read without
-    validators.
+    A POST has a JSON list of keys as its body, except ``sql``. Its response is the response of a
+    hot read without validators.
 
     Attributes:
         name: The ``operationId``, which is the name of Kafka's method if it exists.
@@ -131,6 +131,11 @@ class Operation:
         return self.path.startswith(PROMETHEUS_PATH)
 
     @property
+    def lists_keys(self) -> bool:
+        """Return whether the body is a list of keys."""
+        return self.method == "POST" and STORE in self.path_parameters
+
+    @property
     def has_formats(self) -> bool:
         """Return whether the response is available in each format of ``MediaType``."""
         return self.is_hot or self.method == "POST" or self.response_model is KeysAnswer
@@ -157,13 +162,14 @@ class Operation:
             (MIN_VERSION in query, (storage.BehindPositionBound,)),
             (AS_OF_VERSION in query, (storage.VersionNotFound, *TABLE_READ_PROBLEMS)),
             (bool(self.store_kinds) and self.store_kinds != EVERY_STORE, (WrongStoreKind,)),
-            (KEY in path or self.method == "POST", (KeyOfAnotherShard,)),
-            (_names_keys(path, query) or self.method == "POST", (storage.KeyTypeMismatch,)),
+            (KEY in path or self.lists_keys, (KeyOfAnotherShard,)),
+            (_names_keys(path, query) or self.lists_keys, (storage.KeyTypeMismatch,)),
             (ORDER_BY in query, (RankedReadLimit,)),
             (CURSOR in query, (storage.InvalidCursor,)),
             (CURSOR in query or HISTORY in query, (storage.HistoryLost,)),
             (self.has_formats, (NotAcceptable,)),
-            (self.method == "POST", (InvalidBody, BodyTooLarge, KeysOfSeveralShards)),
+            (self.method == "POST", (InvalidBody, BodyTooLarge)),
+            (self.lists_keys, (KeysOfSeveralShards,)),
         )
         errors = [
             error for holds, errors_of_condition in follow if holds for error in errors_of_condition

@@ -22,7 +22,12 @@ from oriel.app.contract.operations.prometheus_operations import PROMETHEUS_RECOR
 from oriel.app.contract.operations.range_operations import RANGE_RECORDS
 from oriel.app.contract.parameters import TABLE_READS
 from oriel.app.contract.problems import (
+    InvalidSql,
     RowNotFound,
+    SqlBusy,
+    SqlDisabled,
+    SqlFailed,
+    SqlLimit,
     TopologyNotFound,
     UnknownParameter,
     VersionNotValid,
@@ -48,6 +53,7 @@ from oriel.app.contract.responses import (
     Health,
     KeysAnswer,
     Readiness,
+    SqlRows,
     StatusAnswer,
     StoreDetail,
     StoresAnswer,
@@ -57,6 +63,7 @@ from oriel.storage import StoreKind
 from oriel.storage import errors as storage
 
 _STORES_PATH = "/v1/stores"
+SQL_PATH = "/v1/sql"
 
 _RECORDS = (
     Operation(
@@ -256,6 +263,27 @@ _RECORDS = (
         response_model=ChangesAnswer,
         query=CHANGES_QUERY,
         own_problems=(storage.BehindPositionBound, *TABLE_READ_PROBLEMS),
+    ),
+    Operation(
+        "sql",
+        SQL_PATH,
+        tag="sql",
+        summary="Run a SQL query",
+        description="Run one SELECT statement of DuckDB over the stores. Each store is a table "
+        "with its current rows, and `STORE_final` has only final rows. The rows are from the "
+        "newest version of each table. The service needs the option `--sql`. A token for some "
+        "stores can only query these stores, and a token for some keys cannot use this operation.",
+        response_model=SqlRows,
+        own_problems=(
+            InvalidSql,
+            SqlLimit,
+            SqlBusy,
+            SqlDisabled,
+            SqlFailed,
+            storage.UnknownStore,
+            storage.CorruptLog,
+        ),
+        method="POST",
     ),
     Operation(
         "listDeadLetters",

@@ -158,6 +158,15 @@ EXAMPLES: Mapping[str, Json | str] = {
         "keys": ["EWR", "JFK", "LGA"],
         "next_cursor": None,
     },
+    "sql": {
+        "positions": {"departures": _POSITION},
+        "columns": [
+            {"name": "key", "type": "VARCHAR"},
+            {"name": "sum(departures)", "type": "HUGEINT"},
+        ],
+        "rows": [{"key": "EWR", "sum(departures)": 1201}],
+        "truncated": False,
+    },
     "queryWindows": {
         "status": "success",
         "data": {

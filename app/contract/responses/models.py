@@ -258,6 +258,25 @@ class KeysAnswer(Model):
     next_cursor: str | None = Field(description=_NEXT_CURSOR)
 
 
+class SqlColumn(Model):
+    """A column of the rows of a SQL query."""
+
+    name: str = Field(examples=["key"])
+    type: str = Field(description="Name of the type in DuckDB", examples=["VARCHAR"])
+
+
+class SqlRows(Model):
+    """The rows of a SQL query, with one field per column."""
+
+    positions: dict[str, Position] = Field(description="Position of each store of the query")
+    columns: list[SqlColumn]
+    rows: list[dict[str, Any]] = Field(
+        description="NaN and infinities are null. Times are ISO 8601 in UTC. A value of a type "
+        "that JSON does not have is a string"
+    )
+    truncated: bool = Field(description="True if the query has more rows, which are cut")
+
+
 class CountAnswer(Model):
     """The number of rows of a store without windows."""
 

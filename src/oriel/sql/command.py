@@ -1,20 +1,17 @@
 """``oriel sql STATEMENT``: print the rows of a query over the stores of a data directory."""
 
 import argparse
-import csv
-import datetime as dt
-import json
-import math
+import re
 import sys
 from collections.abc import Sequence
-from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
-from oriel.sql.queries import open_queries
-from oriel.storage import StorageError
+from oriel.sql.queries import Limits, open_queries, store_tables
+from oriel.sql.rendering import csv_lines, json_lines, table_lines
+from oriel.storage import StorageError, UnknownStore
 
-_SECONDS = 60.0
+_FORMS = {"json": json_lines, "csv": csv_lines, "table": table_lines}
+_UNITS = {"MB": 10**6, "GB": 10**9}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,63 +31,59 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--data", type=Path, required=True, help="query the stores of this data directory"
     )
     parser.add_argument(
-        "--timeout", type=float, default=_SECONDS, metavar="SECONDS",
+        "--timeout", type=float, default=60.0, metavar="SECONDS",
         help="stop the query after this time. Default: 60",
     )  # fmt: skip
+    parser.add_argument(
+        "--limit-rows", type=int, default=10_000, metavar="N",
+        help="print at most this number of rows. Default: 10000",
+    )  # fmt: skip
+    parser.add_argument(
+        "--memory", type=_size, default="2GB", metavar="SIZE",
+        help="use at most this memory, for example 500MB. If a query needs more, it writes "
+        "temporary files. Default: 2GB",
+    )  # fmt: skip
+    parser.add_argument(
+        "--temporary-files", type=_size, default="10GB", metavar="SIZE",
+        help="stop the query if its temporary files have more bytes. Default: 10GB",
+    )  # fmt: skip
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print one JSON object per row")
-    form.add_argument("--csv", action="store_true", help="print CSV with a header")
+    form.add_argument(
+        "--json", action="store_const", dest="form", const="json",
+        help="print one JSON object per row",
+    )  # fmt: skip
+    form.add_argument(
+        "--csv", action="store_const", dest="form", const="csv",
+        help="print CSV with a header",
+    )  # fmt: skip
+    parser.set_defaults(form="table")
     options = parser.parse_args(arguments)
+    limits = Limits(
+        options.timeout, options.limit_rows, options.memory, options.temporary_files
+    )  # fmt: skip
     try:
-        with open_queries(options.data, options.statement) as queries:
-            rows = queries.run(options.statement, options.timeout)
+        tables = store_tables(options.data)
+        if not tables:
+            message = f"{options.data} has no store. Use the --data directory of `oriel run`"
+            raise UnknownStore(message)
+        with open_queries(tables, options.statement, limits) as queries:
+            result = queries.run(options.statement)
+        lines = list(_FORMS[options.form](result.rows))
     except (StorageError, OSError) as error:
         print(f"oriel sql: {error}", file=sys.stderr)
         return 1
-    for store, version in sorted(queries.versions.items()):
-        print(f"{store}: version {version}", file=sys.stderr)
-    _print(rows, "json" if options.json else "csv" if options.csv else "table")
+    for store, position in queries.positions.items():
+        print(f"{store}: version {position['version']}", file=sys.stderr)
+    if result.is_cut:
+        line = f"the query has more than {limits.rows} rows, and the others are cut"
+        print(f"oriel sql: {line}. Set --limit-rows", file=sys.stderr)
+    sys.stdout.writelines(lines)
     return 0
 
 
-def _print(rows: Any, form: str) -> None:
-    names = rows.column_names
-    # A query can return several columns of one name, so rows are not dictionaries.
-    values = zip(*(column.to_pylist() for column in rows.columns), strict=True)
-    if form == "json":
-        for row in values:
-            print(json.dumps(dict(zip(names, map(_plain, row), strict=True)), ensure_ascii=False))
-    elif form == "csv":
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(names)
-        writer.writerows(map(_text, row) for row in values)
-    else:
-        lines = [list(names), *(["NULL" if v is None else _text(v) for v in row] for row in values)]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        for line in lines:
-            cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-            print("  ".join(cells).rstrip())
-
-
-def _plain(value: Any) -> Any:
-    """Return a value of JSON. NaN and infinity are null, as in responses of the service."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, list):
-        return list(map(_plain, value))
-    if isinstance(value, dict):
-        return {str(name): _plain(each) for name, each in value.items()}
-    if isinstance(value, Decimal) and value == value.to_integral_value():
-        # The sum of integers has a type with more digits.
-        return int(value)
-    return value if value is None or isinstance(value, bool | int | str) else _text(value)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, dt.datetime):
-        return value.isoformat().replace("+00:00", "Z")
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list | dict):
-        return json.dumps(_plain(value), ensure_ascii=False)
-    return "" if value is None else str(value)
+def _size(text: str) -> int:
+    match = re.fullmatch(r"([1-9][0-9]{0,8})(MB|GB)", text)
+    if match is None:
+        message = "must be a number of MB or GB, for example 500MB or 4GB"
+        raise argparse.ArgumentTypeError(message)
+    return int(match[1]) * _UNITS[match[2]]

@@ -1,5 +1,6 @@
 """``current``: open a version of a table, and return its current rows in the form of a library."""
 
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,12 +26,19 @@ class CurrentRows:
 
     Attributes:
         version: The version of the table.
+        position: The position, as in responses of the service: ``version``, ``offsets`` and
+            ``history``.
     """
 
     def __init__(self, rows: VersionRows) -> None:
         """Use an open version. Call ``current`` to open one."""
         self._rows = rows
         self.version = rows.state.version
+        self.position: Mapping[str, Any] = {
+            "version": self.version,
+            "offsets": rows.state.offsets,
+            "history": rows.state.place.history,
+        }
 
     @cached_property
     def _selection(self) -> Selection:
