@@ -119,8 +119,9 @@ def assert_hidden(stores: Stores) -> None:
     assert rows.arrow().column_names == rows.duckdb().columns == names
     assert rows.polars().collect_schema().names() == names
     statement = "SELECT * FROM clicks"
-    with open_queries(data, statement) as queries:
-        assert queries.run(statement, 60).column_names == names
+    limits = Limits(seconds=60, rows=1_000, memory=2**28, temporary=2**28)
+    with open_queries({"clicks": data / "tables" / "clicks"}, statement, limits) as queries:
+        assert queries.run(statement).rows.column_names == names
     final = DeltaTable(data / "final" / "clicks").to_pyarrow_table()
     assert final.column_names == [*(n for n in names if n != "final"), "revision"]
     assert verify.main(["--data", str(data)]) == 0
