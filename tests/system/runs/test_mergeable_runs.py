@@ -13,7 +13,7 @@ from oriel import StreamsBuilder, TimeWindows, Topology
 from oriel import aggregates as agg
 from oriel.app.server import Service
 from oriel.pipeline.operations import compact, verify
-from oriel.sql.queries import open_queries
+from oriel.sql.queries import Limits, open_queries
 from oriel.storage import PARTIALS_COLUMN, DataLayout, IncompatibleStore
 from oriel.tables import current
 from tests.app.api_client import ApiClient, index_store
