@@ -1,4 +1,4 @@
-"""A store with versions on real Spark: the rows are those of the driver for any batches and restarts."""
+"""A store with versions on real Spark has the rows of the driver, for any batches and restarts."""
 
 from pathlib import Path
 from random import Random
