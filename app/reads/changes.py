@@ -301,8 +301,8 @@ def read_changes(
 def _newest_versions(rows: pa.Table) -> pa.Table:
     """Return the rows that became the newest version of their key.
 
-    A tombstone removes the row of its key. A version that had ended before it was written, or that
-    left the history, does not change the row.
+    A tombstone removes the row of its key. A version that has ended, or that left the history, does
+    not change the row.
     """
     rows = rows.filter(pc.invert(pc.or_(rows["final"], rows["deleted"])))
     deletes = pc.equal(rows["window_start"], rows["window_end"])

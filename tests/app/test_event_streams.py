@@ -200,7 +200,7 @@ def test_a_store_without_windows_reports_rows(tmp_path: Path) -> None:
 
 
 def test_a_store_with_versions_reports_the_newest_rows(tmp_path: Path) -> None:
-    """A version that had ended, or left the history, is no change. A tombstone removes the row."""
+    """A version that has ended or left the history is not a change. A tombstone removes a row."""
     with served(tmp_path, window=VERSIONED) as made:
         made.commit({"key": "a", "start": 10, "n": 1})
         (begin,) = _watch(made)

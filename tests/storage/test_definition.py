@@ -12,7 +12,7 @@ from oriel.storage import (
     StoreKind,
     WindowSpec,
 )
-from tests.storage.store_tables import HOPPING, NONE, SESSION, SLIDING, TUMBLING
+from tests.storage.store_tables import HOPPING, NONE, SESSION, SLIDING, TUMBLING, VERSIONED
 
 DEFINITION = StoreDefinition(
     name="s",
@@ -26,7 +26,7 @@ DEFINITION = StoreDefinition(
 )
 
 
-@pytest.mark.parametrize("window", [TUMBLING, HOPPING, SLIDING, SESSION, NONE])
+@pytest.mark.parametrize("window", [TUMBLING, HOPPING, SLIDING, SESSION, NONE, VERSIONED])
 @pytest.mark.parametrize("emit", ["window-update", "window-close"])
 def test_a_definition_comes_back_as_it_was(window: WindowSpec, emit: str) -> None:
     """A definition of any kind is equal after a round trip through the table property."""
@@ -73,10 +73,13 @@ def test_a_window_is_of_a_known_kind(kind: str, advance_ms: int | None, message:
         WindowSpec(StoreKind(kind), 10, 5, advance_ms)
 
 
-def test_only_a_store_of_kind_none_has_no_windows() -> None:
-    """Each kind except ``none`` has windows."""
-    windowed = {w.kind: w.is_windowed for w in (TUMBLING, HOPPING, SLIDING, SESSION, NONE)}
-    assert windowed == {kind: kind != "none" for kind in StoreKind}
+def test_stores_of_the_kinds_none_and_versioned_have_no_windows() -> None:
+    """Each other kind has windows. The table of versions also has the columns of windows."""
+    windows = (TUMBLING, HOPPING, SLIDING, SESSION, NONE, VERSIONED)
+    windowed = {w.kind: w.is_windowed for w in windows}
+    assert windowed == {kind: kind not in {"none", "versioned"} for kind in StoreKind}
+    with_columns = {w.kind: w.has_window_columns for w in windows}
+    assert with_columns == {kind: kind != "none" for kind in StoreKind}
 
 
 def test_a_kind_is_the_text_that_the_table_has() -> None:
@@ -97,6 +100,7 @@ def test_a_kind_is_the_text_that_the_table_has() -> None:
         (StoreKind.SLIDING, True, "start"),
         (StoreKind.SESSION, True, "end"),
         (StoreKind.NONE, False, None),
+        (StoreKind.VERSIONED, False, None),
     ],
 )
 def test_a_kind_says_how_its_windows_end_and_expire(
@@ -147,4 +151,5 @@ def test_what_a_definition_says_reads_well() -> None:
     )
     assert str(WindowSpec(StoreKind.SESSION, 10, 0)) == "session (10 ms, grace 0 ms)"
     assert str(WindowSpec(StoreKind.NONE, 0, 0)) == "none"
+    assert str(VERSIONED) == "versioned (history 20 ms)"
     assert str(AggregateSpec("mean", "avg(v)", "double")) == "mean = avg(v) double"

@@ -24,8 +24,8 @@ NEVER_CLOSED_MS = -(2**61)
 
 #: Key, time -> the record with the greatest partition and offset.
 Versions = dict[tuple[str, int], Arrived]
-#: The rows of a table by key, start and end of the window.
-Rows = dict[tuple[str, int, int], str | None]
+#: The rows of a table by key, start and end of the window: the value, and whether it has ended.
+Rows = dict[tuple[str, int, int], tuple[str | None, bool]]
 
 
 def close_times(logs: Logs, so_far: Logs, history: int) -> list[int]:
@@ -42,7 +42,7 @@ def rows_of(versions: Versions, close_ms: int) -> Rows:
             value = versions[key, time].value
             stays = time >= close_ms if value is None else end is None or end > close_ms
             if stays:
-                rows[key, time, time + (value is not None)] = value
+                rows[key, time, time + (value is not None)] = value, end is not None
     return rows
 
 
@@ -89,7 +89,7 @@ def run(
                 del table[window]
                 marks.add("removed")
             else:
-                table[window] = row["v"]
+                table[window] = row["v"], row["final"]
                 marks |= {"tombstone"} if row["v"] is None else set()
                 marks |= {"inserted"} if row["final"] else set()
         expected = rows_of(versions, close_ms)

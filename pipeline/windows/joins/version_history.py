@@ -94,7 +94,9 @@ class Histories:
         )
 
     def merged(self, versions: pa.Table, arrived: pa.Table) -> tuple[pa.Table, Flags]:
-        """Return the versions after a batch by key and time, and which versions are new.
+        """Return the versions after a batch by key and time, and which versions have changed.
+
+        A version has changed if it is new, or if it was the newest version of its key.
 
         Args:
             versions: The versions in the state of the keys of the batch.
@@ -118,4 +120,6 @@ class Histories:
         # 20, the time of a version that was not read.
         valid_to_ms = np.where(next_is_new, np.minimum(valid_to_ms, next_ms), valid_to_ms)
         valid_to_ms = np.where(is_new, next_ms, valid_to_ms)
-        return replaced(records.take(number), {VALID_TO.name: valid_to_ms}), is_new
+        was_newest = np.asarray(records.rows[VALID_TO.name])[number] == FOREVER_MS
+        has_changed: Flags = is_new | (was_newest & (valid_to_ms != FOREVER_MS))
+        return replaced(records.take(number), {VALID_TO.name: valid_to_ms}), has_changed

@@ -7,7 +7,8 @@ A version leaves the table when it has ended at or before stream time - history 
 key keeps the version that was valid at this time, and all later ones. A tombstone leaves when its
 own time is older.
 
-The column ``final`` is true for a version that had already ended when its row was written.
+The column ``final`` is true for a version that has ended. So the other rows are the newest
+versions, and a newest version is written once more when it ends.
 
 The versions do not depend on the order of arrival, except that late records are dropped. A record
 that is not late is newer than the end of each version that has left, so these versions stay as they
@@ -74,16 +75,16 @@ class VersionRowsEngine(WindowEngine):
         """Add the versions of the batch, and remove the expired versions of all keys."""
         arrived = self._read(batch)
         other_keys, before = split_by_key(state, arrived["key"])
-        versions, is_new = self._histories.merged(before, arrived)
-        is_new = np.append(np.zeros(len(other_keys), dtype=np.bool_), is_new)
+        versions, has_changed = self._histories.merged(before, arrived)
+        has_changed = np.append(np.zeros(len(other_keys), dtype=np.bool_), has_changed)
         versions = pa.concat_tables([other_keys, versions])
         stays = self.due_ms(versions) >= self.close_ms(times.after)
-        added = versions.filter(pa.array(stays & is_new))
+        changed = versions.filter(pa.array(stays & has_changed))
         after = versions.filter(pa.array(stays)).combine_chunks()
-        return EngineResult(after, self._changes(state, after, added))
+        return EngineResult(after, self._changes(state, after, changed))
 
-    def _changes(self, state: pa.Table, after: pa.Table, added: pa.Table) -> pa.Table:
-        """Return the rows of ``added``, and removals of the rows that only ``state`` has."""
+    def _changes(self, state: pa.Table, after: pa.Table, written: pa.Table) -> pa.Table:
+        """Return the rows of ``written``, and removals of the rows that only ``state`` has."""
         both = TableRecords.of(pa.concat_tables([state, after]))
         is_after = np.arange(len(both.rows)) >= len(state)
         # A new row can replace a version of the same time. If only one is a tombstone, the replaced
@@ -91,8 +92,8 @@ class VersionRowsEngine(WindowEngine):
         row = (both.key_code, both.timestamp_ms, both.deletes.astype(np.int64))
         last = greatest(row, (is_after.astype(np.int64),))
         removed = both.take(last[last < len(state)])
-        changed = TableRecords.of(pa.concat_tables([added, removed]))
-        is_removed = np.arange(len(changed.rows)) >= len(added)
+        changed = TableRecords.of(pa.concat_tables([written, removed]))
+        is_removed = np.arange(len(changed.rows)) >= len(written)
         order = np.lexsort((~changed.deletes, changed.timestamp_ms, changed.key_code))
         rows, start_ms = changed.take(order), changed.timestamp_ms[order]
         is_removed, has_values = is_removed[order], ~(changed.deletes | is_removed)[order]
@@ -102,7 +103,6 @@ class VersionRowsEngine(WindowEngine):
             for name in self.aggregate_types
         }
         end_ms = start_ms + ~changed.deletes[order]
-        # Readers of changes skip versions that do not change the row of their key.
         has_ended = np.asarray(rows[VALID_TO.name]) != FOREVER_MS
         return changed_rows(
             rows["key"], (start_ms, end_ms), values, start_ms, final=has_ended, deleted=is_removed
