@@ -134,7 +134,7 @@ def test_short_steps_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(merged_read, "_STEP", 3)
         for seed in range(4):
             check_reads(store, seed)
-        monkeypatch.setattr(merged_read, "PAGE_BYTES_MAX", 1)
+        monkeypatch.setattr(merged_read, "_STEP_BYTES", 1)
         for seed in range(4):
             check_reads(store, seed)
 
@@ -216,6 +216,18 @@ def test_expired_and_deleted_windows_leave_the_index(tmp_path: Path) -> None:
         writer.close()
         with partials_of_index(generation) as (txn, database):
             assert [key for key, _ in txn.cursor(database)] == left[1:]
+
+
+def test_ranges_of_too_many_values_are_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The memory of a read is bounded, although a quantile needs all values."""
+    with mergeable_store(tmp_path, SEED) as store:
+        monkeypatch.setattr(merged_read, "_RANGE_BYTES_MAX", 40)
+        for target in (f"mergedAll?columns={COLUMNS}", "merged/a?columns=middle,mean,spread"):
+            response = store.client.get(f"{ROOT}/{target}&step_ms=20")
+            assert_problem(response, 400, "invalid-parameter", "smaller step_ms")
+        assert items_of(store.client.get(f"{ROOT}/mergedAll?columns=n&step_ms=20"))
 
 
 @pytest.mark.parametrize(

@@ -17,14 +17,14 @@ def assert_same_pages(
     expected: list[bytes] = []
     after = None
     while True:
-        page, after = getattr(model, read)(read_range._replace(after=after))
+        page, after, _ = getattr(model, read)(read_range._replace(after=after))
         expected += page
         if after is None:
             break
     found: list[bytes] = []
     after = None
     while True:
-        page, after = getattr(store, read)(read_range._replace(after=after))
+        page, after, _ = getattr(store, read)(read_range._replace(after=after))
         found += page
         before_last = sum(map(len, page[:-1]))
         assert len(page) <= read_range.limit

@@ -67,13 +67,15 @@ _LOOKS = st.sampled_from([1, 2, 5, UNBOUNDED])
 _BOUNDS = st.integers(-3, 33)
 _LIMITS = st.integers(1, 6)
 _RANGES = st.builds(
-    WindowRange, _KEYS, _BOUNDS, _BOUNDS, _LIMITS, st.none(), _FINAL, _BYTES, _LOOKS
-)
+    WindowRange, _KEYS, _BOUNDS, _BOUNDS, _LIMITS, st.none(), _FINAL, _BYTES, _LOOKS,
+    # No store here has partial aggregates.
+    with_partials=st.just(value=False),
+)  # fmt: skip
 _KEY_BOUNDS = st.one_of(st.none(), _KEYS, st.sampled_from(["a\x00\x00", "aa", "é" * 299, "zz"]))
 _PREFIXES = st.sampled_from(["", "", "a", "a\x00", "é", "é" * 280])
 _SCANS = st.builds(
     ScanRange, _KEY_BOUNDS, _KEY_BOUNDS, _PREFIXES, _BOUNDS, _BOUNDS, st.just(0), _LIMITS,
-    st.none(), _FINAL, _BYTES, _LOOKS,
+    st.none(), _FINAL, _BYTES, _LOOKS, with_partials=st.just(value=False),
 )  # fmt: skip
 
 

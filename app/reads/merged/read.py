@@ -48,6 +48,13 @@ from oriel.storage.table_store import TableWindowStore
 
 #: The maximum number of windows of a step. To parse and merge a window costs up to 5 microseconds.
 _STEP = 256
+#: A step reads no more windows after these bytes of partial aggregates, because a quantile keeps
+#: all values.
+_STEP_BYTES = 1 << 18
+#: The most bytes of the merged partial aggregates of a range.
+_RANGE_BYTES_MAX = 1 << 26
+#: To merge the partial aggregates of a few windows costs as much as of this number of windows.
+_LEAST_MERGED = 64
 
 WindowStore = WindowSnapshot | TableWindowStore
 
@@ -165,6 +172,7 @@ class _Merging:
         names = merged_names(state.definition, query["columns"])
         if state.definition.partials and names:
             self._partials = partial_merge(state.definition, names)
+        self._bytes_max = PAGE_BYTES_MAX if self._partials is None else _STEP_BYTES
         self._windows_max = step_ms // size_ms
         self._close_ms = -1 if state.record is None else state.record.close_ms
         self._final = query["final"]
@@ -231,6 +239,13 @@ class _Merging:
                 self._open = OpenRange(key, start_ms, self._columns)
             self._open.add(of_range)
             self._open.partials += merged[place : place + 1]
+            if sum(each.nbytes for each in self._open.partials) > _RANGE_BYTES_MAX:
+                message = (
+                    f"step_ms={self._step_ms}: the partial aggregates of a range have more than "
+                    f"{_RANGE_BYTES_MAX >> 20} MB, for example the values of a quantile. Send a "
+                    "smaller step_ms, or send columns with other aggregates."
+                )
+                raise InvalidParameter(message)
             count += len(of_range)
         if is_last and self._open is not None:
             complete.append(_Complete(self._open, count))
@@ -294,16 +309,19 @@ class _KeyRead(_Merging):
         self._after: WindowId | None = None
 
     def _read(self, store: WindowStore, records_left: int) -> int:
-        while self._at < len(self._keys) and records_left > 0 and not self._is_full():
+        least_work = 1 if self._partials is None else _LEAST_MERGED
+        work_left = records_left
+        while self._at < len(self._keys) and work_left > 0 and not self._is_full():
             key, bounds_ms = self._keys[self._at], (self._begin_ms, self._to_ms)
-            limit = self._limit(records_left)
+            limit = self._limit(work_left)
             page = store.fetch(
                 WindowRange(
-                    key, *bounds_ms, limit, self._after, bytes_max=PAGE_BYTES_MAX,
+                    key, *bounds_ms, limit, self._after, bytes_max=self._bytes_max,
                     with_partials=self._partials is not None,
                 )
             )  # fmt: skip
             records_left -= max(len(page.windows), 1)
+            work_left -= max(len(page.windows), least_work)
             self._after, is_last = page.next_after, page.next_after is None
             complete = self._merge(page.windows, page.partials, is_last=is_last)
             added = self._add(complete)
@@ -330,7 +348,7 @@ class _ScanRead(_Merging):
         query = request.query
         self._range = ScanRange(
             query["key_from"], query["key_to"], query["prefix"], self._from_ms, self._to_ms,
-            bytes_max=PAGE_BYTES_MAX, with_partials=self._partials is not None,
+            bytes_max=self._bytes_max, with_partials=self._partials is not None,
         )  # fmt: skip
         # The place after the last complete range, and after the last window. The cursor of the
         # first place has no bytes.
@@ -355,8 +373,8 @@ class _ScanRead(_Merging):
             # The windows between have other times.
             self._place = page.next_after if self._open is None else self._place
         self._after = page.next_after
-        size = sum(map(len, page.entries))
-        is_cut = len(page.entries) == limit or size >= PAGE_BYTES_MAX
+        size = max(sum(map(len, page.entries)), sum(map(len, page.partials)))
+        is_cut = len(page.entries) == limit or size >= self._bytes_max
         # Otherwise, the scan has examined all records that it was allowed to.
         return records_left - len(page.entries) if is_cut else 0
 
