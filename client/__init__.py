@@ -23,7 +23,7 @@ from oriel.client.errors import (
     UnknownStore,
 )
 from oriel.client.protocol import Key
-from oriel.client.records import Change, Page, Position, Removed, Row, StoreSummary, Window
+from oriel.client.records import Change, Page, Position, Removed, Row, SqlRows, StoreSummary, Window
 from oriel.client.results import AsyncResults, Results
 from oriel.client.stores import (
     AsyncKeyValueStoreClient,
@@ -63,6 +63,7 @@ __all__ = [
     "ServiceFailed",
     "ServiceUnreachable",
     "SessionStoreClient",
+    "SqlRows",
     "StoreSummary",
     "UnexpectedAnswer",
     "UnknownStore",

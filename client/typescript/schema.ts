@@ -317,6 +317,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sql": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Run a SQL query
+         * @description Run one SELECT statement of DuckDB over the stores. Each store is a table with its current rows, and `STORE_final` has only final rows. The rows are from the newest version of each table. The service needs the option `--sql`. A token for some stores can only query these stores, and a token for some keys cannot use this operation.
+         */
+        post: operations["sql"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/status": {
         parameters: {
             query?: never;
@@ -1975,6 +1995,50 @@ export interface components {
             warnings: string[];
         };
         /**
+         * SqlColumn
+         * @description A column of the rows of a SQL query.
+         */
+        SqlColumn: {
+            /**
+             * Name
+             * @example key
+             */
+            name: string;
+            /**
+             * Type
+             * @description Name of the type in DuckDB
+             * @example VARCHAR
+             */
+            type: string;
+        };
+        /**
+         * SqlRows
+         * @description The rows of a SQL query, with one field per column.
+         */
+        SqlRows: {
+            /** Columns */
+            columns: components["schemas"]["SqlColumn"][];
+            /**
+             * Positions
+             * @description Position of each store of the query
+             */
+            positions: {
+                [key: string]: components["schemas"]["Position"];
+            };
+            /**
+             * Rows
+             * @description NaN and infinities are null. Times are ISO 8601 in UTC. A value of a type that JSON does not have is a string
+             */
+            rows: {
+                [key: string]: unknown;
+            }[];
+            /**
+             * Truncated
+             * @description True if the query has more rows, which are cut
+             */
+            truncated: boolean;
+        };
+        /**
          * StatusAnswer
          * @description The status of pipelines and stores.
          */
@@ -3095,6 +3159,49 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["DeadLetterCountsAnswer"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sql: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description The query */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "query": "SELECT key, sum(departures) FROM departures GROUP BY key"
+                 *     }
+                 */
+                "application/json": {
+                    query: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Successful response */
+            200: {
+                headers: {
+                    /** @description `Accept` and `Accept-Encoding`, which select the response format and coding */
+                    Vary?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SqlRows"];
                 };
             };
             /** @description A problem */
