@@ -23,7 +23,17 @@ from oriel.client.errors import (
     UnknownStore,
 )
 from oriel.client.protocol import Key
-from oriel.client.records import Change, Page, Position, Removed, Row, StoreSummary, Version, Window
+from oriel.client.records import (
+    Change,
+    Page,
+    Position,
+    Removed,
+    Row,
+    SqlRows,
+    StoreSummary,
+    Version,
+    Window,
+)
 from oriel.client.results import AsyncResults, Results
 from oriel.client.stores import (
     AsyncKeyValueStoreClient,
@@ -66,6 +76,7 @@ __all__ = [
     "ServiceFailed",
     "ServiceUnreachable",
     "SessionStoreClient",
+    "SqlRows",
     "StoreSummary",
     "UnexpectedAnswer",
     "UnknownStore",

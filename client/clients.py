@@ -7,7 +7,7 @@ import httpx
 
 from oriel.client import store_reads
 from oriel.client.protocol import Address
-from oriel.client.records import StoreSummary
+from oriel.client.records import SqlRows, StoreSummary
 from oriel.client.stores import (
     AsyncKeyValueStoreClient,
     AsyncSessionStoreClient,
@@ -100,6 +100,32 @@ class Client:
             ['flights']
         """
         return self._connection.run(store_reads.topology())
+
+    def sql(self, query: str, *, wait_s: float = 60.0) -> SqlRows:
+        """Run a SELECT statement of DuckDB over the stores.
+
+        The service needs the option ``--sql``. Each store is a table with its current rows, and
+        ``STORE_final`` has only final rows.
+
+        Args:
+            query: one ``SELECT`` statement.
+            wait_s: seconds to wait for the rows, in addition to ``timeout_s`` of the client.
+
+        Returns:
+            The rows. If the service cut them, ``truncated`` is True.
+
+        Raises:
+            InvalidRequest: the statement is not valid (``invalid-sql``), or exceeds a limit of
+                time or memory (``sql-limit``).
+            UnknownStore: a table of the statement is not a store.
+            NotFound: the service runs without ``--sql`` (``sql-disabled``).
+            NotReady: the service runs other queries (``sql-busy``), and all attempts failed.
+
+        Example:
+            >>> client.sql("SELECT sum(departures) AS n FROM totals").rows
+            [{'n': 2829}]
+        """
+        return self._connection.run(store_reads.sql(query, wait_s))
 
     def store(
         self, name: str
@@ -237,6 +263,28 @@ class AsyncClient:
             Problem: no pipeline has written its topology (``topology-not-found``).
         """
         return await self._connection.run(store_reads.topology())
+
+    async def sql(self, query: str, *, wait_s: float = 60.0) -> SqlRows:
+        """Run a SELECT statement of DuckDB over the stores.
+
+        The service needs the option ``--sql``. Each store is a table with its current rows, and
+        ``STORE_final`` has only final rows.
+
+        Args:
+            query: one ``SELECT`` statement.
+            wait_s: seconds to wait for the rows, in addition to ``timeout_s`` of the client.
+
+        Returns:
+            The rows. If the service cut them, ``truncated`` is True.
+
+        Raises:
+            InvalidRequest: the statement is not valid (``invalid-sql``), or exceeds a limit of
+                time or memory (``sql-limit``).
+            UnknownStore: a table of the statement is not a store.
+            NotFound: the service runs without ``--sql`` (``sql-disabled``).
+            NotReady: the service runs other queries (``sql-busy``), and all attempts failed.
+        """
+        return await self._connection.run(store_reads.sql(query, wait_s))
 
     async def store(
         self, name: str

@@ -49,8 +49,8 @@ class Body(NamedTuple):
 class Request:
     """A request: ``path`` is percent-encoded, ``query`` is not.
 
-    With ``keys`` it is a POST with these keys, otherwise a GET. ``last_event_id`` is the event
-    after which a stream resumes.
+    With ``keys`` or ``sql`` it is a POST with these keys or this query, otherwise a GET.
+    ``last_event_id`` is the event after which a stream resumes.
     """
 
     path: str
@@ -59,6 +59,14 @@ class Request:
     etag: str | None = None
     keys: tuple[str, ...] | None = None
     last_event_id: str | None = None
+    sql: str | None = None
+
+    @property
+    def body(self) -> Any:
+        """Return the JSON of the body, None for a GET."""
+        if self.sql is not None:
+            return {"query": self.sql}
+        return None if self.keys is None else list(self.keys)
 
     def asking(self, **parameters: object) -> "Request":
         """Return the request with more parameters, without those of the value None."""
@@ -102,13 +110,15 @@ class Read(Generic[T]):
     """One request and the meaning of its response.
 
     If the store has not reached the requested position, the request is sent again for ``wait_s``
-    seconds. A response with one of ``absent_codes`` has the value None.
+    seconds. A response with one of ``absent_codes`` has the value None. ``work_s`` is added to the
+    usual time limit of a request.
     """
 
     request: Request
     parse: Callable[[RawResponse], T]
     wait_s: float = 0.0
     absent_codes: frozenset[str] = frozenset()
+    work_s: float = 0.0
 
 
 @dataclass(frozen=True)

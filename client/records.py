@@ -200,6 +200,29 @@ class Change(Generic[T]):
 
 
 @dataclass(frozen=True)
+class SqlRows:
+    """The rows of a SQL query.
+
+    Attributes:
+        rows: one dictionary per row, by the names of the columns. Times are ISO 8601 text, and
+            NaN and infinity are None.
+        types: the name of DuckDB's type of each column, in their order.
+        positions: the position of each store of the query.
+        truncated: True if the query has more rows, which the service cut.
+
+    Example:
+        >>> rows = client.sql("SELECT key FROM totals ORDER BY key LIMIT 1")
+        >>> rows.rows, rows.types, rows.positions["totals"].version
+        ([{'key': 'EWR'}], {'key': 'VARCHAR'}, 1)
+    """
+
+    rows: list[dict[str, Any]]
+    types: Mapping[str, str]
+    positions: Mapping[str, Position]
+    truncated: bool
+
+
+@dataclass(frozen=True)
 class StoreSummary:
     """One store of the service.
 
@@ -299,6 +322,16 @@ def position_of(document: Json) -> Position:
     }
     # A service of an earlier version does not name a history.
     return Position(document["version"], offsets, document.get("history", ""))
+
+
+def sql_rows_of(document: Json) -> SqlRows:
+    """Return the rows of a SQL query."""
+    return SqlRows(
+        rows=document["rows"],
+        types={column["name"]: column["type"] for column in document["columns"]},
+        positions={name: position_of(one) for name, one in document["positions"].items()},
+        truncated=document["truncated"],
+    )
 
 
 def summary_of(document: Json) -> StoreSummary:

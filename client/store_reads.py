@@ -14,10 +14,12 @@ from oriel.client.protocol import EVENT_STREAM, Address, PagedRead, Read, Reques
 from oriel.client.records import (
     Position,
     Row,
+    SqlRows,
     StoreSummary,
     Window,
     position_of,
     row_of,
+    sql_rows_of,
     summary_of,
     window_of,
 )
@@ -38,6 +40,12 @@ def status() -> Read[dict[str, Any]]:
 def topology() -> Read[dict[str, Any]]:
     """Return the topologies of the pipelines, as the JSON object of the API."""
     return Read(Request("/v1/topology"), lambda response: dict(response.json))
+
+
+def sql(query: str, work_s: float) -> Read[SqlRows]:
+    """Run a SELECT statement of DuckDB over the stores."""
+    request = Request("/v1/sql", sql=query)
+    return Read(request, lambda response: sql_rows_of(response.json), work_s=work_s)
 
 
 def describe(address: Address) -> Read[dict[str, Any]]:

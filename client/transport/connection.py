@@ -79,10 +79,10 @@ class Service:
                 message = "the token has characters that a header cannot contain"
                 raise ValueError(message)
             headers["Authorization"] = f"Bearer {token}"
-        keys = request.keys
+        body = request.body
         return {
-            "method": "GET" if keys is None else "POST",
-            "json": None if keys is None else list(keys),
+            "method": "GET" if body is None else "POST",
+            "json": body,
             "url": self.url + request.path,
             "params": list(request.query),
             "headers": headers,

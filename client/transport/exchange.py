@@ -84,7 +84,8 @@ def exchange(read: Read[T], retries: Retries, random: Random) -> Exchange[T]:
     while True:
         attempt += 1
         left_s = max(deadline - time.monotonic(), 0.0)
-        outcome = yield _send(read.request, left_s)
+        send = _send(read.request, left_s)
+        outcome = yield send._replace(wait_s=send.wait_s + read.work_s)
         error: OrielError
         if isinstance(outcome, ServiceUnreachable):
             error = outcome

@@ -1,21 +1,27 @@
-"""Tests of ``POST /v1/sql`` in this process: formats, positions, tokens and rejected requests."""
+"""Tests of ``POST /v1/sql``: rows, formats, tokens, rejected statements, and its processes."""
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import orjson
+import psutil  # type: ignore[import-untyped]
 import pyarrow as pa
 import pytest
 
-from oriel.app.contract import Limits
-from oriel.app.server import Service
+from oriel.app.contract import Limits, MediaType, SqlBusy, SqlFailed
+from oriel.app.server import Service, command
 from oriel.app.server.settings import ServiceSettings
+from oriel.app.sql import SqlProcesses
 from tests.app.api_client import ApiClient, ApiResponse, Served, served
 from tests.app.problem_shape import assert_problem
 from tests.app.test_access import token_in
-from tests.storage.store_tables import NONE, TUMBLING, make_definition
+from tests.storage.store_tables import NONE, SESSION, TUMBLING, make_definition
+from tests.storage.waiting import WAIT_SECONDS, wait_in_loop
 
 PATH = "/v1/sql"
 ENDLESS = "WITH RECURSIVE t AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM t) FROM t "
@@ -240,3 +246,135 @@ def test_the_service_does_not_import_duckdb(shop: Served) -> None:
     code = "import sys, oriel.app.server; print('duckdb' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_stores_have_the_rows_of_the_index(tmp_path: Path, seed: int) -> None:
+    """Windows, sessions and rows equal the reads of the index at the same position."""
+    random = Random(seed)
+    reads = {"visits": "fetchAll", "totals": "all", "store": "fetchAll"}
+    with served(tmp_path, window=TUMBLING) as made:
+        made.add(make_definition("visits", window=SESSION))
+        made.add(make_definition("totals", window=NONE))
+        for _ in range(random.randint(2, 6)):
+            for name in reads:
+                made._tables[name].commit(_random_rows(random, is_windowed=name != "totals"))
+        made.index()
+        for name, read in reads.items():
+            times = "" if name == "totals" else (
+                "epoch_ms(window_start) AS window_start_ms, epoch_ms(window_end) AS window_end_ms, "
+            )  # fmt: skip
+            query = f"SELECT key, {times}n, epoch_ms(timestamp) AS timestamp_ms FROM {name}"  # noqa: S608
+            response = sql(made, query).json
+            served_page = made.get(f"/v1/stores/{name}/{read}?limit=10000").json
+            items = served_page["rows" if name == "totals" else "windows"]
+            fields = [column["name"] for column in response["columns"]]
+            expected = [tuple(item[field] for field in fields) for item in items]
+            assert sorted(tuple(row.values()) for row in response["rows"]) == sorted(expected)
+            assert response["positions"] == {name: served_page["position"]}
+
+
+def _random_rows(random: Random, *, is_windowed: bool) -> list[dict[str, Any]]:
+    """Return rows of one batch, at most one per window. Some are removed."""
+    windows = {(random.choice("abc"), random.randrange(8) * 10) for _ in range(8)}
+    if not is_windowed:
+        windows = {*dict(windows).items()}
+    return [
+        {"key": key, "start": start, "end": start + 5, "n": random.randrange(100),
+         "deleted": random.random() < 0.2}
+        for key, start in sorted(windows)
+    ]  # fmt: skip
+
+
+def _query_processes() -> list[psutil.Process]:
+    """Return the running processes of queries that this process started."""
+    children = psutil.Process().children()
+    return [one for one in children if "oriel.sql.query_process" in one.cmdline()]
+
+
+def test_queries_beyond_the_limit_are_rejected(shop: Served) -> None:
+    """A second query gets an error at once. If the first one is canceled, its process ends."""
+    processes = SqlProcesses(shop.data, Limits(sql_queries=1))
+
+    async def run() -> None:
+        before = len(_query_processes())
+        slow = asyncio.create_task(processes.run("SELECT sleep_ms(60000)", ["*"], MediaType.JSON))
+        async with asyncio.timeout(WAIT_SECONDS):
+            await wait_in_loop(lambda: len(_query_processes()) > before, "the process of the query")
+            with pytest.raises(SqlBusy, match="--limit-sql-queries: the worker already runs 1"):
+                await processes.run("SELECT 1", ["*"], MediaType.JSON)
+            slow.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await slow
+        assert len(_query_processes()) == before
+        found = await processes.run("SELECT 1 AS one", ["*"], MediaType.NDJSON)
+        assert found.body == b'{"one": 1}\n'
+
+    asyncio.run(run())
+    processes.close()
+
+
+def test_a_process_that_crashes_is_replaced(shop: Served) -> None:
+    """The client of the query gets an error, and the next query works."""
+    processes = SqlProcesses(shop.data, Limits())
+
+    async def run() -> None:
+        before = {one.pid for one in _query_processes()}
+        slow = asyncio.create_task(processes.run("SELECT sleep_ms(60000)", ["*"], MediaType.JSON))
+        async with asyncio.timeout(WAIT_SECONDS):
+            await wait_in_loop(
+                lambda: {one.pid for one in _query_processes()} - before, "the process of the query"
+            )
+            (process,) = [one for one in _query_processes() if one.pid not in before]
+            process.kill()
+            with pytest.raises(SqlFailed, match="ended with exit code -9"):
+                await slow
+        found = await processes.run("SELECT 1 AS one", ["*"], MediaType.NDJSON)
+        assert found.rows == 1
+
+    asyncio.run(run())
+    processes.close()
+
+
+def test_the_query_of_a_client_that_disconnects_ends(limited: ApiClient) -> None:
+    """The service ends the process, and its slot is free."""
+    body = orjson.dumps({"query": "SELECT sleep_ms(60000)"})
+    messages = [{"type": "http.request", "body": body, "more_body": False}]
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST",
+        "scheme": "http", "path": PATH, "raw_path": PATH.encode(), "query_string": b"",
+        "root_path": "", "headers": [], "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80),
+    }  # fmt: skip
+    before = {one.pid for one in _query_processes()}
+
+    async def receive() -> dict[str, Any]:
+        if messages:
+            return messages.pop()
+        await wait_in_loop(
+            lambda: {one.pid for one in _query_processes()} - before, "the process of the query"
+        )
+        return {"type": "http.disconnect"}
+
+    async def send(message: dict[str, Any]) -> None:
+        del message
+
+    async def run() -> None:
+        async with asyncio.timeout(WAIT_SECONDS):
+            await limited.service(scope, receive, send)
+
+    asyncio.run(run())
+    assert {one.pid for one in _query_processes()} <= before
+    assert sql(limited, "SELECT 1 AS one").json["rows"] == [{"one": 1}]
+
+
+def test_the_option_needs_duckdb_and_a_local_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The service does not start, and says what to do."""
+    monkeypatch.setattr(command, "set_up_console", lambda *_, **__: None)
+    data = ["--data", "s3://bucket/data", "--index", str(tmp_path), "--sql", "--port", "0"]
+    assert command.main(data) == 1
+    assert "SQL needs tables in a local directory. Remove --sql" in capsys.readouterr().err
+    monkeypatch.setattr(command, "find_spec", lambda _: None)
+    assert command.main(["--data", str(tmp_path), "--sql", "--port", "0"]) == 1
+    assert "Run pip install 'oriel[sql]'" in capsys.readouterr().err

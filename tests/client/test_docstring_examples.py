@@ -87,7 +87,7 @@ def scope(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     data = tmp_path_factory.mktemp("docstrings")
     _make_stores(data)
     record_topology(DataLayout(data), "flights", Drawing((), ()))
-    serving = Serving(data)
+    serving = Serving(data, "--sql")
     url = f"http://127.0.0.1:{serving.port}"
     try:
         with Client(url) as client:

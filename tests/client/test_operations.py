@@ -17,7 +17,9 @@ from oriel.client import (
     AsyncWindowStoreClient,
     Client,
     KeyValueStoreClient,
+    Position,
     SessionStoreClient,
+    SqlRows,
     VersionedStoreClient,
     WindowStoreClient,
     row_reads,
@@ -76,6 +78,7 @@ READS: dict[str, PagedRead[Any] | Read[Any]] = {
     "listKeys": store_reads.keys(_ADDRESS, "k"),
     "status": store_reads.status(),
     "topology": store_reads.topology(),
+    "sql": store_reads.sql("SELECT 1", 60.0),
 }
 
 #: Alternative names of operations, which the client only has by their first name.
@@ -169,3 +172,31 @@ def test_listed_keys_are_posted() -> None:
     assert (posted.method, json.loads(posted.content)) == ("POST", ["é", "b"])
     assert posted.url == "http://oriel/v1/stores/store/getOfKeys?columns=n"
     assert (got.method, got.content) == ("GET", b"")
+
+
+def test_a_sql_query_is_posted_with_more_time() -> None:
+    """The body has the query, and a request has 60 s more than another one."""
+    seen: list[httpx.Request] = []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        position = {"version": 1, "offsets": {"t": {"0": 5}}, "history": "a-b"}
+        return httpx.Response(
+            200,
+            json={
+                "positions": {"store": position},
+                "columns": [{"name": "n", "type": "BIGINT"}],
+                "rows": [{"n": 2**63}],
+                "truncated": True,
+            },
+        )
+
+    transport = httpx.MockTransport(handle)
+    with Client("http://oriel", timeout_s=5, transport=transport) as client:
+        rows = client.sql("SELECT n FROM store")
+    position = Position(1, {"t": {0: 5}}, "a-b")
+    assert rows == SqlRows([{"n": 2**63}], {"n": "BIGINT"}, {"store": position}, truncated=True)
+    (posted,) = seen
+    assert (posted.method, str(posted.url)) == ("POST", "http://oriel/v1/sql")
+    assert json.loads(posted.content) == {"query": "SELECT n FROM store"}
+    assert posted.extensions["timeout"]["read"] == 65

@@ -38,8 +38,8 @@ REMEDIES = _by_code(
     invalid_sql=Remedy(
         "DuckDB cannot parse or run the SQL query, or the query does more than read stores.",
         "Correct the part that `detail` names. A query must be one SELECT statement, and must "
-        "read stores by their names. See [what a statement can "
-        "do](../how-to/query-tables-with-sql.md).",
+        "read stores by their names. See [what a client can "
+        "do](security.md#sql-queries).",
     ),
     sql_limit=Remedy(
         "A SQL query exceeds `sql_seconds`, needs more memory or temporary files than its limit, "

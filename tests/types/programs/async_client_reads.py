@@ -20,6 +20,7 @@ from oriel.client import (
     Position,
     Retries,
     Row,
+    SqlRows,
     StoreSummary,
     Version,
     Window,
@@ -40,6 +41,7 @@ async def clients() -> None:
         assert_type(await client.stores(), list[StoreSummary])
         assert_type(await client.status(), dict[str, Any])
         assert_type(await client.topology(), dict[str, Any])
+        assert_type(await client.sql("SELECT 1", wait_s=1), SqlRows)
         assert_type(
             await client.store("departures"),
             AsyncWindowStoreClient

@@ -19,6 +19,7 @@ from oriel.client import (
     Retries,
     Row,
     SessionStoreClient,
+    SqlRows,
     StoreSummary,
     Version,
     VersionedStoreClient,
@@ -41,6 +42,8 @@ def clients() -> None:
         assert_type(client.stores(), list[StoreSummary])
         assert_type(client.status(), dict[str, Any])
         assert_type(client.topology(), dict[str, Any])
+        assert_type(client.sql("SELECT 1"), SqlRows)
+        assert_type(client.sql("SELECT 1").rows, list[dict[str, Any]])
         assert_type(
             client.store("departures"),
             WindowStoreClient | SessionStoreClient | KeyValueStoreClient | VersionedStoreClient,
