@@ -10,7 +10,10 @@ them in its own process.
 
 import mmap
 import os
+import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,6 +46,10 @@ _AHEAD = b"ahead"
 _LENGTHS = b"lengths"
 _PARTIALS = b"partials"
 STATE_KEY = b"state"
+
+#: A writer extends its file right after a commit. If a reader finds a short file, it checks this
+#: often whether the file grows, with a pause in seconds.
+_EXTENDED_CHECKS, _EXTENDED_SECONDS = 10, 0.01
 
 #: LMDB errors that do not show damage: the same call can succeed later.
 _TRANSIENT = (
@@ -85,6 +92,22 @@ class Environment(NamedTuple):
     def required_bytes(self) -> int:
         """Return the minimum size of the file in bytes, by LMDB's number of the last page."""
         return int((self.env.info()["last_pgno"] + 1) * self.page_bytes)
+
+    def extend(self, generation: Path) -> None:
+        """Extend the file to its last page, after the commit of a whole file.
+
+        LMDB does not write pages that one transaction allocates and frees. If they are the last
+        pages, the file would be shorter than ``required_bytes``, like a file that was cut off.
+
+        Raises:
+            StoreNotReady: the file could not be extended.
+        """
+        required = self.required_bytes()
+        try:
+            if (generation / DATA_FILE).stat().st_size < required:
+                os.truncate(generation / DATA_FILE, required)
+        except OSError as error:
+            raise not_usable(error, generation) from error
 
 
 def open_for_reading(generation: Path) -> Environment:
@@ -204,7 +227,7 @@ def _with_databases(
     page_bytes = env.stat()["psize"]
     required = (env.info()["last_pgno"] + 1) * page_bytes
     try:
-        actual = (generation / DATA_FILE).stat().st_size
+        actual = _size_of((generation / DATA_FILE).stat, required)
     except OSError as error:
         raise not_usable(error, generation) from error
     if actual < required:
@@ -230,6 +253,17 @@ def _with_databases(
         # Only the index of a mergeable store has it.
         partials = None
     return Environment(env, windows, meta, ahead, lengths, page_bytes, partials)
+
+
+def _size_of(stat: Callable[[], os.stat_result], required: int) -> int:
+    """Return the size of a file. If it is less than required, wait for a writer to extend it."""
+    size = stat().st_size
+    for _ in range(_EXTENDED_CHECKS):
+        if size >= required:
+            break
+        time.sleep(_EXTENDED_SECONDS)
+        size = stat().st_size
+    return size
 
 
 def storage_error(error: lmdb.Error, generation: Path) -> StoreNotReady:
@@ -299,7 +333,7 @@ class OpenGeneration:
         """
         # The last read of the state also read the required size. The file only grows, so a smaller
         # file was cut off. One fstat costs less than a microsecond.
-        if os.fstat(self._file).st_size < self._required_bytes:
+        if _size_of(partial(os.fstat, self._file), self._required_bytes) < self._required_bytes:
             message = f"index {self.path.parent.name!r} was cut off. The service rebuilds it"
             mark_damaged(self.path, message)
             raise IndexDamaged(message)

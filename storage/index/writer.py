@@ -24,7 +24,7 @@ from oriel.storage.index.checksums import (
     with_checksum,
     with_checksums,
 )
-from oriel.storage.index.directory import DATA_FILE
+from oriel.storage.index.directory import DATA_FILE, data_bytes
 from oriel.storage.index.generation import (
     BUILD_MAP_BYTES,
     STATE_KEY,
@@ -231,14 +231,20 @@ class IndexWriter:
 
     def _write(self, write_records: Callable[["lmdb.Transaction[bytes]"], _Result]) -> _Result:
         """Run a function in one write transaction. If the map is full, enlarge it and try again."""
+        was_whole = data_bytes(self.generation) >= self._opened.required_bytes()
         while True:
             try:
                 with self._opened.env.begin(write=True) as txn:
-                    return write_records(txn)
+                    result = write_records(txn)
+                break
             except lmdb.MapFullError:
                 self._opened.env.set_mapsize(2 * self._opened.env.info()["map_size"])
             except lmdb.Error as error:
                 raise storage_error(error, self.generation) from error
+        # To extend a file that was cut off would hide the damage.
+        if was_whole:
+            self._opened.extend(self.generation)
+        return result
 
     def _counting(self, txn: "lmdb.Transaction[bytes]", rows: IndexRows) -> IndexRows:
         """Return the rows that count, compared with the revisions in ``ahead``."""

@@ -94,6 +94,25 @@ def test_a_writer_refuses_it_too(directory: IndexDirectory, kind: str) -> None:
         IndexWriter(_data_file(directory).parent).state()
 
 
+def test_free_pages_at_the_end_are_part_of_the_file(directory: IndexDirectory) -> None:
+    """A commit that allocates and frees its last pages leaves a whole file."""
+    writer = IndexWriter(_data_file(directory).parent)
+    ahead = writer._opened.ahead
+
+    def put_and_delete(txn: Any) -> None:
+        txn.put(b"long", b"x" * 25 * _PAGE_BYTES, db=ahead)
+        txn.delete(b"long", db=ahead)
+
+    writer._write(put_and_delete)
+    writer.check_size()
+    writer.close()
+    reader = IndexReader(directory)
+    with window_snapshot(reader) as snapshot:
+        assert snapshot.latest("key 1") is not None
+    reader.close()
+    assert damage(_data_file(directory).parent) is None
+
+
 def test_a_file_cut_off_under_an_open_reader_is_noticed(directory: IndexDirectory) -> None:
     """Each snapshot checks the file size first, so that no page after the end is read."""
     reader = IndexReader(directory)
