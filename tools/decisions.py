@@ -43,7 +43,7 @@ TOPICS = {
 
 #: Numbers without a record -> the reason.
 UNUSED = dict.fromkeys(
-    ("0040", "0050", "0054"),
+    ("0040", "0050", "0054", "0116"),
     "The number was not used. No commit on any branch contains a record with it.",
 )
 
