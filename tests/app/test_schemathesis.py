@@ -48,7 +48,7 @@ _CONFIG = {
 _BEYOND_SCHEMAS = re.compile(
     r"cursor|does not fit it|cannot be combined|must be sent with|column .* does not exist"
     r"|cannot be merged|step_ms must be (a multiple|at most)|^where: |^order_by|top needs order_by"
-    r"|Send the request without current"
+    r"|Send the request without current|^query: "
 )
 
 

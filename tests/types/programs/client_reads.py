@@ -1,6 +1,6 @@
 """Reads of a service as users write them, with the client that blocks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, assert_type
 
@@ -141,9 +141,18 @@ def pages(results: Results[Window]) -> None:
 
 
 def items(
-    window: Window, row: Row, version: Version, page: Page[Window], summary: StoreSummary
+    window: Window,
+    row: Row,
+    version: Version,
+    page: Page[Window],
+    summary: StoreSummary,
+    sql: SqlRows,
 ) -> None:
     """Assert the types of reads."""
+    assert_type(sql.rows, list[dict[str, Any]])
+    assert_type(sql.types, Mapping[str, str])
+    assert_type(sql.positions, Mapping[str, Position])
+    assert_type(sql.truncated, bool)
     assert_type(window["departures"], Any)
     assert_type(window.key, str)
     assert_type(window.start_ms, int)

@@ -311,6 +311,8 @@ def emit_strategies(strategy: EmitStrategy) -> None:
 
 def built_in_aggregates(aggregate: Aggregate) -> None:
     """Declarative aggregates."""
+    assert_type(aggregate.arguments, tuple[float, ...])
+    assert_type(aggregate.has_lineage, bool)
     assert_type(count(), Aggregate)
     assert_type(count("delay"), Aggregate)
     assert_type(sum("delay"), Aggregate)
