@@ -63,5 +63,6 @@ def backups(changing: Served, tmp_path: Path) -> Backups:
 def page(browser: "Chrome", serving: Serving) -> Iterator[Dashboard]:
     """Return the dashboard of ``serving``, and check that the console has no errors at the end."""
     dashboard = Dashboard(browser, serving)
+    dashboard.clear_storage()
     yield dashboard
     assert dashboard.console() == []

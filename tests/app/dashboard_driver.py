@@ -21,6 +21,11 @@ class Dashboard:
         self.serving = serving
         self.address = f"http://127.0.0.1:{serving.port}/"
 
+    def clear_storage(self) -> None:
+        """Delete what earlier tests left in the browser, for example the board."""
+        storage = {"origin": self.address.rstrip("/"), "storageTypes": "local_storage"}
+        self.browser.execute_cdp_cmd("Storage.clearDataForOrigin", storage)
+
     def open(self, **choice: object) -> None:
         """Load the page with a selection in its address, with desktop size and light colors."""
         self.look(DESKTOP)
