@@ -362,7 +362,7 @@ class KStream(StreamSteps):
         )
         raise InvalidTopology(message)
 
-    def to(self, topic: str, headers: Mapping[str, str] | None = None) -> "KStream":
+    def to(self, topic: str, *, headers: Mapping[str, str] | None = None) -> "KStream":
         """Write the records to a Kafka topic.
 
         It corresponds to ``KStream.to`` of Kafka Streams. A message has the key of the record, its
@@ -386,7 +386,8 @@ class KStream(StreamSteps):
                 exist, ``build`` raises it.
 
         Example:
-            >>> late = flights.filter("delay > 15").to("late-flights", {"carrier": "carrier"})
+            >>> late = flights.filter("delay > 15")
+            >>> sent = late.to("late-flights", headers={"carrier": "carrier"})
         """
         self.registry.add_sink(self.origins, topic, headers or {})
         return self

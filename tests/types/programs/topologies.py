@@ -120,7 +120,7 @@ def steps(stream: KStream, other: KStream) -> KStream:
     assert_type(stream.flat_map("word", word="split(line, ' ')"), KStream)
     assert_type(stream.distinct("carrier", within_ms=MINUTE, grace_ms=5_000), KStream)
     assert_type(stream.peek(show), KStream)
-    assert_type(stream.to("delayed", {"carrier": "carrier"}), KStream)
+    assert_type(stream.to("delayed", headers={"carrier": "carrier"}), KStream)
     return assert_type(stream.to("delays"), KStream)
 
 
