@@ -118,7 +118,7 @@ class SqlProcesses:
             if idle.is_running:
                 return idle
             idle.end()
-        return _QueryProcess(self._data)
+        return _QueryProcess(self._data, self._limits.sql_memory_bytes)
 
     async def _exchange(self, process: "_QueryProcess", request: bytes) -> tuple[Any, bytes]:
         """Return the head and the body of the response of a process."""
@@ -167,11 +167,12 @@ class _QueryProcess:
     Threads wait for it, so that it does not belong to an event loop.
     """
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, memory_bytes: int) -> None:
         self._process = subprocess.Popen(  # noqa: S603 - only this program and its data directory
             [
                 sys.executable, "-m", "oriel.sql.query_process",
-                "--data", str(data), "--parent-pid", str(os.getpid()),
+                "--data", str(data), "--memory", str(memory_bytes),
+                "--parent-pid", str(os.getpid()),
             ],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip

@@ -352,18 +352,8 @@ class MergedStreams(Join):
         return f" up to {self.allowed_lateness_ms} ms late"
 
 
-@dataclass(frozen=True)
-class GraceBuffer(Join):
-    """Records that wait until stream time is ``grace_ms`` later, in the order of time (KIP-923)."""
-
-    reorders = True
-
-    left: Input
-    grace_ms: int
-
-    def __str__(self) -> str:
-        """Return the step as text, for ``describe``."""
-        return f"buffer(grace {self.grace_ms} ms)"
+class OfOneStream(Join):
+    """An operator of one stream or table, whose results have the lineage of its records."""
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -375,7 +365,21 @@ class GraceBuffer(Join):
 
 
 @dataclass(frozen=True)
-class DistinctRecords(Join):
+class GraceBuffer(OfOneStream):
+    """Records that wait until stream time is ``grace_ms`` later, in the order of time (KIP-923)."""
+
+    reorders = True
+
+    left: Input
+    grace_ms: int
+
+    def __str__(self) -> str:
+        """Return the step as text, for ``describe``."""
+        return f"buffer(grace {self.grace_ms} ms)"
+
+
+@dataclass(frozen=True)
+class DistinctRecords(OfOneStream):
     """The records of a stream without duplicates.
 
     Attributes:
@@ -395,14 +399,6 @@ class DistinctRecords(Join):
     def __str__(self) -> str:
         times = f"within_ms={self.within_ms}, grace_ms={self.grace_ms}"
         return f"distinct({', '.join([*map(repr, self.by), times])})"
-
-    @property
-    def inputs(self) -> tuple[Input, ...]:
-        return (self.left,)
-
-    @property
-    def lineage(self) -> Lineage:
-        return self.left.lineage
 
     @property
     def keeps_records(self) -> bool:
@@ -446,7 +442,7 @@ class StreamTableJoin(Join):
 
 
 @dataclass(frozen=True)
-class VersionedRecords(Join):
+class VersionedRecords(OfOneStream):
     """The records of a versioned table, without records older than ``history_ms``.
 
     ``newest_only``: also without records that are older than the newest version of their key.
@@ -459,14 +455,6 @@ class VersionedRecords(Join):
     def __str__(self) -> str:
         """Return the step as text, for ``describe``."""
         return f"versions({'newest, ' if self.newest_only else ''}history {self.history_ms} ms)"
-
-    @property
-    def inputs(self) -> tuple[Input, ...]:
-        return (self.left,)
-
-    @property
-    def lineage(self) -> Lineage:
-        return self.left.lineage
 
     @property
     def keeps_records(self) -> bool:

@@ -39,6 +39,7 @@ class Standby:
             replace_seconds: How long the heartbeat is unchanged before the process is replaced.
         """
         self._checkpoint = checkpoint
+        self._status_file = RunStatusFile(checkpoint)
         self._replace_seconds = replace_seconds
 
     def wait(self, stop: threading.Event, prepare: Callable[[], None]) -> bool:
@@ -52,7 +53,7 @@ class Standby:
         while not stop.is_set():
             newest = self._heartbeat()
             if newest != heartbeat:
-                read = RunStatusFile(self._checkpoint).read()
+                read = self._status_file.read()
                 heartbeat, changed_at, status = newest, time.monotonic(), read and read[0]
             reason = self._reason(status, is_local=is_local)
             if reason is None and time.monotonic() - changed_at >= self._replace_seconds:
@@ -73,9 +74,8 @@ class Standby:
         return False
 
     def _heartbeat(self) -> object:
-        files = current_files()
-        epochs = max(files.names(self._checkpoint / "epochs"), default="")
-        return epochs, files.identity(RunStatusFile.path_of(self._checkpoint))
+        epochs = current_files().names(self._checkpoint / "epochs")
+        return max(epochs, default=""), self._status_file.seen_ms()
 
     def _reason(self, status: RunStatus | None, *, is_local: bool) -> str | None:
         """Return why this process can run the pipeline at once, or None."""

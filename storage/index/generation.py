@@ -333,7 +333,8 @@ class OpenGeneration:
         """
         # The last read of the state also read the required size. The file only grows, so a smaller
         # file was cut off. One fstat costs less than a microsecond.
-        if _size_of(partial(os.fstat, self._file), self._required_bytes) < self._required_bytes:
+        size, required = os.fstat(self._file).st_size, self._required_bytes
+        if size < required and _size_of(partial(os.fstat, self._file), required) < required:
             message = f"index {self.path.parent.name!r} was cut off. The service rebuilds it"
             mark_damaged(self.path, message)
             raise IndexDamaged(message)

@@ -111,12 +111,7 @@ class RunStatusFile:
     """The status file of one checkpoint."""
 
     def __init__(self, checkpoint: Path) -> None:
-        self._path = self.path_of(checkpoint)
-
-    @staticmethod
-    def path_of(checkpoint: Path) -> Path:
-        """Return the path of the status file of a checkpoint."""
-        return checkpoint / STATUS_FILE
+        self._path = checkpoint / STATUS_FILE
 
     def write(self, status: RunStatus, *, sync: bool = False) -> None:
         """Replace the previous status with ``status``."""

@@ -87,30 +87,30 @@ def each_key_page(
         is_first[1:] = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1))
     firsts = np.flatnonzero(is_first)
     indexes = choose(windows, firsts) if len(windows) else firsts
-    if scan_range.after is not None:
-        records = windows.record_keys()
-        is_after = pc.greater_equal(records, pa.scalar(after_key(scan_range.after), pa.binary()))
-        indexes = indexes[is_after.to_numpy(zero_copy_only=False)[indexes]]
-    page = _json(windows, indexes, scan_range)
-    if len(page) == len(indexes):
-        return ScanPage(page, None)
-    return ScanPage(page, windows.key_prefix(int(indexes[len(page) - 1])))
+    return _page_of_keys(windows, indexes, scan_range, backward=False)
 
 
 def newest_version_page(versions: LiveRows, scan_range: ScanRange, *, backward: bool) -> ScanPage:
     """Return a page with the newest version of each key. The next page follows a key prefix."""
     indexes = _newest_versions(versions)
-    if backward:
-        indexes = indexes[::-1]
+    return _page_of_keys(
+        versions, indexes[::-1] if backward else indexes, scan_range, backward=backward
+    )
+
+
+def _page_of_keys(
+    rows: LiveRows, indexes: Ints, scan_range: ScanRange, *, backward: bool
+) -> ScanPage:
+    """Return a page of one row per key, in the order of ``indexes``."""
     if scan_range.after is not None:
         compare = pc.less if backward else pc.greater_equal
         bound = scan_range.after if backward else after_key(scan_range.after)
-        is_after = compare(versions.record_keys(), pa.scalar(bound, pa.binary()))
+        is_after = compare(rows.record_keys(), pa.scalar(bound, pa.binary()))
         indexes = indexes[is_after.to_numpy(zero_copy_only=False)[indexes]]
-    page = _json(versions, indexes, scan_range)
+    page = _json(rows, indexes, scan_range)
     if len(page) == len(indexes):
         return ScanPage(page, None)
-    return ScanPage(page, versions.key_prefix(int(indexes[len(page) - 1])))
+    return ScanPage(page, rows.key_prefix(int(indexes[len(page) - 1])))
 
 
 def newest_keys(versions: LiveRows) -> list[str]:

@@ -107,6 +107,11 @@ def to_table(schema: pa.Schema, records: Sequence[Arrived], column: str, **more:
     return pa.Table.from_pylist(rows, schema=schema)
 
 
+def stream_times_of(logs: Logs, so_far: Logs) -> tuple[int, ...]:
+    """Return the stream time of each partition: -1 before its first record."""
+    return tuple(max((time for _, time, _ in so_far[p]), default=-1) for p in sorted(logs))
+
+
 def saved_and_loaded(state: pa.Table) -> pa.Table:
     """Write the state as an Arrow file and read it."""
     sink = io.BytesIO()

@@ -12,8 +12,15 @@ import pytest
 from oriel.pipeline.state import KeyedState, Layout
 from oriel.pipeline.windows import LEFT, DistinctEngine, IllegalArgument, Times
 from tests.campaigns import cases
-from tests.models.joins import Arrived, Logs
-from tests.windows.join_batches import batches, random_cuts, random_logs, saved_and_loaded, to_table
+from tests.models.joins import Arrived
+from tests.windows.join_batches import (
+    batches,
+    random_cuts,
+    random_logs,
+    saved_and_loaded,
+    stream_times_of,
+    to_table,
+)
 
 _VALUES = pa.schema([("l", pa.string())])
 _CARRIED = pa.schema([("key_group", pa.int32())])
@@ -21,10 +28,6 @@ _CARRIED = pa.schema([("key_group", pa.int32())])
 
 def _engine(by: tuple[str, ...], within_ms: int, grace_ms: int) -> DistinctEngine:
     return DistinctEngine(_VALUES, _CARRIED, by=by, within_ms=within_ms, grace_ms=grace_ms)
-
-
-def _stream_times(logs: Logs, so_far: Logs) -> tuple[int, ...]:
-    return tuple(max((time for _, time, _ in so_far[p]), default=-1) for p in sorted(logs))
 
 
 def _rows(state: pa.Table) -> list[tuple[str, ...]]:
@@ -44,7 +47,7 @@ def _in_files(seed: int, directory: Path) -> int:
     before = tuple(-1 for _ in logs)
     for number, batch in enumerate(batches((logs, {}), random_cuts((logs, {}), random))):
         records = to_table(engine.record_schema, batch.new[LEFT], "l", side=LEFT)
-        times = Times(before, _stream_times(logs, batch.so_far[LEFT]))
+        times = Times(before, stream_times_of(logs, batch.so_far[LEFT]))
         expected = engine.apply(whole, records, times)
         state = KeyedState.of_task(directory, files, (0, 1), layout)
         needed = engine.needed_state(state, records, times)

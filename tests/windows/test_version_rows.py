@@ -15,7 +15,15 @@ from oriel.pipeline.state import KeyedState, Layout
 from oriel.pipeline.windows import IllegalArgument, Times, VersionRowsEngine, VersionWindows
 from tests.campaigns import cases
 from tests.models.joins import Arrived, Logs
-from tests.windows.join_batches import Cut, batches, random_cuts, random_logs, to_table, whole
+from tests.windows.join_batches import (
+    Cut,
+    batches,
+    random_cuts,
+    random_logs,
+    stream_times_of,
+    to_table,
+    whole,
+)
 from tests.windows.random_logs import marks_reached
 
 VALUES = pa.schema([("v", pa.string())])
@@ -30,7 +38,7 @@ Rows = dict[tuple[str, int, int], tuple[str | None, bool]]
 
 def close_times(logs: Logs, so_far: Logs, history: int) -> list[int]:
     """Return stream time - history of each partition."""
-    return [max((time for _, time, _ in so_far[p]), default=-1) - history for p in sorted(logs)]
+    return [time - history for time in stream_times_of(logs, so_far)]
 
 
 def rows_of(versions: Versions, close_ms: int) -> Rows:

@@ -25,7 +25,7 @@ from oriel.pipeline.windows import (
 )
 from oriel.pipeline.windows.joins.stream_tables import StreamTableHow
 from tests.campaigns import cases
-from tests.models.joins import Arrived, Logs, arrivals
+from tests.models.joins import Arrived, arrivals
 from tests.windows.join_batches import (
     Cut,
     Sides,
@@ -33,6 +33,7 @@ from tests.windows.join_batches import (
     random_cuts,
     random_logs,
     saved_and_loaded,
+    stream_times_of,
     to_table,
     whole,
 )
@@ -61,11 +62,6 @@ def random_case(seed: int) -> Case:
     history, grace = random.choice((0, 2, 10, 40)), random.choice((0, 1, 5, 30))
     sides = (random_logs(random, "l", 0.1), random_logs(random, "r", 0.25))
     return Case(seed, how, history, grace, sides)
-
-
-def stream_times_of(logs: Logs, so_far: Logs) -> tuple[int, ...]:
-    """Return the stream time of each partition: -1 before its first record."""
-    return tuple(max((time for _, time, _ in so_far[p]), default=-1) for p in sorted(logs))
 
 
 def cuts_of(sides: Sides, random: Random) -> list[Cut]:

@@ -241,16 +241,11 @@ def is_locked(directory: Path) -> bool:
     path = directory / "lock"
     if not path.exists():
         return False
-    lock = FileLock(path, thread_local=False, fallback_to_soft=False)
     try:
-        lock.acquire(0)
+        with _acquired(path, 0) or nullcontext():
+            return False
     except Timeout:
         return True
-    except OSError:
-        # A file system without locks.
-        return False
-    lock.release()
-    return False
 
 
 def remove_lock(directory: Path) -> None:
@@ -264,24 +259,38 @@ def _locked(path: Path, wait_s: float) -> AbstractContextManager[Any]:
     The lock is for a fast and clear message if one machine starts a pipeline twice. On file systems
     without locks, only the epoch protects the pipeline.
     """
-    # An error of ``open`` is about the file. An error of ``acquire`` is about a file system without
-    # locks.
+    # An error of ``open`` is about the file, and not about locks.
     path.open("a").close()
-    # The kernel releases the lock when the process ends, even if it is killed. The fallback of
-    # ``FileLock`` is a file that a killed process leaves. Any thread can close the checkpoint.
-    lock = FileLock(path, thread_local=False, fallback_to_soft=False)
     try:
-        held = lock.acquire(wait_s, _LOCK_POLL_SECONDS)
+        held = _acquired(path, wait_s)
     except Timeout as error:
         holder = path.read_text() or "another process"
         message = f"{holder} runs this pipeline (it holds {path}). Stop it first"
         raise AlreadyRunning(message) from error
-    except OSError:
+    if held is None:
         return nullcontext()
     # On a full disk, the file stays empty.
     with suppress(OSError):
         path.write_text(f"process {os.getpid()} on {socket.gethostname()}")
     return held
+
+
+def _acquired(path: Path, wait_s: float) -> AbstractContextManager[Any] | None:
+    """Acquire the lock of an existing file. The result releases it. None: no locks exist here.
+
+    Raises:
+        Timeout: another process of this machine holds the lock.
+    """
+    # The kernel releases the lock when the process ends, even if it is killed. The fallback of
+    # ``FileLock`` is a file that a killed process leaves. Any thread can close the checkpoint.
+    lock = FileLock(path, thread_local=False, fallback_to_soft=False)
+    try:
+        return lock.acquire(wait_s, _LOCK_POLL_SECONDS)
+    except Timeout:
+        raise
+    except OSError:
+        # A file system without locks.
+        return None
 
 
 class NewestPrepared(NamedTuple):

@@ -36,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run queries until the input ends. Only the service calls this."""
     parser = argparse.ArgumentParser(prog="python -m oriel.sql.query_process", description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--memory", type=int, required=True)
     parser.add_argument("--parent-pid", type=int, required=True)
     options = parser.parse_args(arguments)
     end_with_parent(options.parent_pid)
@@ -43,16 +44,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     os.nice(10)
+    _limit_memory(options.memory)
     output.write(b"\n")
     output.flush()
-    has_limit = False
     for line in sys.stdin.buffer:
         request = orjson.loads(line)
-        limits = Limits(**request["limits"])
-        if not has_limit:
-            _limit_memory(limits.memory)
-            has_limit = True
-        head, body = _respond(options.data, request, limits)
+        head, body = _respond(options.data, request, Limits(**request["limits"]))
         output.write(orjson.dumps({**head, "bytes": len(body)}) + b"\n" + body)
         output.flush()
     return 0
