@@ -20,7 +20,12 @@ from oriel.pipeline.plan.batch import (
 from oriel.pipeline.plan.engine import aggregate_calls, plan_engine
 from oriel.pipeline.plan.final_rows import final_records
 from oriel.pipeline.plan.inputs import InputPlan, Steps
-from oriel.pipeline.plan.record_sources import InputSource, input_sources, record_sources
+from oriel.pipeline.plan.record_sources import (
+    InputSource,
+    header_texts,
+    input_sources,
+    record_sources,
+)
 from oriel.pipeline.plan.store import (
     StorePlans,
     reasons_by_store,
@@ -59,6 +64,7 @@ __all__ = [
     "WallClockLimits",
     "aggregate_calls",
     "final_records",
+    "header_texts",
     "input_sources",
     "plan_engine",
     "reasons_by_store",

@@ -146,3 +146,12 @@ def _slash_joined(topic: pa.Array, *numbers: Ints) -> pa.Array:
     return pc.binary_join_element_wise(
         topic, *(pa.array(n).cast(pa.string()) for n in numbers), "/"
     )
+
+
+def header_texts(values: pa.ChunkedArray) -> list[bytes | None]:
+    """Return the values of a column as texts of a header, None for null. Bytes are unchanged."""
+    column = values.combine_chunks()
+    # Arrow casts bytes to a string only if they are UTF-8.
+    column = column if pa.types.is_binary(column.type) else column.cast(pa.string())
+    texts: list[bytes | None] = column.cast(pa.binary()).to_pylist()
+    return texts

@@ -5,7 +5,7 @@
 """
 
 from oriel.pipeline.sinks.identity import batch_identity
-from oriel.pipeline.sinks.messages import Messages, header_texts, record_messages, row_messages
+from oriel.pipeline.sinks.messages import Messages, record_messages, row_messages
 from oriel.pipeline.sinks.topic_producer import Marker, TopicProducer
 
 __all__ = [
@@ -13,7 +13,6 @@ __all__ = [
     "Messages",
     "TopicProducer",
     "batch_identity",
-    "header_texts",
     "record_messages",
     "row_messages",
 ]

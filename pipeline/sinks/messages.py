@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.language import OWN_HEADERS, Publication
-from oriel.pipeline.plan import InputSource, record_sources
+from oriel.pipeline.plan import InputSource, header_texts, record_sources
 from oriel.pipeline.sinks.record_json import record_json
 from oriel.pipeline.state import open_segment
 from oriel.pipeline.windows import NULL_VALUE
@@ -144,15 +144,6 @@ def message_times(times_ms: npt.NDArray[np.int64]) -> list[int]:
     times_ms = np.where(times_ms > now_ms + _MAX_AHEAD_MS, now_ms, times_ms)
     found: list[int] = np.maximum(times_ms, 1).tolist()
     return found
-
-
-def header_texts(values: pa.ChunkedArray) -> list[bytes | None]:
-    """Return the values of a column as texts of a header, None for null. Bytes are unchanged."""
-    column = _flat(values)
-    # Arrow casts bytes to a string only if they are UTF-8.
-    column = column if pa.types.is_binary(column.type) else column.cast(pa.string())
-    texts: list[bytes | None] = column.cast(pa.binary()).to_pylist()
-    return texts
 
 
 def _flat(column: pa.ChunkedArray) -> pa.Array:

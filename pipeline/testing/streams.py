@@ -5,7 +5,7 @@ from copy import deepcopy
 
 from oriel.pipeline.language import KStream, Publication, SinkNode
 from oriel.pipeline.lowered import Store, lower_sink
-from oriel.pipeline.sinks import header_texts
+from oriel.pipeline.plan import header_texts
 from oriel.pipeline.testing.output import Reader
 from oriel.pipeline.testing.records import Record
 from oriel.pipeline.testing.store_driver import MemoryFiles, StoreDriver
