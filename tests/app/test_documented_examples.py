@@ -61,7 +61,7 @@ def _definition(name: str, window: WindowSpec) -> StoreDefinition:
 
 @pytest.fixture(scope="module")
 def departures(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Serve the three stores of the page."""
+    """Serve the stores of the page."""
     window = {
         "key": "EWR", "start": _START_MS, "end": _START_MS + 30 * _MINUTE_MS, "departures": 12,
         "mean_delay": 4.25, "timestamp": _START_MS + 29 * _MINUTE_MS, "final": True,
@@ -75,6 +75,10 @@ def departures(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             ("totals", WindowSpec(StoreKind.NONE, 0, 0), row),
         ):
             made.add(_definition(name, spec), item)
+        prices = make_definition("prices", window=WindowSpec(StoreKind.VERSIONED, 1, 20))
+        price = {"end": _START_MS + 1, "timestamp": _START_MS, "price": 3, "final": False}
+        prices = replace(prices, aggregates=(AggregateSpec("price", "price", "long"),))
+        made.add(prices, {"key": "EWR", "start": _START_MS, **price})
         add_dead_letters(made.data, {"offset": 4711, "key": b"EWR", "headers": [], "raw": b"{"})
         made.commit()
         made.tailer_says(StoreStatus("following", 1))

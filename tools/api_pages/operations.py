@@ -26,7 +26,8 @@ _SHARED_BY = 8
 #: Parameters of the position, which every read has.
 _POSITION = ("min_version", "min_offset", "wait_ms", "as_of_version", "as_of_ms", "history")
 #: Parameters that the example of a request leaves out.
-_NOT_SHOWN = {*_POSITION, "after"}
+#: Most rows have no versions, so an example with ``at_ms`` would need another store.
+_NOT_SHOWN = {*_POSITION, "after", "at_ms"}
 _EXAMPLES_TEST = "tests/app/test_documented_examples.py"
 
 _Json = Mapping[str, Any]
@@ -121,7 +122,8 @@ def _section(
         yield from _parameter_table(operation["parameters"], shared)
     if "requestBody" in operation:
         yield ""
-        yield "The body is a JSON list of keys."
+        is_list = isinstance(_body_example(operation), list)
+        yield f"The body is a JSON {'list of keys' if is_list else 'object with the query'}."
     yield ""
     yield from _example(request, operation)
     own = [error for error in _errors(operation) if error not in common]
@@ -172,7 +174,12 @@ def _example(request: str, operation: _Json) -> Iterator[str]:
     store = example.get("store") if isinstance(example, dict) else None
     yield f"<!-- run by {_EXAMPLES_TEST} -->"
     yield "```sh"
-    body = "-d '[\"EWR\"]' " if "requestBody" in operation else ""
+    body = ""
+    if "requestBody" in operation:
+        shown = _body_example(operation)
+        # One key is enough for an example.
+        shown = shown[:1] if isinstance(shown, list) else shown
+        body = f"-d '{_one_line(shown)}' "
     yield f"curl {body}'localhost:8080{_target(request, operation, store)}'"
     yield "```"
     yield ""
@@ -185,6 +192,10 @@ def _example(request: str, operation: _Json) -> Iterator[str]:
     yield "```json" if media_type == "application/json" else "```text"
     yield _compact(example).rstrip() if isinstance(example, dict) else example.rstrip()
     yield "```"
+
+
+def _body_example(operation: _Json) -> Any:
+    return operation["requestBody"]["content"]["application/json"]["example"]
 
 
 def _target(request: str, operation: _Json, store: str | None) -> str:

@@ -73,7 +73,7 @@ VERSIONS_EXAMPLE: Json = {
     "position": _POSITION,
     "rows": [
         {
-            "key": "tea",
+            "key": "EWR",
             "price": 3,
             "timestamp_ms": 1357034400000,
             "valid_from_ms": 1357034400000,
@@ -164,7 +164,7 @@ EXAMPLES: Mapping[str, Json | str] = {
             {"name": "key", "type": "VARCHAR"},
             {"name": "sum(departures)", "type": "HUGEINT"},
         ],
-        "rows": [{"key": "EWR", "sum(departures)": 1201}],
+        "rows": [{"key": "EWR", "sum(departures)": 12}],
         "truncated": False,
     },
     "queryWindows": {
