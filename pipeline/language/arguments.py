@@ -199,6 +199,45 @@ def checked_retention(name: str, windows: Windows, retention: Duration | None) -
     return retention_ms
 
 
+def checked_ttl(name: str, inputs: Sequence[Node], windows: Windows, ttl: Duration) -> int:
+    """Return after how many milliseconds the keys of a store expire.
+
+    ``inputs`` are the streams of an aggregation, or a table.
+
+    Raises:
+        InvalidTopology: The duration is not positive, the store has windows, or its records have no
+            offsets in one log.
+        IllegalArgument: The duration is neither an integer nor a ``timedelta``, or is too long.
+    """
+    step = f"materialize: ttl_ms of the store {name!r}"
+    ttl_ms = to_ms(ttl, step)
+    check_span_ms(ttl_ms, step)
+    if ttl_ms <= 0:
+        message = f"{step} must be at least 1 ms, not {ttl_ms} ms"
+        raise InvalidTopology(message)
+    if windows.kind != "none":
+        message = (
+            f"{step}: its rows have windows, which close by themselves. Omit ttl_ms, and use "
+            "retention_ms to limit the windows that reads show"
+        )
+        raise InvalidTopology(message)
+    if len(inputs) != 1:
+        message = (
+            f"{step}: it has {len(inputs)} inputs, and keys only expire by the stream time of one "
+            "topic. Write the streams to one topic with to(topic), and read this topic"
+        )
+        raise InvalidTopology(message)
+    creator = inputs[0].operation.creator
+    if inputs[0].emits_rows or creator.children:
+        message = (
+            f"{step}: it must read the records of one topic, because results of joins and updates "
+            "of tables have no offsets in one log. Set ttl_ms where the table that it reads is "
+            "materialized, or write the stream to a topic with to(topic) and read this topic"
+        )
+        raise InvalidTopology(message)
+    return ttl_ms
+
+
 def check_final_table(name: str, windows: Windows, *, is_set: bool) -> None:
     """Check that a store with a table of final rows has windows, because other rows can change.
 

@@ -11,6 +11,7 @@ from oriel.pipeline.lowered.descriptions import function_texts, source_texts, st
 from oriel.pipeline.lowered.inputs import (
     AggregateUpdates,
     DistinctRecords,
+    ExpiringRecords,
     GraceBuffer,
     Input,
     Join,
@@ -36,6 +37,7 @@ __all__ = [
     "AggregateUpdates",
     "AggregatedRows",
     "DistinctRecords",
+    "ExpiringRecords",
     "ForeignKey",
     "GraceBuffer",
     "Input",

@@ -157,6 +157,11 @@ class Input:
         return (self.join is not None and self.join.emits_rows) or self.are_updates
 
     @property
+    def expires(self) -> bool:
+        """Whether its keys expire, so that null values remove them from the state."""
+        return isinstance(self.creating_join, ExpiringRecords)
+
+    @property
     def became_table(self) -> bool:
         """Whether a stream became this table. Filters of a topic's table delete rows."""
         is_filtered = any(step.filters and not step.deletes_rows for step in self.steps)
@@ -406,6 +411,32 @@ class DistinctRecords(OfOneStream):
 
 
 @dataclass(frozen=True)
+class ExpiringRecords(OfOneStream):
+    """The records of a stream or a table, and the removals of its expired keys.
+
+    Attributes:
+        left: The stream or the table.
+        ttl_ms: How much older than stream time a key becomes before it is removed.
+        of_table: Whether the last record of a key is its row.
+    """
+
+    reorders = True
+
+    left: Input
+    ttl_ms: int
+    of_table: bool = False
+
+    def __str__(self) -> str:
+        """Return the step as text, for ``describe``."""
+        return f"expire(ttl_ms={self.ttl_ms})"
+
+    @property
+    def lineage(self) -> Lineage:
+        # The last index is 0 for a record and 1 for a removal.
+        return self.left.lineage.extended()
+
+
+@dataclass(frozen=True)
 class StreamTableJoin(Join):
     """A stream-table join: each record with the row of its key.
 
@@ -478,7 +509,9 @@ class JoinOfTables(Join):
 
     @property
     def has_several_logs(self) -> bool:
-        return len(self.tables) > 1 or any(table.emits_rows for table in self.tables)
+        # The removal of an expired key is later than records with a greater offset. So the changes
+        # of an expiring table need their apply order, as the changes of several logs do.
+        return len(self.tables) > 1 or any(t.emits_rows or t.expires for t in self.tables)
 
     def inputs_with_old_rows(self, *, needs_old: bool) -> tuple[bool, ...]:
         return _tables_with_old_rows(

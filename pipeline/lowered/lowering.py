@@ -11,6 +11,7 @@ from oriel.pipeline.language import (
     Aggregated,
     AggregationUpdates,
     Distinct,
+    Expiry,
     Filter,
     JoinedWindows,
     JoinUpdates,
@@ -30,6 +31,7 @@ from oriel.pipeline.language import (
 )
 from oriel.pipeline.lowered.inputs import (
     DistinctRecords,
+    ExpiringRecords,
     GraceBuffer,
     Input,
     MergedStreams,
@@ -200,6 +202,11 @@ def _distinct(lowering: _Lowering, distinct: Distinct) -> Input:
     return results_of(DistinctRecords(stream, distinct.by, *times))
 
 
+def _expiry(lowering: _Lowering, expiry: Expiry) -> Input:
+    table = as_join_input(lowering.input(expiry.table))
+    return results_of(ExpiringRecords(table, expiry.ttl_ms, of_table=True))
+
+
 def _versions(lowering: _Lowering, versions: Versions) -> Input:
     table = as_join_input(lowering.input(versions.table))
     return results_of(VersionedRecords(table, versions.history_ms, versions.newest_only))
@@ -217,7 +224,10 @@ def _join_updates(lowering: _Lowering, updates: JoinUpdates) -> Input:
 
 
 def _aggregation_updates(lowering: _Lowering, updates: AggregationUpdates) -> Input:
-    return aggregate_updates(lowering.rows(updates.rows))
+    rows = lowering.rows(updates.rows)
+    if isinstance(rows.aggregation, TableRows):
+        return rows.inputs[0]
+    return aggregate_updates(rows)
 
 
 def _row_step(lowering: _Lowering, row_step: RowStep) -> Input:
@@ -238,7 +248,12 @@ def _aggregated(lowering: _Lowering, rows: Aggregated) -> Store:
         for node in nodes
     )
     aggregation, steps = rows.aggregation, rows.row_steps
-    return Store("", inputs, rows.windows, aggregation, rows.emit, None, row_steps=steps)
+    store = Store("", inputs, rows.windows, aggregation, rows.emit, None, row_steps=steps)
+    if rows.ttl_ms is None:
+        return store
+    # An expired row is removed by an update, so the store is the table of the updates.
+    updates = aggregate_updates(store, rows.ttl_ms)
+    return Store("", (updates,), rows.windows, TableRows(0), rows.emit, None)
 
 
 def _joined_windows(lowering: _Lowering, rows: JoinedWindows) -> Store:
@@ -262,6 +277,7 @@ _OPERATIONS: Mapping[type, Callable[[_Lowering, Any], Input]] = {
     StreamPair: _stream_pair,
     TableLookup: _table_lookup,
     Distinct: _distinct,
+    Expiry: _expiry,
     Versions: _versions,
     TablePair: _table_pair,
     JoinUpdates: _join_updates,

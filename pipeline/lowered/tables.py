@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from oriel.pipeline.language import Columns, Functions, MapValues, Step
 from oriel.pipeline.lowered.inputs import (
     AggregateUpdates,
+    ExpiringRecords,
     Input,
     Join,
     Responses,
@@ -34,8 +35,8 @@ def results_of(join: Join) -> Input:
     return Input(join.left.source, (), (), join)
 
 
-def aggregate_updates(store: Store) -> Input:
-    """Return the updates of the aggregation of ``store``."""
+def aggregate_updates(store: Store, ttl_ms: int | None = None) -> Input:
+    """Return the updates of the aggregation of ``store``, whose keys expire after ``ttl_ms``."""
     keyed = (
         stepped(
             replace(stream, group_by=()), MapValues(("*",), {}, stream.group_by, is_grouping=True)
@@ -45,6 +46,8 @@ def aggregate_updates(store: Store) -> Input:
         for stream in store.inputs
     )
     first, *others = map(as_join_input, keyed)
+    if ttl_ms is not None:
+        first = as_join_input(results_of(ExpiringRecords(first, ttl_ms)))
     # Only an aggregation of streams emits updates.
     of = cast("Columns | Functions", store.aggregation)
     return results_of(

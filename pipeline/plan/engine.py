@@ -200,10 +200,14 @@ def _with_rows(store: Any, values: Sequence[pa.Schema]) -> PlannedEngine:
         if origin.join is not None and origin.join.is_between_tables
     )
     updates = tuple(number for number, origin in enumerate(store.inputs) if origin.emits_rows)
+    expiring = tuple(number for number, origin in enumerate(store.inputs) if origin.expires)
     # For a table of a topic, the record with the greatest offset is the row. For updates, it is the
     # last one in apply order, in whichever partition. So the engine must know which inputs have
     # updates or responses of a foreign-key join.
-    engine = TableRowsEngine(rows.join, wide, pa.schema([KEY_GROUP]), responses, updates)
+    engine = TableRowsEngine(
+        rows.join, wide, pa.schema([KEY_GROUP]),
+        responses=responses, updates=updates, expiring=expiring,
+    )  # fmt: skip
     names = tuple({name: name for name in schema.names} for schema in values)
     # A null value is a tombstone, which deletes the row of its key.
     return PlannedEngine(

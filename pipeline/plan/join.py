@@ -20,6 +20,7 @@ from oriel.pipeline.lowered import (
     AggregatedRows,
     AggregateUpdates,
     DistinctRecords,
+    ExpiringRecords,
     GraceBuffer,
     Join,
     MergedStreams,
@@ -48,6 +49,7 @@ from oriel.pipeline.windows import (
     NULL_VALUE,
     RIGHT,
     DistinctEngine,
+    ExpiryEngine,
     ForeignUpdatesEngine,
     GraceBufferEngine,
     IllegalArgument,
@@ -105,6 +107,8 @@ class JoinStage:
                 are_changes=side.join is not None and side.join.are_changes,
                 are_flattened=side.has_flattened,
                 are_table_updates=side.emits_rows,
+                expire=side.expires,
+                have_removals=isinstance(side.join, ExpiringRecords) and not side.join.of_table,
                 held_ms=ms,
             )
             for side, ms in zip(join.inputs, max_age_ms, strict=True)
@@ -271,6 +275,16 @@ def _distinct(inputs: _Inputs) -> Planned:
     )  # fmt: skip
 
 
+def _expiring_records(inputs: _Inputs) -> Planned:
+    join: ExpiringRecords = inputs.join
+    return inputs.planned(
+        ExpiryEngine(
+            inputs.sides[LEFT], inputs.carried,
+            ttl_ms=join.ttl_ms, of_table=join.of_table, rows=inputs.rows[LEFT],
+        )
+    )  # fmt: skip
+
+
 def _versioned_records(inputs: _Inputs) -> Planned:
     join: VersionedRecords = inputs.join
     return inputs.planned(
@@ -385,6 +399,7 @@ _OPERATORS: Mapping[type, Callable[[_Inputs], Planned]] = {
     GraceBuffer: _grace_buffer,
     StreamTableJoin: _table_lookup,
     DistinctRecords: _distinct,
+    ExpiringRecords: _expiring_records,
     VersionedRecords: _versioned_records,
     TableUpdates: _table_updates,
     TableChanges: _table_changes,

@@ -50,7 +50,15 @@ from oriel.pipeline.state.segments import (
 )
 from oriel.pipeline.state.sorted_runs import Runs, Segment
 from oriel.pipeline.state.visible_rows import newest, sorted_by_hash, state_rows, without_tombstones
-from oriel.pipeline.windows import FOREVER_MS, NEVER_CLOSED_MS, Flags, Ints, Ranges, coded_keys
+from oriel.pipeline.windows import (
+    FOREVER_MS,
+    NEVER_CLOSED_MS,
+    Expiring,
+    Flags,
+    Ints,
+    Ranges,
+    coded_keys,
+)
 
 #: The number of visible rows in the version that ends with this segment, and its runs.
 _ROWS_KEY, _RUNS_KEY = b"oriel.rows", b"oriel.runs"
@@ -182,6 +190,22 @@ class KeyedState:
         changed_hashes = hashes if self._layout.leave_ms is None else of_batch
         return KeyedWorkingSet(changed_hashes, rows, closing_ms)
 
+    def working_set_with_due(
+        self, keys: pa.ChunkedArray, due: Sequence[Expiring]
+    ) -> KeyedWorkingSet:
+        """Return the rows of keys, and the rows of keys with a row that is due.
+
+        Args:
+            keys: The keys, which have one time bucket each. A key can be repeated.
+            due: Ranges of ``due_ms``, in the order that the operator chooses. For example, each
+                partition has its own range.
+        """
+        hashes = np.unique(time_bucket_hashes(keys, np.zeros(len(keys), dtype=np.int64)))
+        if self._rows_after_rescale is not None:
+            return KeyedWorkingSet(hashes, self.all_rows())
+        hashes = self._with_due(hashes, due)
+        return KeyedWorkingSet(hashes, state_rows(self._rows_of(hashes)))
+
     def working_set_of_sub_keys(
         self,
         records: pa.Table,
@@ -237,9 +261,13 @@ class KeyedState:
 
     def _with_expiring(self, hashes: Ints, closing_ms: tuple[int, int]) -> Ints:
         """Return ``hashes`` and the hashes of time buckets in which a row is due, ascending."""
+        return self._with_due(hashes, self._layout.due(*closing_ms))
+
+    def _with_due(self, hashes: Ints, ranges: Sequence[Expiring]) -> Ints:
+        """Return ``hashes`` and the hashes of rows that are due in ``ranges``, ascending."""
         segments = [segment for run, _ in self._runs.by_age for segment in run]
         expiring = [hashes]
-        for due in self._layout.due(*closing_ms):
+        for due in ranges:
             named = [np.zeros(0, dtype=np.int64)]
             for segment in segments:
                 low, high = np.searchsorted(segment.due_ms, (due.low_ms, due.high_ms))

@@ -14,6 +14,7 @@ from oriel.pipeline.language.arguments import (
     checked_key_type,
     checked_retention,
     checked_strategy,
+    checked_ttl,
     require_expressions,
 )
 from oriel.pipeline.language.formats import StoreKeySerde
@@ -187,6 +188,7 @@ class KTable(CallHints):
         *,
         final_table: bool = False,
         mergeable: bool = False,
+        ttl_ms: Duration | None = None,
     ) -> "KTable":
         """Keep the rows in a store, which clients query by its name.
 
@@ -209,6 +211,10 @@ class KTable(CallHints):
             mergeable: True to also keep the partial aggregates of each window, so that merged reads
                 compute each aggregate exactly, for example ``avg`` and ``approx_quantile``. Only
                 for tumbling windows with named aggregates. Default: False.
+            ttl_ms: How much older than the stream time of its partition the newest record of a key
+                becomes before the key is removed, in milliseconds or as a ``timedelta``. Only
+                without windows. ``to_stream`` then emits a null value, and a later record starts
+                again. A record that is older when it arrives is late. Default: keys never expire.
 
         Returns:
             This table, for ``to`` and ``to_stream``.
@@ -217,9 +223,10 @@ class KTable(CallHints):
             InvalidTopology: The name is invalid or used by another store, or the serde does not fit
                 the grouping. It is also raised if the retention is negative or shorter than the
                 windows need, or if it or ``final_table`` is set without windows. It is also raised
-                if ``mergeable`` is set and the rows cannot be merged.
-            IllegalArgument: The retention is not an integer number of milliseconds or a
-                ``timedelta``, or it exceeds 64 bits.
+                if ``mergeable`` is set and the rows cannot be merged, or if ``ttl_ms`` is not
+                positive or is set with windows or for the results of joins or several streams.
+            IllegalArgument: A duration is not an integer number of milliseconds or a
+                ``timedelta``, or it is too long.
 
         Example:
             >>> hour = TimeWindows.of_size_and_grace(3_600_000, 60_000)
@@ -231,6 +238,9 @@ class KTable(CallHints):
         kept_ms = checked_retention(store_name, self._rows.windows, retention_ms)
         check_final_table(store_name, self._rows.windows, is_set=final_table)
         check_mergeable(store_name, self._rows, is_set=mergeable)
+        if ttl_ms is not None:
+            ttl = checked_ttl(store_name, self._rows.inputs, self._rows.windows, ttl_ms)
+            self._rows = replace(self._rows, ttl_ms=ttl)
         store = StoreNode(
             name, self._rows, kept_ms, key_type, final_table=final_table, mergeable=mergeable
         )

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import lowered_texts
-from oriel.pipeline.language.arguments import checked_key_type, require_expressions
+from oriel.pipeline.language.arguments import (
+    checked_key_type,
+    checked_ttl,
+    require_expressions,
+)
 from oriel.pipeline.language.formats import StoreKeySerde
 from oriel.pipeline.language.joins import (
     check_fan_outs,
@@ -29,6 +33,7 @@ from oriel.pipeline.language.tables.global_tables import GlobalKTable
 from oriel.pipeline.language.tables.grouped_tables import KGroupedTable
 from oriel.pipeline.language.tables.ktables import KTable
 from oriel.pipeline.language.topology import (
+    Expiry,
     Filter,
     MapValues,
     Node,
@@ -37,6 +42,7 @@ from oriel.pipeline.language.topology import (
     null_key_filter,
     verb,
 )
+from oriel.pipeline.windows import Duration
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -294,7 +300,13 @@ class SourceTable(CallHints):
         """
         return updates_of(step, self.node)
 
-    def materialize(self, store_name: str, key_serde: StoreKeySerde | None = None) -> "SourceTable":
+    def materialize(
+        self,
+        store_name: str,
+        key_serde: StoreKeySerde | None = None,
+        *,
+        ttl_ms: Duration | None = None,
+    ) -> "SourceTable":
         """Keep the rows in a store, which clients query by its name.
 
         It corresponds to ``Materialized.as`` of Kafka Streams.
@@ -304,6 +316,9 @@ class SourceTable(CallHints):
             key_serde: The type of the keys, which defines their order: ``Serdes.string()``,
                 ``Serdes.long()``, or a tuple of serdes for composite keys. A record whose key does
                 not have the type becomes a dead letter. Default: strings.
+            ttl_ms: How much older than the stream time of its partition a row becomes before it is
+                removed, as for ``KTable.materialize``. Only for the table of a topic. Later calls
+                must use the returned table. Default: rows never expire.
 
         Returns:
             The table with its store, for ``to``.
@@ -317,9 +332,12 @@ class SourceTable(CallHints):
             'airlines'
         """
         key_type = checked_key_type(store_name, self.node.tables, key_serde)
+        node = self.node
+        if ttl_ms is not None:
+            node = Node(Expiry(node, checked_ttl(store_name, node.tables, node.windows, ttl_ms)))
         name = self.registry.new_store_name(store_name)
-        self.registry.stores.append(StoreNode(name, self.node, key_type=key_type))
-        return replace(self, store_name=name)
+        self.registry.stores.append(StoreNode(name, node, key_type=key_type))
+        return replace(self, node=node, store_name=name)
 
     def to(self, topic: str) -> "SourceTable":
         """Also write the rows of the store to a Kafka topic, after each batch.

@@ -231,6 +231,25 @@ class Distinct(Operation):
 
 
 @dataclass(frozen=True, eq=False)
+class Expiry(Operation):
+    """The records of a table, and the removals of its expired keys.
+
+    Attributes:
+        table: The table.
+        ttl_ms: How much older than stream time a row becomes before it is removed.
+    """
+
+    reorders = True
+
+    table: Node
+    ttl_ms: int
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return (self.table,)
+
+
+@dataclass(frozen=True, eq=False)
 class Versions(Operation):
     """The records of a versioned table that are not late.
 
@@ -399,10 +418,13 @@ class Rows(ABC):
     Attributes:
         emit: The emit strategy.
         row_steps: The steps between the aggregation and the table.
+        ttl_ms: How much older than stream time a row becomes before it is removed. None: rows
+            never expire.
     """
 
     emit: EmitStrategy
     row_steps: tuple[Filter | MapValues, ...] = ()
+    ttl_ms: int | None = None
     #: The windows, or ``NoWindows``.
     windows: Windows
 

@@ -125,7 +125,9 @@ class AggregateUpdatesEngine(JoinEngine):
         self.keeps_records = self.keeps_order = len(inputs) == 1
         # Without windows, no record is late, so the results keep the stream time of their input.
         self.owns_stream_time = self.keeps_order and windows.kind != "none"
-        self.takes_null_values = windows.rule.takes_null_values
+        #: True if a record with a null value removes the records of its key and partition.
+        self._has_removals = any(each.have_removals for each in inputs)
+        self.takes_null_values = windows.rule.takes_null_values or self._has_removals
         # For example, with size 10 and advance 5, a record at 12 changes [5, 15) and [10, 20). Its
         # two rows have the same offset, so only an index in the lineage distinguishes them.
         self.makes_elements = windows.rule.changes_several

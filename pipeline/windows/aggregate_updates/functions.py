@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from oriel.pipeline.windows.aggregate_updates.contract import WINDOW_BOUNDS
 from oriel.pipeline.windows.aggregate_updates.grid import (
+    PARTITION,
     ChangedRows,
     GridEntries,
     GridUpdatesEngine,
@@ -53,7 +54,7 @@ class FunctionUpdatesEngine(GridUpdatesEngine):
         Raises:
             IllegalArgument: An aggregate has the name of a column that the engine needs.
         """
-        fields = [pa.field("partition", pa.int32())], list(pa.schema(functions.types))
+        fields = [PARTITION], list(pa.schema(functions.types))
         super().__init__(windows, values, functions.types, fields, carried, inputs=inputs)
         self._fold, self._values, self._reason = functions, values, rejection_text
 
@@ -70,6 +71,7 @@ class FunctionUpdatesEngine(GridUpdatesEngine):
         records = zip(*columns, function_values(batch, self._values), bounds, strict=True)
         starts = entries.start_ms.tolist()
         is_deletion, is_completed = (flags.tolist() for flags in self._changes(batch))
+        is_removal = self._removals(batch).tolist()
         # An update of a table can delete the row of a group and then add a value to the group. The
         # new row then starts without an aggregate, but with the time of the deleted row.
         deleted_now = not_deleted = None, -1
@@ -92,11 +94,14 @@ class FunctionUpdatesEngine(GridUpdatesEngine):
                 before_update = {}
             elif index - 1 in rejected:
                 continue
+            call = subtracted if is_deletion[index] else applied[stream]
+            call = _removed if is_removal[index] else call
+            # The functions can have deleted a row before it expires.
+            is_known = not is_removal[index] or partition in parts.get((key, starts[low]), ())
             try:
-                for entry in range(low, high):
+                for entry in range(low, high if is_known else low):
                     own = parts.get((key, starts[entry]), {})
                     aggregate, newest_ms = own.get(partition, deleted_before)
-                    call = subtracted if is_deletion[index] else applied[stream]
                     # The time of a row is the greatest time of its records (semantics.md#0-7). The
                     # time -1 of a missing row is less than every record time.
                     changed[entry] = call(key, value, aggregate), max(newest_ms, time_ms)
@@ -180,3 +185,7 @@ class FunctionUpdatesEngine(GridUpdatesEngine):
             "timestamp_ms": [time_ms for *_, time_ms in rows],
         }
         return pa.table(columns, schema=self.state_schema)
+
+
+def _removed(_key: str, _value: Any, _aggregate: Any) -> None:
+    """Return the aggregate after a removal, which is None."""

@@ -21,13 +21,22 @@ from oriel.pipeline.windows.arrays import (
     Ranges,
     coded_keys,
     pair_order,
+    positions_in_runs,
     run_ends,
     run_starts,
 )
 from oriel.pipeline.windows.definitions import NoWindows, TimeWindows
 from oriel.pipeline.windows.engines import WindowGrid
 from oriel.pipeline.windows.joins import RECORDS, InputRows
-from oriel.pipeline.windows.records import are_retractions, rows_schema, update_keys
+from oriel.pipeline.windows.records import (
+    NULL_VALUE,
+    are_retractions,
+    rows_schema,
+    update_keys,
+)
+
+#: The source partition of a state row, if the records of one partition can be removed.
+PARTITION = pa.field("partition", pa.int32())
 
 
 class GridEntries(NamedTuple):
@@ -162,6 +171,12 @@ class GridUpdatesEngine(AggregateUpdatesEngine):
         start_ms = self._grid.starts(windows.rows()[1])
         return GridEntries(batch, number, windows, windows.owners, start_ms)
 
+    def _removals(self, batch: pa.Table) -> Flags:
+        """Return which records remove the earlier records of their key and partition."""
+        if not self._has_removals:
+            return np.zeros(len(batch), dtype=np.bool_)
+        return np.asarray(batch[NULL_VALUE.name])
+
     def _changes(self, batch: pa.Table) -> tuple[Flags, Flags]:
         """Return which records delete a row, and which deletions another record completes.
 
@@ -199,12 +214,19 @@ class ColumnUpdatesEngine(GridUpdatesEngine):
             IllegalArgument: An aggregate does not fit ``values``, or its name is taken.
         """
         self._columns = PartialAggregates(aggregates, values, carried)
+        # A removal removes the records of one partition, so each partition has a row of its own.
+        place = [PARTITION] if any(each.have_removals for each in inputs) else []
         super().__init__(
-            windows, values, self._columns.aggregate_types, ([], self._columns.fields), carried,
+            windows, values, self._columns.aggregate_types, (place, self._columns.fields), carried,
             inputs=inputs,
         )  # fmt: skip
 
     def _rows_in(self, state: pa.Table) -> tuple[pa.Array, Ints, Mapping[str, pa.Array], Ints]:
+        if self._has_removals and len(state):
+            (code,), _ = coded_keys(state["key"])
+            order = np.lexsort((np.asarray(state[PARTITION.name]), code))
+            of_key = Ranges.of_runs(run_starts(code[order]))
+            state = self._columns.merged(state.take(pa.array(order)), of_key)
         columns = self._columns.results(state)
         return state["key"], starts_of(state), columns, np.asarray(state["timestamp_ms"])
 
@@ -214,6 +236,7 @@ class ColumnUpdatesEngine(GridUpdatesEngine):
         # copies of this row, which are merged into their windows.
         of_record = self._columns.of_each(entries.batch)
         of_record = of_record.append_column("key", keys.take(pa.array(code)))
+        of_record = of_record.append_column(PARTITION, entries.batch[PARTITION.name])
         of_record = of_record.take(pa.array(entries.record)).append_column(
             WINDOW_BOUNDS[0], pa.array(entries.start_ms)
         )
@@ -222,6 +245,8 @@ class ColumnUpdatesEngine(GridUpdatesEngine):
         codes = np.concatenate([state_code, code[entries.record]])
         start_ms = starts_of(rows)
         order = pair_order(codes, start_ms)
+        if self._has_removals and len(rows):
+            return self._with_removals(rows, codes, entries)
         head = run_starts(codes[order], start_ms[order])
         merged = running(self._columns, rows.take(pa.array(order)), head)
         # With the inverse of the sort, the rows are read in the order of the entries, which is the
@@ -241,6 +266,63 @@ class ColumnUpdatesEngine(GridUpdatesEngine):
             # A named aggregate never deletes a row. If all rows of a group are subtracted, its row
             # has the count 0.
             np.zeros(len(emitted), dtype=np.bool_),
+            {},
+        )
+
+    def _with_removals(self, rows: pa.Table, code: Ints, entries: GridEntries) -> ChangedRows:
+        """Return the changes of ``rows``, the rows of the state and then the entries.
+
+        ``code`` has the code of the key of each row. The rows have no windows.
+        """
+        entry_count = len(entries.record)
+        of_state = np.zeros(len(rows) - entry_count, dtype=np.bool_)
+        is_removal = np.append(of_state, self._removals(entries.batch)[entries.record])
+        partition = np.asarray(rows[PARTITION.name]).astype(np.int64)
+        # All rows of a key and partition, in the order of their arrival. A removal is a row of its
+        # own, so the records after it start again.
+        order = np.lexsort((partition, code))
+        group = run_starts(code[order], partition[order])
+        removes = is_removal[order]
+        head = group | removes
+        head[1:] |= removes[:-1]
+        merged = running(self._columns, rows.take(pa.array(order)), head)
+        place = np.empty(len(rows), dtype=np.int64)
+        place[order] = np.arange(len(rows))
+        # The last row of each partition of the key, at each row in the order of keys and arrival.
+        by_key = np.argsort(code, kind="stable")
+        index = np.arange(len(rows))
+        starts = run_starts(code[by_key])
+        first_of_key = index - positions_in_runs(starts)
+        if group.sum() == starts.sum():
+            # Each key is in one partition, so its last row is the row itself.
+            partition = np.zeros(len(rows), dtype=np.int64)
+        partitions = np.unique(partition)
+        last = np.empty((len(partitions), len(rows)), dtype=np.int64)
+        for row_of_last, each in zip(last, partitions, strict=True):
+            row_of_last[:] = np.maximum.accumulate(np.where(partition[by_key] == each, index, -1))
+        counts = (last >= first_of_key) & ~is_removal[by_key][last]
+        is_deleted: Flags = ~np.any(counts, axis=0)
+        # A removed row has no partition. One row stands for it, and its values are nulls.
+        counts[0, is_deleted] = True
+        last[0, is_deleted] = index[is_deleted]
+        of_row, number = np.nonzero(counts.T)
+        newest: Ints = last[number, of_row]
+        parts = merged.take(pa.array(place[by_key][newest]))
+        after = self._columns.merged(parts, Ranges.side_by_side(counts.sum(axis=0)))
+        # The rows of the entries, in the order of the entries.
+        in_entries = np.empty(len(rows), dtype=np.int64)
+        in_entries[by_key] = index
+        emitted = in_entries[len(of_state) :]
+        is_deleted = is_deleted[emitted]
+        after = after.take(pa.array(emitted)).combine_chunks()
+        with_row = pa.array(np.arange(entry_count), mask=is_deleted)
+        time_ms = np.asarray(after["timestamp_ms"])
+        return ChangedRows(
+            merged.filter(pa.array(run_ends(group) & ~removes)),
+            np.arange(entry_count),
+            {name: each.take(with_row) for name, each in self._columns.results(after).items()},
+            time_ms,
+            is_deleted,
             {},
         )
 

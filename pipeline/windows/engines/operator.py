@@ -75,6 +75,9 @@ class StateReader(Protocol):
     ) -> Any:
         """Return the rows of time buckets of keys, and the rows that expire between two times."""
 
+    def working_set_with_due(self, keys: pa.ChunkedArray, due: Sequence[Expiring]) -> Any:
+        """Return the rows of keys, and the rows that are due in given ranges."""
+
     def working_set_of_sub_keys(
         self,
         records: pa.Table,

@@ -18,6 +18,7 @@ its versions (``VersionRowsEngine``), is a ``WindowEngine``.
 
 from oriel.pipeline.windows.joins.changes import TableChangesEngine
 from oriel.pipeline.windows.joins.distinct import DistinctEngine
+from oriel.pipeline.windows.joins.expiry import ExpiryEngine
 from oriel.pipeline.windows.joins.foreign_keys import (
     FOREIGN_KEY,
     LEAVES,
@@ -67,6 +68,7 @@ __all__ = [
     "SUBSCRIBED",
     "SUBSCRIBER",
     "DistinctEngine",
+    "ExpiryEngine",
     "ForeignUpdatesEngine",
     "GraceBufferEngine",
     "InputLogs",

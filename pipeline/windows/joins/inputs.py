@@ -66,6 +66,10 @@ class InputRows:
         are_flattened: True for flattened records.
         are_table_updates: True for updates of an aggregation or of joined tables. The last update
             of a key is its row, in whichever partition it is.
+        expire: True for the rows of an expiring table. A row with a null value removes its key from
+            the state.
+        have_removals: True for records of a stream, of which a record with a null value removes the
+            earlier records of its key and partition (``ExpiryEngine``).
         held_ms: How much older than the stream time of the input a row can be, in milliseconds
             (``JoinEngine.delay_ms`` of the upstream join).
     """
@@ -75,6 +79,8 @@ class InputRows:
     are_changes: bool = False
     are_flattened: bool = False
     are_table_updates: bool = False
+    expire: bool = False
+    have_removals: bool = False
     held_ms: int = 0
 
     @property
@@ -358,6 +364,14 @@ class TableRecords:
     def newest(self) -> Ints:
         """Return the index of the last record of each key, table and partition: the next state."""
         return greatest((self.key_code, self.side, self.partition), (self.offset,))
+
+    def without_removals(self, tables: tuple[int, ...]) -> tuple[Ints, Ints]:
+        """Return ``newest`` without the removals of expiring ``tables``, and these removals."""
+        # A removal has the offset of the last record of its key.
+        by = (self.offset, self.deletes.astype(np.int64))
+        newest = greatest((self.key_code, self.side, self.partition), by)
+        removes = self.deletes[newest] & np.isin(self.side[newest], tables)
+        return newest[~removes], newest[removes]
 
     def counting(self, newest: Ints, sides: int = 2) -> NDArray[np.int64]:
         """Return the index of the current record by [table, key code], -1 without a record.

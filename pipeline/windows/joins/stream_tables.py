@@ -127,7 +127,10 @@ class StreamTableJoinEngine(JoinEngine):
         records = TableRecords.of(
             pa.concat_tables([working_set, arrived.select(state.column_names)])
         )
-        return pa.concat_tables([other_keys, records.take(records.newest())]), 0
+        newest = records.newest()
+        if self._table_rows.expire:
+            newest, _ = records.without_removals((0,))
+        return pa.concat_tables([other_keys, records.take(newest)]), 0
 
     def _looked_up(
         self, state: pa.Table, stream: pa.Table, stream_times: InputStreamTimes

@@ -98,8 +98,10 @@ class TableRowsEngine(WindowEngine):
         join: TableJoin | int,
         tables: Sequence[pa.Schema],
         carried: pa.Schema | None = None,
+        *,
         responses: tuple[int, ...] = (),
         updates: tuple[int, ...] = (),
+        expiring: tuple[int, ...] = (),
     ) -> None:
         """Join tables, or return the rows of one table.
 
@@ -110,6 +112,8 @@ class TableRowsEngine(WindowEngine):
             responses: The tables that are responses of a foreign-key join (see ``foreign_keys``).
             updates: The tables whose records are updates (``InputRows.are_table_updates``), which
                 arrive in their apply order.
+            expiring: The tables whose keys expire (``ExpiryEngine``). Their records with a null
+                value are not kept, so a removed key has no state.
 
         Raises:
             IllegalArgument: Two columns have one name.
@@ -117,7 +121,7 @@ class TableRowsEngine(WindowEngine):
         values = value_fields((*TABLE_FIELDS, SIDE, _DELETED), carried, tables)
         self.windows = NoWindows()
         self._join = join
-        self._responses, self._updates = responses, updates
+        self._responses, self._updates, self._expiring = responses, updates, expiring
         self._values_of = [table.names for table in tables]
         self.aggregate_types = {field.name: field.type for field in values}
         self.record_schema = pa.schema(
@@ -155,7 +159,10 @@ class TableRowsEngine(WindowEngine):
             working_set = replaced(working_set, {"offset": -1}, of_state)
             arrived = replaced(arrived, {"partition": 0, "offset": place}, of_batch)
         records = TableRecords.of(pa.concat_tables([working_set, arrived]))
-        newest = records.newest()
+        newest, removed_ms = records.newest(), np.full(len(records.keys), -1, dtype=np.int64)
+        if self._expiring:
+            newest, removed = records.without_removals(self._expiring)
+            np.maximum.at(removed_ms, records.key_code[removed], records.timestamp_ms[removed])
         # The rows of the state are first, one of each key, table and partition.
         before, after = (
             records.counting(rows, len(self._values_of))
@@ -178,7 +185,10 @@ class TableRowsEngine(WindowEngine):
             (np.zeros(len(codes), dtype=np.int64), np.full(len(codes), FOREVER_MS)),
             values,
             # A tombstone is a current record as well, so its time counts (semantics.md#5-1).
-            np.where(after < 0, -1, records.timestamp_ms[after]).max(axis=0),
+            np.maximum(
+                np.where(after < 0, -1, records.timestamp_ms[after]).max(axis=0),
+                np.where(deleted, removed_ms[codes], -1),
+            ),
             deleted=deleted,
         )
         state = pa.concat_tables([other_keys, records.take(newest)]).combine_chunks()
