@@ -79,10 +79,16 @@ def joined_tables(
     """Return two tables, joined by key or by a foreign key.
 
     Raises:
-        InvalidTopology: The foreign key is invalid, more than 128 tables are joined, or more than 3
+        InvalidTopology: The foreign key is invalid or of a table with ``ttl_ms``, more than 128 tables are joined, or more than 3
             foreign-key joins read the updates of each other.
     """
     key = () if foreign_key is None else checked_foreign_key(step, foreign_key)
+    if key and any(table.operation.expires for table in (*left.tables, *right.tables)):
+        message = (
+            f"{step}: a table with ttl_ms cannot be joined by a foreign key. Write its updates to "
+            "a topic with to_stream().to(topic), and read this topic as a table"
+        )
+        raise InvalidTopology(message)
     joined = Node(TablePair(left, right, how, key))
     if joined.operation.joins_rows:
         check_inputs(step, len(joined.tables))

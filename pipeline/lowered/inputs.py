@@ -661,6 +661,12 @@ class AggregateUpdates(Join):
         return f"{windowed}{of.definition_call}{later_calls}"
 
     @property
+    def expires(self) -> bool:
+        """Whether its keys expire (``ttl_ms``)."""
+        join = self.left.join
+        return isinstance(join, ExpiringRecords) and not join.of_table
+
+    @property
     def makes_elements(self) -> bool:
         """Whether a record can change several rows."""
         return self.windows.rule.changes_several

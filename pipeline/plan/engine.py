@@ -9,7 +9,15 @@ import pyarrow as pa
 from oriel.pipeline.arrow_steps import AggregatedSteps
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import Columns, Functions, check_names, grouping_text
-from oriel.pipeline.lowered import Input, Records, Store, TableRows, VersionRows, share_flattened
+from oriel.pipeline.lowered import (
+    AggregateUpdates,
+    Input,
+    Records,
+    Store,
+    TableRows,
+    VersionRows,
+    share_flattened,
+)
 from oriel.pipeline.plan.read_columns import read_aggregates, read_functions, stream_schemas
 from oriel.pipeline.stage_columns import KEY_GROUP, RAW
 from oriel.pipeline.windows import (
@@ -126,8 +134,13 @@ def check_columns(store: Store, types: Mapping[str, pa.DataType]) -> None:
 
 def aggregate_calls(store: Store) -> dict[str, str]:
     """Return the call that computes each column of the store, as text, if the topology has one."""
-    calls = _calls_of_aggregates(store)
-    for step in store.row_steps:
+    calls, steps = _calls_of_aggregates(store), store.row_steps
+    updates = store.inputs[0].join
+    # The rows of an aggregation whose keys expire are the table of its updates.
+    if isinstance(updates, AggregateUpdates) and updates.expires:
+        (aggregates,), steps = updates.aggregation.aggregates, updates.row_steps
+        calls = {name: aggregate.call for name, aggregate in aggregates.items()}
+    for step in steps:
         # Names of columns ignore case, as in Spark.
         of_name = {name.lower(): call for name, call in calls.items()}
         names = (name for name in step.kept_of(list(calls)) if name.lower() in of_name)

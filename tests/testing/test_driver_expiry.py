@@ -2,11 +2,18 @@
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from oriel import (
+    IllegalArgument,
+    InvalidTopology,
+    JoinWindows,
     StreamsBuilder,
+    TimeWindows,
     collect_list,
     count,
     sum,
@@ -170,3 +177,152 @@ def test_any_cut_has_the_rows_and_removals_of_the_model(seed: int) -> None:
     total = len([record for log in case.logs for record in log])
     counts = {name: model.counters[name] for name in ("applied", "late", "dropped")}
     assert driver.counters("s") == Counters(input=total, filtered=0, **counts)
+
+
+def _rows(driver: TopologyTestDriver, store: str) -> dict[str, Any]:
+    return {row.key: row.value for row in driver.key_value_store(store).all()}
+
+
+def test_a_removal_reaches_groups_joins_and_windows() -> None:
+    """A group subtracts the row, joins lose it, and a window of updates is not late for it."""
+    builder = StreamsBuilder()
+    users = builder.table("users", "city STRING").materialize("users", ttl_ms=100)
+    users.group_by("city").count().materialize("by_city")
+    builder.table("names", "name STRING").left_join(users).materialize("named")
+    orders = builder.stream("orders", "id STRING")
+    orders.left_join(users).map_values("id", "city").to_table().materialize("orders")
+    windows = TimeWindows.of_size_with_no_grace(101)
+    flags = users.to_stream().map_values(gone="city IS NULL", of="coalesce(city, '-')")
+    flags.group_by_key().windowed_by(windows).aggregate(n=count()).materialize("updates")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("names", [Record("u", {"name": "Uma"}, 0), Record("v", {"name": "V"}, 0)])
+    driver.pipe_input("users", [Record("u", {"city": "Rome"}, 0), Record("v", {"city": "Rome"}, 9)])
+    driver.pipe_input("orders", Record("u", {"id": "1"}, 0))
+    assert _rows(driver, "by_city") == {"Rome": {"count": 2}}
+    assert _rows(driver, "orders") == {"u": {"id": "1", "city": "Rome"}}
+    driver.pipe_input("users", Record("w", {"city": "Oslo"}, 101))
+    assert _rows(driver, "by_city") == {"Oslo": {"count": 1}, "Rome": {"count": 1}}
+    assert _rows(driver, "named") == {
+        "u": {"name": "Uma", "city": None}, "v": {"name": "V", "city": "Rome"},
+    }  # fmt: skip
+    driver.pipe_input("orders", Record("u", {"id": "2"}, 0))
+    assert _rows(driver, "orders") == {"u": {"id": "2", "city": None}}
+    starts = [(one.key, one.window_start_ms) for one in driver.window_store("updates").all()]
+    assert starts == [("u", 0), ("u", 101), ("v", 0), ("w", 101)]
+
+
+def test_a_filtered_row_expires_once() -> None:
+    """A filter after the aggregation sees a removal only if it kept the row before."""
+    builder = StreamsBuilder()
+    counted = builder.stream("t", _SCHEMA).group_by_key().count().filter("count > 1")
+    updates = counted.map_values(twice="count * 2").materialize("s", ttl_ms=10).to_stream()
+    sink = updates.to("out")
+    driver = TopologyTestDriver(builder.build())
+    reader = driver.create_output_reader(sink)
+    value = {"n": 1, "s": "x"}
+    driver.pipe_input("t", [Record("a", value, 0), Record("a", value, 1), Record("b", value, 2)])
+    assert _rows(driver, "s") == {"a": {"twice": 4}}
+    driver.pipe_input("t", Record("c", value, 50))
+    assert _rows(driver, "s") == {}
+    assert reader.read_records() == [Record("a", {"twice": 4}, 1), Record("a", None, 12)]
+
+
+@pytest.mark.parametrize(
+    ("ttl_ms", "age_ms", "is_removed"), [(10, 10, False), (10, 11, True), (1, 2, True)]
+)
+def test_a_key_expires_when_it_is_older_than_the_ttl(
+    ttl_ms: int, age_ms: int, *, is_removed: bool
+) -> None:
+    """A key that is exactly as old as ``ttl_ms`` stays."""
+    builder = StreamsBuilder()
+    _defined(builder, "table", ttl_ms)
+    driver = TopologyTestDriver(builder.build())
+    value = {"n": 1, "s": "x"}
+    driver.pipe_input("t", [Record("a", value, 5), Record("b", value, 5 + age_ms)])
+    assert ("a" not in _rows(driver, "s")) == is_removed
+
+
+def test_a_row_that_a_function_deleted_does_not_expire() -> None:
+    """The updates have one null value for the deletion by the function, and none later."""
+
+    def kept(_key: str, value: Value, _row: int | None) -> int | None:
+        return None if value["n"] == 2 else value["n"]
+
+    builder = StreamsBuilder()
+    grouped = builder.stream("t", _SCHEMA).group_by_key()
+    table = grouped.aggregate(lambda: 0, kept, lambda _key, left, _right: left, "v INT")
+    sink = table.materialize("s", ttl_ms=10).to_stream().to("out")
+    driver = TopologyTestDriver(builder.build())
+    reader = driver.create_output_reader(sink)
+    numbers = [("a", 1, 0), ("a", 2, 1), ("b", 1, 50)]
+    driver.pipe_input("t", [Record(key, {"n": n, "s": "x"}, ms) for key, n, ms in numbers])
+    assert reader.read_records() == [
+        Record("a", {"v": 1}, 0), Record("a", None, 1), Record("b", {"v": 1}, 50),
+    ]  # fmt: skip
+
+
+def _merged(builder: StreamsBuilder) -> KTable:
+    other = builder.stream("other", _SCHEMA)
+    return builder.stream("t", _SCHEMA).merge(other).group_by_key().count()
+
+
+def _joined_stream(builder: StreamsBuilder) -> KTable:
+    within = JoinWindows.of_time_difference_with_no_grace(5)
+    both = builder.stream("t", _SCHEMA).join(builder.stream("other", "x INT"), within)
+    return both.group_by_key().count()
+
+
+def _updates(builder: StreamsBuilder) -> KTable:
+    return builder.stream("t", _SCHEMA).group_by_key().count().to_stream().group_by_key().count()
+
+
+def _groups(builder: StreamsBuilder) -> KTable:
+    return builder.table("t", _SCHEMA).group_by("n").count()
+
+
+def _windows(builder: StreamsBuilder) -> KTable:
+    windows = TimeWindows.of_size_with_no_grace(5)
+    return builder.stream("t", _SCHEMA).group_by_key().windowed_by(windows).count()
+
+
+def _joined_tables(builder: StreamsBuilder) -> SourceTable:
+    return builder.table("t", _SCHEMA).join(builder.table("other", "x INT"))
+
+
+@pytest.mark.parametrize(
+    ("rows", "solution"),
+    [
+        (_merged, "2 inputs.* to one topic with to"),
+        (_joined_stream, "write the stream to a topic"),
+        (_updates, "Set ttl_ms where the table that it reads is materialized"),
+        (_groups, "Set ttl_ms where the table that it reads is materialized"),
+        (_windows, "Omit ttl_ms, and use retention_ms"),
+        (_joined_tables, "Set ttl_ms where the table"),
+    ],
+)
+def test_rows_that_cannot_expire_are_rejected(
+    rows: Callable[[StreamsBuilder], KTable | SourceTable], solution: str
+) -> None:
+    """The message names the store and what to do instead."""
+    with pytest.raises(InvalidTopology, match=f"ttl_ms of the store 's'.*{solution}"):
+        rows(StreamsBuilder()).materialize("s", ttl_ms=5)
+
+
+def test_an_invalid_ttl_is_rejected() -> None:
+    """It is a positive integer or a ``timedelta``."""
+    table = StreamsBuilder().table("t", _SCHEMA)
+    with pytest.raises(InvalidTopology, match="must be at least 1 ms, not 0 ms"):
+        table.materialize("s", ttl_ms=0)
+    with pytest.raises(IllegalArgument, match="ttl_ms of the store 's'"):
+        table.materialize("s", ttl_ms=1.5)  # type: ignore[arg-type]
+    with pytest.raises(IllegalArgument, match="must not exceed"):
+        table.materialize("s", ttl_ms=2**62)
+
+
+def test_a_foreign_key_of_an_expiring_table_is_rejected() -> None:
+    """The message says to write the table to a topic."""
+    builder = StreamsBuilder()
+    orders = builder.table("orders", "user STRING")
+    users = builder.table("users", "name STRING").materialize("users", ttl_ms=5)
+    with pytest.raises(InvalidTopology, match="a table with ttl_ms cannot be joined by a foreign"):
+        orders.join(users, foreign_key="user")

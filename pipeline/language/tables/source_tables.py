@@ -334,7 +334,7 @@ class SourceTable(CallHints):
         key_type = checked_key_type(store_name, self.node.tables, key_serde)
         node = self.node
         if ttl_ms is not None:
-            node = Node(Expiry(node, checked_ttl(store_name, node.tables, node.windows, ttl_ms)))
+            node = Node(Expiry(node, checked_ttl(store_name, node.inputs, node.windows, ttl_ms)))
         name = self.registry.new_store_name(store_name)
         self.registry.stores.append(StoreNode(name, node, key_type=key_type))
         return replace(self, node=node, store_name=name)

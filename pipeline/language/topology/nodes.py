@@ -123,6 +123,11 @@ class Operation(ABC):
         """The operation that creates its records. A join with a table keeps those of the stream."""
         return self.children[0].operation.creator if self.keeps_records else self
 
+    @property
+    def expires(self) -> bool:
+        """Whether the keys of the table expire (``ttl_ms``)."""
+        return self.keeps_records and self.children[0].operation.expires
+
     @cached_property
     def fan_outs(self) -> int:
         """The number of nested foreign-key joins whose updates one record can fan out through."""
@@ -239,7 +244,7 @@ class Expiry(Operation):
         ttl_ms: How much older than stream time a row becomes before it is removed.
     """
 
-    reorders = True
+    reorders = expires = True
 
     table: Node
     ttl_ms: int
@@ -401,6 +406,10 @@ class AggregationUpdates(Operation):
     @property
     def children(self) -> tuple[Node, ...]:
         return self.rows.inputs
+
+    @property
+    def expires(self) -> bool:
+        return self.rows.ttl_ms is not None or super().expires
 
     @property
     def keeps_records(self) -> bool:  # type: ignore[override]
