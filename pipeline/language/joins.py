@@ -79,8 +79,8 @@ def joined_tables(
     """Return two tables, joined by key or by a foreign key.
 
     Raises:
-        InvalidTopology: The foreign key is invalid or of a table with ``ttl_ms``, more than 128 tables are joined, or more than 3
-            foreign-key joins read the updates of each other.
+        InvalidTopology: The foreign key is invalid or joins a table with ``ttl_ms``, more than 128
+            tables are joined, or more than 3 foreign-key joins read the updates of each other.
     """
     key = () if foreign_key is None else checked_foreign_key(step, foreign_key)
     if key and any(table.operation.expires for table in (*left.tables, *right.tables)):
