@@ -159,7 +159,8 @@ class Input:
     @property
     def expires(self) -> bool:
         """Whether its keys expire, so that null values remove them from the state."""
-        return isinstance(self.creating_join, ExpiringRecords)
+        join = self.creating_join
+        return join is not None and join.expires_keys
 
     @property
     def became_table(self) -> bool:
@@ -219,6 +220,8 @@ class Join(ABC):
     is_between_tables: bool = False
     #: True if the results are the records of all inputs.
     merges: bool = False
+    #: True if it removes keys without new records (``ttl_ms``).
+    expires_keys: bool = False
 
     @property
     @abstractmethod
@@ -233,6 +236,11 @@ class Join(ABC):
     @property
     def keeps_records(self) -> bool:
         """Whether the results are the records of the left input with other columns."""
+        return False
+
+    @property
+    def has_removals(self) -> bool:
+        """Whether a record with a null value removes the earlier records of its key."""
         return False
 
     @property
@@ -420,7 +428,7 @@ class ExpiringRecords(OfOneStream):
         of_table: Whether the last record of a key is its row.
     """
 
-    reorders = True
+    reorders = expires_keys = True
 
     left: Input
     ttl_ms: int
@@ -640,6 +648,7 @@ class AggregateUpdates(Join):
         others: The other inputs of a cogroup or of merged streams.
         streams: The index of each input in the cogroup, from 0, first the left one. Merged inputs
             share an index.
+        ttl_ms: If the left input is ``ExpiringRecords`` for this aggregation, their time to live.
     """
 
     follows_each_record = emits_rows = aggregates = True
@@ -650,6 +659,7 @@ class AggregateUpdates(Join):
     row_steps: tuple[Filter | MapValues, ...] = ()
     others: tuple[Input, ...] = ()
     streams: tuple[int, ...] = (0,)
+    ttl_ms: int | None = None
 
     def __str__(self) -> str:
         """Return the step as text, with the names of functions."""
@@ -661,10 +671,8 @@ class AggregateUpdates(Join):
         return f"{windowed}{of.definition_call}{later_calls}"
 
     @property
-    def expires(self) -> bool:
-        """Whether its keys expire (``ttl_ms``)."""
-        join = self.left.join
-        return isinstance(join, ExpiringRecords) and not join.of_table
+    def has_removals(self) -> bool:
+        return self.ttl_ms is not None
 
     @property
     def makes_elements(self) -> bool:

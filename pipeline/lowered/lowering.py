@@ -225,7 +225,7 @@ def _join_updates(lowering: _Lowering, updates: JoinUpdates) -> Input:
 
 def _aggregation_updates(lowering: _Lowering, updates: AggregationUpdates) -> Input:
     rows = lowering.rows(updates.rows)
-    if isinstance(rows.aggregation, TableRows):
+    if rows.aggregation.is_table:
         return rows.inputs[0]
     return aggregate_updates(rows)
 

@@ -51,7 +51,9 @@ def aggregate_updates(store: Store, ttl_ms: int | None = None) -> Input:
     # Only an aggregation of streams emits updates.
     of = cast("Columns | Functions", store.aggregation)
     return results_of(
-        AggregateUpdates(first, of, store.windows, store.row_steps, tuple(others), store.streams)
+        AggregateUpdates(
+            first, of, store.windows, store.row_steps, tuple(others), store.streams, ttl_ms
+        )
     )
 
 

@@ -10,7 +10,6 @@ from oriel.pipeline.arrow_steps import AggregatedSteps
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import Columns, Functions, check_names, grouping_text
 from oriel.pipeline.lowered import (
-    AggregateUpdates,
     Input,
     Records,
     Store,
@@ -135,9 +134,9 @@ def check_columns(store: Store, types: Mapping[str, pa.DataType]) -> None:
 def aggregate_calls(store: Store) -> dict[str, str]:
     """Return the call that computes each column of the store, as text, if the topology has one."""
     calls, steps = _calls_of_aggregates(store), store.row_steps
-    updates = store.inputs[0].join
+    updates: Any = store.inputs[0].join
     # The rows of an aggregation whose keys expire are the table of its updates.
-    if isinstance(updates, AggregateUpdates) and updates.expires:
+    if store.aggregation.is_table and updates is not None and updates.has_removals:
         (aggregates,), steps = updates.aggregation.aggregates, updates.row_steps
         calls = {name: aggregate.call for name, aggregate in aggregates.items()}
     for step in steps:

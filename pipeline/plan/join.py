@@ -108,7 +108,7 @@ class JoinStage:
                 are_flattened=side.has_flattened,
                 are_table_updates=side.emits_rows,
                 expire=side.expires,
-                have_removals=isinstance(join, AggregateUpdates) and join.expires,
+                have_removals=join.has_removals,
                 held_ms=ms,
             )
             for side, ms in zip(join.inputs, max_age_ms, strict=True)

@@ -188,4 +188,4 @@ class FunctionUpdatesEngine(GridUpdatesEngine):
 
 
 def _removed(_key: str, _value: Any, _aggregate: Any) -> None:
-    """Return the aggregate after a removal, which is None."""
+    """Remove the aggregate."""

@@ -302,7 +302,7 @@ class ColumnUpdatesEngine(GridUpdatesEngine):
             row_of_last[:] = np.maximum.accumulate(np.where(partition[by_key] == each, index, -1))
         counts = (last >= first_of_key) & ~is_removal[by_key][last]
         is_deleted: Flags = ~np.any(counts, axis=0)
-        # A removed row has no partition. One row stands for it, and its values are nulls.
+        # A removed row has no partition with records. It is the row of the removal, with nulls.
         counts[0, is_deleted] = True
         last[0, is_deleted] = index[is_deleted]
         of_row, number = np.nonzero(counts.T)

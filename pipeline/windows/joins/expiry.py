@@ -133,8 +133,8 @@ class ExpiryEngine(JoinEngine):
         last = run_ends(head)
         newest_ms = np.asarray(seen["timestamp_ms"])
         if not self._of_table:
-            # A record that starts again after a removal is newer than all records before it. So the
-            # maximum over all of them is also the maximum since the removal.
+            # A record that starts again after a removal is newer than all earlier records of the
+            # key. So the maximum of all records is also the maximum since the removal.
             newest_ms = running_max(newest_ms, head)
         # The stream time of the next record of the key, or the one at the end of the batch.
         next_ms = np.append(np.asarray(seen[STREAM_TIME.name])[1:], 0)

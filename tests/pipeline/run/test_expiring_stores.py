@@ -26,7 +26,7 @@ def topology(ttl_ms: int | None = TTL_MS) -> Topology:
 
 
 def random_log(random: Random, number: int) -> list[Record | bytes]:
-    """Return records with ever new keys, some of which return."""
+    """Return records with ever new keys. Some keys return."""
     return [
         (f"k{at // 20 + random.choice((0, 0, 1, 3))}", max(0, 2 * at + random.randint(-50, 5)),
          {"n": at})

@@ -180,6 +180,7 @@ def tables(table: SourceTable, other: SourceTable, counts: KTable, prices: Versi
     assert_type(table.group_by("city"), KGroupedTable)
     assert_type(table.to_stream(), KStream)
     assert_type(table.materialize("airports", key_serde=Serdes.string()), SourceTable)
+    assert_type(table.materialize("new_airports", ttl_ms=1_000), SourceTable)
     assert_type(table.to("airports-copy"), SourceTable)
 
 
@@ -255,6 +256,7 @@ def results(table: KTable, other: KTable, airports: SourceTable) -> None:
         KTable,
     )
     assert_type(table.materialize("final", final_table=True), KTable)
+    assert_type(table.materialize("lately", ttl_ms=MINUTE), KTable)
     assert_type(table.to_stream(), KStream)
     assert_type(table.join(other), SourceTable | KTable)
     assert_type(table.join(airports, foreign_key="origin"), SourceTable | KTable)
