@@ -236,7 +236,8 @@ class ColumnUpdatesEngine(GridUpdatesEngine):
         # copies of this row, which are merged into their windows.
         of_record = self._columns.of_each(entries.batch)
         of_record = of_record.append_column("key", keys.take(pa.array(code)))
-        of_record = of_record.append_column(PARTITION, entries.batch[PARTITION.name])
+        if self._has_removals:
+            of_record = of_record.append_column(PARTITION, entries.batch[PARTITION.name])
         of_record = of_record.take(pa.array(entries.record)).append_column(
             WINDOW_BOUNDS[0], pa.array(entries.start_ms)
         )
