@@ -436,7 +436,7 @@ class ExpiringRecords(OfOneStream):
 
     def __str__(self) -> str:
         """Return the step as text, for ``describe``."""
-        return f"expire(ttl_ms={self.ttl_ms})"
+        return f"expire({'rows, ' if self.of_table else ''}ttl_ms={self.ttl_ms})"
 
     @property
     def lineage(self) -> Lineage:
@@ -659,7 +659,8 @@ class AggregateUpdates(Join):
     row_steps: tuple[Filter | MapValues, ...] = ()
     others: tuple[Input, ...] = ()
     streams: tuple[int, ...] = (0,)
-    ttl_ms: int | None = None
+    #: The text of the left input has it.
+    ttl_ms: int | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         """Return the step as text, with the names of functions."""

@@ -22,6 +22,7 @@ from oriel.pipeline.language import (
 )
 from oriel.pipeline.lowered import (
     AggregateUpdates,
+    ExpiringRecords,
     ForeignKey,
     GraceBuffer,
     Input,
@@ -102,6 +103,7 @@ VERSIONS = VersionedRecords(LEFT, 5, newest_only=True)
 UPDATES = TableUpdates((LEFT, RIGHT), TableJoin("inner", 0, 1))
 CHANGED = TableChanges((LEFT, RIGHT), TableJoin("inner", 0, 1))
 UPDATED = AggregateUpdates(LEFT, COLUMNS, NoWindows())
+EXPIRING = ExpiringRecords(LEFT, 5)
 SUBSCRIBED = Subscriptions(LEFT)
 RESPONSES = Responses(LEFT, RIGHT)
 OTHER_LEFT, OTHER_RIGHT = side(SOURCE, (Filter("v > 2"),)), side(OTHER, (Filter("w > 0"),))
@@ -195,6 +197,9 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
     (AggregateUpdates, "row_steps"): _of_join(UPDATED, row_steps=(Filter("v > 0"),)),
     (AggregateUpdates, "others"): _of_join(UPDATED, others=(OTHER_RIGHT,)),
     (AggregateUpdates, "streams"): _of_join(UPDATED, streams=(1,)),
+    (ExpiringRecords, "left"): _of_join(EXPIRING, left=OTHER_LEFT),
+    (ExpiringRecords, "ttl_ms"): _of_join(EXPIRING, ttl_ms=6),
+    (ExpiringRecords, "of_table"): _of_join(EXPIRING, of_table=True),
     (Subscriptions, "left"): _of_join(SUBSCRIBED, left=OTHER_LEFT),
     (Subscriptions, "each"): _of_join(SUBSCRIBED, each=True),
     (Responses, "each"): _of_join(RESPONSES, each=True),
