@@ -326,3 +326,37 @@ def test_a_foreign_key_of_an_expiring_table_is_rejected() -> None:
     users = builder.table("users", "name STRING").materialize("users", ttl_ms=5)
     with pytest.raises(InvalidTopology, match="a table with ttl_ms cannot be joined by a foreign"):
         orders.join(users, foreign_key="user")
+
+
+def _read_by_others(ttl_ms: int) -> tuple[TopologyTestDriver, Callable[[], list[Record]]]:
+    """Return a driver of stores that read an expiring table, and the updates of a group."""
+    builder = StreamsBuilder()
+    table = builder.table("t", _SCHEMA).materialize("rows", ttl_ms=ttl_ms)
+    groups = table.group_by("n").aggregate(
+        lambda: "", lambda _k, value, text: text + value["s"],
+        subtractor=lambda _k, value, text: text.replace(value["s"], "", 1), schema="all STRING",
+        merger=lambda _k, left, right: left + right,
+    ).materialize("groups")  # fmt: skip
+    other = builder.stream("t", _SCHEMA).group_by_key().aggregate(c=count())
+    table.outer_join(other.materialize("counts", ttl_ms=2 * ttl_ms)).materialize("joined")
+    sink = groups.to_stream().to("out")
+    driver = TopologyTestDriver(builder.build())
+    return driver, driver.create_output_reader(sink).read_records
+
+
+@seeds(10, 500)
+def test_later_stores_are_the_same_for_any_cut(seed: int) -> None:
+    """A group, its updates and a join have the rows of a run with one record per batch."""
+    case, chance = _case(seed), random.Random(seed)
+    log = case.logs[0]
+    one_by_one, updates_one_by_one = _read_by_others(case.ttl_ms)
+    cut, updates_of_cut = _read_by_others(case.ttl_ms)
+    for record in log:
+        one_by_one.pipe_input("t", record)
+    while log:
+        taken = chance.randint(1, 9)
+        cut.pipe_input("t", log[:taken])
+        log = log[taken:]
+    for store in ("rows", "groups", "counts", "joined"):
+        assert cut.key_value_store(store).all() == one_by_one.key_value_store(store).all()
+    assert updates_of_cut() == updates_one_by_one()
