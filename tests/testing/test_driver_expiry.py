@@ -360,3 +360,28 @@ def test_later_stores_are_the_same_for_any_cut(seed: int) -> None:
     for store in ("rows", "groups", "counts", "joined"):
         assert cut.key_value_store(store).all() == one_by_one.key_value_store(store).all()
     assert updates_of_cut() == updates_one_by_one()
+
+
+def test_flattened_distinct_and_enriched_records_expire() -> None:
+    """The stream time is the one of the last step before the aggregation."""
+    builder = StreamsBuilder()
+    names = builder.table("names", "name STRING")
+    lines = builder.stream("lines", "words ARRAY<STRING>")
+    words = lines.distinct(within_ms=5).flat_map("word", word="words").left_join(names)
+    words.group_by_key().aggregate(c=count(), names=collect_list("name")).materialize(
+        "s", ttl_ms=10
+    )
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("names", Record("x", {"name": "X"}, 1000))
+    piped = [(["x", "y"], 1), (["z"], 3), (["y", "y"], 11), (["z"], 13)]
+    driver.pipe_input("lines", [Record("a", {"words": of}, ms) for of, ms in piped])
+    rows = {
+        row.key: (row.value["c"], row.timestamp_ms) for row in driver.key_value_store("s").all()
+    }
+    assert rows == {"x": (1, 1), "y": (3, 11)}
+    driver.pipe_input("lines", Record("b", {"words": ["x", "x", "z"]}, 21))
+    assert _rows(driver, "s") == {
+        "x": {"c": 2, "names": ["X", "X"]}, "y": {"c": 3, "names": []}, "z": {"c": 1, "names": []},
+    }  # fmt: skip
+    driver.pipe_input("lines", Record("b", {"words": ["w"]}, 40))
+    assert _rows(driver, "s") == {"w": {"c": 1, "names": []}}
