@@ -113,13 +113,7 @@ class Queries:
                         f"pipeline resumed after: {first_line(failure)}",
                         level="warning",
                     )
-                # Spark's gateway can't be called from a signal handler: that only sets a flag.
-                while query.isActive and not stop.wait(_POLL_SECONDS):
-                    run.note_first_offsets()
-                    report.write_heartbeat(run.maintenance_failures)
-                    progress.rejections.report()
-                query.stop()
-                query.awaitTermination()
+                _wait(run, query, report, progress, stop)
             except Exception as error:
                 # The query's own error wraps the error of the batch in a Java stack trace, so
                 # prefer the latter.
@@ -153,6 +147,20 @@ class Queries:
         self._warm_up()
         if self._log_responds(stop, timeout_seconds) is not None:
             PipelineRun.rebuild(self._spark, self._topology, self._log, self._settings, stores)
+
+    def rebuild_live(
+        self, stores: Sequence[str], stop: threading.Event, timeout_seconds: float
+    ) -> bool:
+        """Compute ``stores`` again while another process runs the pipeline, and replace it.
+
+        Return False if ``stop`` was set before. Raises the errors of ``rebuild``.
+        """
+        self._warm_up()
+        if self._log_responds(stop, timeout_seconds) is None:
+            return False
+        return PipelineRun.rebuild_live(
+            self._spark, self._topology, self._log, self._settings, stores, stop
+        )
 
     def _warm_up(self) -> None:
         """Prepare later batches and later starts, which the first batch does not wait for."""
@@ -197,3 +205,27 @@ def _started(run: PipelineRun, progress: Progress, report: RunReport) -> Streami
     progress.on_start(run.functions)
     report.write_heartbeat()
     return query
+
+
+def _wait(
+    run: PipelineRun,
+    query: StreamingQuery,
+    report: RunReport,
+    progress: Progress,
+    stop: threading.Event,
+) -> None:
+    """Wait until a query ends by itself, or end it when ``stop`` is set.
+
+    Raises:
+        Fenced: another process runs the pipeline.
+    """
+    # Spark's gateway can't be called from a signal handler: that only sets a flag.
+    while query.isActive and not stop.wait(_POLL_SECONDS):
+        run.note_first_offsets()
+        if report.is_due:
+            # Without new records, no batch finds that another process has taken over.
+            run.check_epoch()
+        report.write_heartbeat(run.maintenance_failures)
+        progress.rejections.report()
+    query.stop()
+    query.awaitTermination()

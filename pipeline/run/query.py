@@ -1,5 +1,6 @@
 """Run a topology with one streaming query that computes all stores batch by batch."""
 
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -16,6 +17,7 @@ from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.run.batch_loop import BatchLoop
 from oriel.pipeline.run.batches import RARE_LOGS
 from oriel.pipeline.run.changes import check_topology
+from oriel.pipeline.run.live_rebuild import LiveRebuild
 from oriel.pipeline.run.opened import OpenPipeline
 from oriel.pipeline.run.recovery import RecoveredStores, rebuild, recover
 from oriel.pipeline.run.settings import RunSettings
@@ -89,6 +91,31 @@ class PipelineRun:
         finally:
             pipeline.close()
 
+    @staticmethod
+    def rebuild_live(
+        spark: SparkSession,
+        topology: Topology,
+        log: Log,
+        settings: RunSettings,
+        stores: Sequence[str],
+        stop: threading.Event,
+    ) -> bool:
+        """Compute ``stores`` again while another process runs the pipeline. See ``LiveRebuild``.
+
+        Returns:
+            Whether the other process is replaced. False: ``stop`` was set before.
+
+        Raises:
+            InvalidTopology, KafkaUnavailable, AlreadyRunning, CheckpointError, ForeignCheckpoint,
+            IncompatibleStore: As from ``rebuild``.
+        """
+        check_topology(topology, settings.publish_options, stores)
+        pipeline = OpenPipeline.open(spark, topology, log, settings, is_held=False)
+        try:
+            return LiveRebuild(pipeline, stores).run(stop)
+        finally:
+            pipeline.close()
+
     def start(self, on_batch: OnBatch) -> StreamingQuery:
         """Start the streaming query, and call ``on_batch`` for every committed batch.
 
@@ -150,6 +177,14 @@ class PipelineRun:
     def maintenance_failures(self) -> int:
         """The number of failed attempts to compact or clean up a table."""
         return self._maintenance.failures
+
+    def check_epoch(self) -> None:
+        """Check that no other process has taken over.
+
+        Raises:
+            Fenced: Another process runs the pipeline.
+        """
+        self._pipeline.checkpoint.check_epoch()
 
     @property
     def failure(self) -> BaseException | None:
