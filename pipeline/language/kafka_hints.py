@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from oriel.pipeline.windows import KafkaHints
 
-_NO_PROCESSORS = "Processors do not exist. Use aggregate(initializer, aggregator, schema=...)"
+_NO_PROCESSORS = "Write process(function, schema=...) on the stream"
 _GROUPED_BEFORE = "Write it after group_by_key() or group_by(...), as group_by_key().{}(...)"
 _TO_STREAM_BEFORE = "Write it after to_stream(), as to_stream().{}(...)"
 _GROUP_ROWS_BEFORE = "Write it after group_by(...), as group_by('column').{}(...)"
@@ -18,7 +18,7 @@ _STREAM_HINTS = {
     "foreach": "Write peek(function), which calls it. Use `oriel get --watch` to watch rows",
     "print": "Write peek(function), which shows records. Use `oriel get --watch` to watch rows",
     **dict.fromkeys(
-        ("process", "process_values", "transform", "transform_values", "flat_transform"),
+        ("process_values", "transform", "transform_values", "flat_transform"),
         _NO_PROCESSORS,
     ),
     "repartition": (
@@ -53,7 +53,9 @@ _TABLE_HINTS = {
 }  # fmt: skip
 _EMIT = "Write emit(EmitStrategy.on_window_close()) after windowed_by(windows)"
 _GROUPED_STREAM_HINTS = {
-    **dict.fromkeys(("filter", "filter_not", "map_values", "select_key", "peek"), _STEPS_BEFORE),
+    **dict.fromkeys(
+        ("filter", "filter_not", "map_values", "select_key", "peek", "process"), _STEPS_BEFORE
+    ),
     **dict.fromkeys(("emit", "emit_strategy"), _EMIT),
     **dict.fromkeys(("suppress", "materialize", "to_stream", "to"), _AGGREGATED_BEFORE),
 }

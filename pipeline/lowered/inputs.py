@@ -12,6 +12,7 @@ from oriel.pipeline.language import (
     Filter,
     Functions,
     MapValues,
+    Processing,
     Source,
     Step,
     flattens,
@@ -403,6 +404,29 @@ class DistinctRecords(OfOneStream):
     @property
     def keeps_records(self) -> bool:
         return True
+
+
+@dataclass(frozen=True)
+class ProcessedRecords(OfOneStream):
+    """The rows of functions that process the records and the timers of each key.
+
+    Attributes:
+        left: The stream.
+        processing: The functions.
+    """
+
+    returns_stream = reorders = True
+
+    left: Input
+    processing: Processing
+
+    def __str__(self) -> str:
+        return str(self.processing)
+
+    @property
+    def lineage(self) -> Lineage:
+        # A record can have several rows.
+        return self.left.lineage.extended()
 
 
 @dataclass(frozen=True)

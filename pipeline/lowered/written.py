@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import singledispatch
-from typing import cast
 
 from oriel.pipeline.language import Step, grouping_text, verb
 from oriel.pipeline.lowered.inputs import (
@@ -197,8 +196,7 @@ def _stream_side(join: StreamTableJoin) -> Input:
 def _grace_buffer_of(join: StreamTableJoin) -> GraceBuffer | None:
     """Return the grace buffer of a join with a versioned table, or None."""
     buffer = join.left.join
-    is_grace_buffer = buffer is not None and buffer.reorders and join.history_ms is not None
-    return cast("GraceBuffer", buffer) if is_grace_buffer else None
+    return buffer if isinstance(buffer, GraceBuffer) else None
 
 
 def _grouped(side: Input) -> Input:
