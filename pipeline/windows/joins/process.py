@@ -3,7 +3,9 @@
 Kafka Streams has ``KStream.process`` with a ``KeyValueStore`` and punctuators of stream time
 (KIP-820), and Flink has ``KeyedProcessFunction`` with timers of event time. Here the functions are
 called for one record or one timer of a key, never for a batch. ``st`` is the stream time of the
-partition of a record, which includes the record. A timer with the time T fires
+partition of a record, including the record.
+
+A timer with the time T fires
 
     before a record of its key    T <= st of this record
     after a record of its key     T <= st of this record, and its call set the timer
@@ -49,8 +51,8 @@ from oriel.pipeline.windows.joins.inputs import (
 )
 from oriel.pipeline.windows.records import LINEAGE, NULL_VALUE, arrival_keys
 
-#: The columns of the state of a key: the number of rows after its last record, the time of its
-#: first timer, the times of all timers, and the state of the functions.
+#: The number of rows of a key after its last record, the time of its first timer, the times of all
+#: timers, and the state of the functions.
 _ROWS = pa.field("oriel.rows", pa.int64())
 _DUE = pa.field("oriel.due_ms", pa.int64())
 _TIMERS = pa.field("oriel.timers", pa.list_(pa.int64()))
@@ -235,7 +237,7 @@ class _Calls:
         self._finish(key, partition, one, context, rows)
 
     def fire(self, key: str, partition: int, one: _Key, until_ms: int, turn_ms: int = 0) -> None:
-        """Fire the timers up to the stream time ``until_ms``. Their turn is at least ``turn_ms``."""
+        """Fire the timers up to a stream time. Their turn is at least ``turn_ms``."""
         while one.timers and one.timers[0] <= until_ms:
             time_ms, *later = one.timers
             one.timers = later
