@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import singledispatch
+from typing import cast
 
 from oriel.pipeline.language import Step, grouping_text, verb
 from oriel.pipeline.lowered.inputs import (
@@ -196,7 +197,7 @@ def _stream_side(join: StreamTableJoin) -> Input:
 def _grace_buffer_of(join: StreamTableJoin) -> GraceBuffer | None:
     """Return the grace buffer of a join with a versioned table, or None."""
     buffer = join.left.join
-    return buffer if isinstance(buffer, GraceBuffer) else None
+    return cast("GraceBuffer", buffer) if buffer is not None and buffer.is_buffer else None
 
 
 def _grouped(side: Input) -> Input:

@@ -25,6 +25,8 @@ from tests.campaigns import seeds
 
 _SCHEMA = "v INT, after BIGINT"
 _ROW = "kind STRING, n BIGINT"
+#: The windows after process.
+_SIZE_MS, _GRACE_MS = 10, 3
 
 
 def _on_record(key: str, value: Any, context: ProcessContext) -> Iterator[dict[str, Any]]:
@@ -82,6 +84,19 @@ class _Model:
         self.stream_time = reached
         self._record(record)
 
+    def windows(self) -> tuple[Counter[tuple[str, int]], int]:
+        """Return the numbers of rows by key and window start, and of late rows."""
+        counts, late, newest_ms = Counter[tuple[str, int]](), 0, -1
+        for row in self.rows:
+            newest_ms = max(newest_ms, row.timestamp_ms)
+            start_ms = row.timestamp_ms - row.timestamp_ms % _SIZE_MS
+            if start_ms + _SIZE_MS + _GRACE_MS <= newest_ms:
+                late += 1
+            else:
+                assert row.key is not None
+                counts[row.key, start_ms] += 1
+        return counts, late
+
     def _record(self, record: Record) -> None:
         assert record.key is not None
         one = self.keys.setdefault(record.key, _Key())
@@ -127,7 +142,10 @@ def _log(chance: random.Random) -> list[Record]:
 def _driver() -> tuple[TopologyTestDriver, Any]:
     builder = StreamsBuilder()
     stream = builder.stream("t", _SCHEMA)
-    processed = stream.process(_on_record, _ROW, state="n BIGINT", on_timer=_on_timer).to("out")
+    processed = stream.process(_on_record, _ROW, state="n BIGINT", on_timer=_on_timer)
+    windows = TimeWindows.of_size_and_grace(_SIZE_MS, _GRACE_MS)
+    processed.group_by_key().windowed_by(windows).count().materialize("windows")
+    processed.to("out")
     driver = TopologyTestDriver(builder.build(), collect_function_errors=True)
     return driver, driver.create_output_reader(processed)
 
@@ -157,6 +175,13 @@ def test_any_cut_has_the_rows_of_the_model(seed: int) -> None:
     else:
         expected = [row for model in models for row in model.rows]
         assert sorted(found, key=repr) == sorted(expected, key=repr)
+    counts, late = Counter[tuple[str, int]](), 0
+    for of_model, late_of_model in (model.windows() for model in models):
+        counts += of_model
+        late += late_of_model
+    rows = driver.window_store("windows").all()
+    assert {(one.key, one.window_start_ms): one.value["count"] for one in rows} == counts
+    assert driver.counters("windows").late_results == late
     dead = sum(model.counters["dead"] for model in models)
     total = sum(map(len, logs))
     timers = sum(model.counters["dead timers"] for model in models)
@@ -250,6 +275,31 @@ def test_elements_of_flattened_records_and_other_keys_have_their_own_state() -> 
 
 def _key_and_value(_key: str, _value: Any) -> None:
     """Accept no context."""
+
+
+def test_rows_find_the_rows_of_tables_and_records_of_streams() -> None:
+    """Rows of process are joined like records, also with versions of their own times."""
+    builder = StreamsBuilder()
+    ended = builder.stream("t", _SCHEMA).process(_idle, _ENDED, on_timer=_ended)
+    prices = builder.versioned_table("prices", "price INT", history_retention_ms=100)
+    within = JoinWindows.of_time_difference_with_no_grace(1)
+    joins = {
+        "now": ended.join(prices),
+        "waits": ended.join(prices, grace_ms=5),
+        "near": ended.join(builder.stream("others", "other INT"), within),
+        "all": ended.merge(ended.filter("ended > 11")),
+    }
+    for name, stream in joins.items():
+        stream.group_by_key().aggregate(at=collect_list("ended")).materialize(name)
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("prices", [Record("a", {"price": n}, ms) for n, ms in ((1, 0), (2, 12))])
+    value = {"v": 1, "after": None}
+    driver.pipe_input("others", Record("a", {"other": 1}, 12))
+    driver.pipe_input("t", [Record("a", value, ms) for ms in (1, 20, 40, 60)])
+    found = {name: driver.key_value_store(name).all()[0].value["at"] for name in joins}
+    assert found == {
+        "now": [11, 30, 50], "waits": [11, 30], "near": [11], "all": [11, 30, 30, 50, 50]
+    }  # fmt: skip
 
 
 def _row_of(row: Any, state: Any = None, timer: Any = None) -> Any:

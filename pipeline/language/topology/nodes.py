@@ -20,8 +20,8 @@ from oriel.pipeline.language.topology.steps import (
     Filter,
     MapValues,
     Step,
-    function_name,
     key_of,
+    short_name,
 )
 from oriel.pipeline.windows import (
     Aggregate,
@@ -101,7 +101,7 @@ class Operation(ABC):
     keeps_records: bool = False
     #: True if its records are a topic's stream, also if it is joined with a table.
     returns_stream: bool = False
-    #: True if records wait in it, and continue in another order.
+    #: True if its records are in another order than those of its first child.
     reorders: bool = False
     #: True if its records are results of two streams.
     is_pair: bool = False
@@ -257,9 +257,9 @@ class Processing:
 
     def __str__(self) -> str:
         """Return the call, with the names of the functions."""
-        timer = [] if self.on_timer is None else [f"on_timer={function_name(self.on_timer)}"]
+        timer = [] if self.on_timer is None else [f"on_timer={short_name(self.on_timer)}"]
         state = [] if self.state is None else [f"state={schema_text(self.state)!r}"]
-        arguments = [function_name(self.function), f"schema={schema_text(self.schema)!r}"]
+        arguments = [short_name(self.function), f"schema={schema_text(self.schema)!r}"]
         return f"process({', '.join([*arguments, *state, *timer])})"
 
 

@@ -76,7 +76,7 @@ class StateReader(Protocol):
     ) -> Any:
         """Return the rows of time buckets of keys, and the rows that expire between two times.
 
-        ``expiring``: the rows that expire, instead of those of ``Operator.due``.
+        ``expiring``: the rows that expire, if ``Operator.due`` does not decide it.
         """
 
     def working_set_of_sub_keys(

@@ -54,7 +54,8 @@ class ProcessContext:
         """The time of the record or of the timer, in milliseconds. Its rows have the same time.
 
         Example:
-            >>> context.set_timer(context.timestamp_ms + 60_000)
+            >>> ProcessContext(5, 9, None, []).timestamp_ms
+            5
         """
         return self._timestamp_ms
 
@@ -66,7 +67,8 @@ class ProcessContext:
         stream time at which a record set the timer, if this is greater.
 
         Example:
-            >>> is_late = context.timestamp_ms < context.stream_time_ms
+            >>> ProcessContext(5, 9, None, []).stream_time_ms
+            9
         """
         return self._stream_time_ms
 
@@ -75,8 +77,8 @@ class ProcessContext:
         """The times of the timers of the key that have not fired, ascending, in milliseconds.
 
         Example:
-            >>> if context.timers:
-            ...     context.delete_timer(context.timers[0])
+            >>> ProcessContext(5, 9, None, [30, 20]).timers
+            (20, 30)
         """
         return tuple(sorted(self._timers))
 
@@ -94,7 +96,10 @@ class ProcessContext:
             IllegalArgument: ``time_ms`` is not an integer, or is out of range.
 
         Example:
+            >>> context = ProcessContext(5, 9, None, [])
             >>> context.set_timer(context.timestamp_ms + 60_000)
+            >>> context.timers
+            (60005,)
         """
         if isinstance(time_ms, bool) or not isinstance(time_ms, int | np.integer):
             message = f"set_timer: the time must be an integer in ms, not {time_ms!r}"
@@ -114,8 +119,10 @@ class ProcessContext:
             time_ms: The time in milliseconds.
 
         Example:
-            >>> for time_ms in context.timers:
-            ...     context.delete_timer(time_ms)
+            >>> context = ProcessContext(5, 9, None, [20, 30])
+            >>> context.delete_timer(20)
+            >>> context.timers
+            (30,)
         """
         self._timers.discard(time_ms)
 
@@ -176,7 +183,10 @@ class ProcessFunctions:
     def _typed(self, rows: ProcessedRows, context: ProcessContext) -> list[dict[str, Any]]:
         # A generator runs here, so the state is converted after its last row.
         listed = [] if rows is None else [rows] if isinstance(rows, Mapping) else list(rows)
-        typed = [self._typed_row(row) for row in listed]
+        if any(row is None for row in listed):
+            message = "a row must be a dict of columns, not None"
+            raise TypeError(message)
+        typed = [self._convert_row(row) for row in listed]
         if context.state is not None:
             if self.state is None:
                 message = "context.state: the key has no state. Pass state= to process"
@@ -185,13 +195,6 @@ class ProcessFunctions:
         if self.on_timer is None and context.timers:
             message = "set_timer: no function receives the timer. Pass on_timer= to process"
             raise IllegalArgument(message)
-        return typed
-
-    def _typed_row(self, row: Any) -> dict[str, Any]:
-        if row is None:
-            message = "a row must be a dict of columns, not None"
-            raise TypeError(message)
-        typed: dict[str, Any] = self._convert_row(row)
         return typed
 
     @cached_property

@@ -1,9 +1,10 @@
 """The rows that a user's functions create from the records and the timers of each key.
 
-Kafka Streams has ``KStream.process`` with a ``KeyValueStore`` and punctuators of stream time
-(KIP-820), and Flink has ``KeyedProcessFunction`` with timers of event time. Here the functions are
-called for one record or one timer of a key, never for a batch. ``st`` is the stream time of the
-partition of a record, including the record.
+Kafka Streams has ``KStream.process`` with a ``KeyValueStore`` and punctuators (KIP-820). Flink has
+``KeyedProcessFunction``.
+
+The functions are called for one record or one timer of a key, never for a batch. ``st`` is the
+stream time of the partition of a record, including the record.
 
 A timer with the time T fires
 
@@ -143,7 +144,11 @@ class ProcessEngine(JoinEngine):
             calls.fire(key, partition, one, times.after[partition])
         results = calls.results(self.result_schema, self._functions.rows)
         results = results.take(pa.array(apply_order(results)))
-        return JoinResult(self._state_of(calls.keys), [results], rejected=(calls.rejected_records,))
+        return JoinResult(
+            calls.state(self.state_schema, self._carried),
+            [results],
+            rejected=(calls.rejected_records,),
+        )
 
     def _keys_in(self, state: pa.Table) -> "dict[tuple[str, int], _Key]":
         names = ("key", "partition", "offset", _ROWS.name, _TIMERS.name)
@@ -156,26 +161,6 @@ class ProcessEngine(JoinEngine):
                 *columns, _lineages(state), self._rows_of(state, self._carried), states, strict=True
             )
         }
-
-    def _state_of(self, keys: "dict[tuple[str, int], _Key]") -> pa.Table:
-        kept = {place: one for place, one in keys.items() if one.timers or one.state is not None}
-        of_keys = list(kept.values())
-        columns: dict[str, list[Any]] = {
-            "key": [key for key, _ in kept],
-            "partition": [partition for _, partition in kept],
-            "offset": [one.offset for one in of_keys],
-            LINEAGE.name: [one.lineage for one in of_keys],
-            _ROWS.name: [one.rows for one in of_keys],
-            _DUE.name: [one.timers[0] if one.timers else FOREVER_MS for one in of_keys],
-            _TIMERS.name: [one.timers for one in of_keys],
-            _STATE: [one.state for one in of_keys],
-            **{
-                each.name: [one.carried[number] for one in of_keys]
-                for number, each in enumerate(self._carried)
-            },
-        }
-        arrays = [pa.array(columns[each.name], each.type) for each in self.state_schema]
-        return pa.table(arrays, schema=self.state_schema)
 
     @staticmethod
     def _rows_of(rows: pa.Table, fields: Sequence[pa.Field]) -> list[tuple[Any, ...]]:
@@ -262,6 +247,27 @@ class _Calls:
         columns = dict(zip(names, own, strict=True))
         for name in values.names:
             columns[name] = [None if value is None else value[name] for value in row_values]
+        arrays = [pa.array(columns[each.name], each.type) for each in schema]
+        return pa.table(arrays, schema=schema)
+
+    def state(self, schema: pa.Schema, carried: Sequence[pa.Field]) -> pa.Table:
+        """Return the next state. A key without a state and without a timer has no row."""
+        kept = {place: one for place, one in self.keys.items() if one.timers or one.state}
+        of_keys = list(kept.values())
+        columns: dict[str, list[Any]] = {
+            "key": [key for key, _ in kept],
+            "partition": [partition for _, partition in kept],
+            "offset": [one.offset for one in of_keys],
+            LINEAGE.name: [one.lineage for one in of_keys],
+            _ROWS.name: [one.rows for one in of_keys],
+            _DUE.name: [one.timers[0] if one.timers else FOREVER_MS for one in of_keys],
+            _TIMERS.name: [one.timers for one in of_keys],
+            _STATE: [one.state for one in of_keys],
+            **{
+                each.name: [one.carried[number] for one in of_keys]
+                for number, each in enumerate(carried)
+            },
+        }
         arrays = [pa.array(columns[each.name], each.type) for each in schema]
         return pa.table(arrays, schema=schema)
 

@@ -191,10 +191,7 @@ def functions(builder: StreamsBuilder) -> None:
         ),
         (
             processed,
-            [
-                "(stream('t')).process(seen, schema='n INT', state='m INT', on_timer=left)"
-                ".filter('n > 1')\n"
-            ],
+            ["process(seen, schema='n INT', state='m INT', on_timer=left).filter('n > 1')\n"],
         ),
         (
             foreign_key,

@@ -115,7 +115,7 @@ def seen(_key: str, value: Any, context: ProcessContext) -> Iterator[dict[str, i
     assert_type(context.timestamp_ms, int)
     assert_type(context.stream_time_ms, int)
     assert_type(context.timers, tuple[int, ...])
-    assert_type(context.set_timer(context.timestamp_ms + MINUTE), None)
+    assert_type(context.set_timer(context.timestamp_ms + 60_000), None)
     assert_type(context.delete_timer(0), None)
     yield {"n": value["n"]}
 
