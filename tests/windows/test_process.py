@@ -21,14 +21,7 @@ from oriel.pipeline.windows import (
 )
 from tests.campaigns import cases
 from tests.models.joins import Arrived
-from tests.windows.join_batches import (
-    batches,
-    random_cuts,
-    random_logs,
-    saved_and_loaded,
-    stream_times_of,
-    to_table,
-)
+from tests.windows.join_batches import random_logs, rows_not_read, to_table
 
 _VALUES = pa.schema([("l", pa.string())])
 _CARRIED = pa.schema([("key_group", pa.int32())])
@@ -55,34 +48,6 @@ def _engine() -> ProcessEngine:
     return ProcessEngine(functions, _VALUES, _CARRIED)
 
 
-def _rows(state: pa.Table) -> list[tuple[str, ...]]:
-    return sorted(tuple(map(str, row.values())) for row in state.to_pylist())
-
-
-def _in_files(seed: int, directory: Path) -> int:
-    """Compare the whole state in memory with files. Return the number of rows not read."""
-    random = Random(seed)
-    logs = random_logs(random, "l", 0.1)
-    engine = _engine()
-    layout, whole, files, not_read = Layout.of(engine), engine.empty_state(), {0: list[str]()}, 0
-    before = tuple(-1 for _ in logs)
-    for number, batch in enumerate(batches((logs, {}), random_cuts((logs, {}), random))):
-        records = to_table(engine.record_schema, batch.new[LEFT], "l", side=LEFT)
-        times = Times(before, stream_times_of(logs, batch.so_far[LEFT]))
-        expected = engine.apply(whole, records, times)
-        state = KeyedState.of_task(directory, files, (0, 1), layout)
-        needed = engine.needed_state(state, records, times)
-        result = engine.apply(needed.rows, records, times)
-        assert result.results.equals(expected.results)
-        version = state.replaced(needed, result.state, f"{number}", sync=False)
-        files, whole, before = {0: version.names}, saved_and_loaded(expected.state), times.after
-        kept = KeyedState.of_task(directory, files, (0, 1), layout)
-        assert _rows(kept.all_rows()) == _rows(whole)
-        assert version.rows == len(whole)
-        not_read += len(whole) - len(needed.rows)
-    return not_read
-
-
 @cases(40, 1_000)
 def test_a_batch_reads_only_its_keys_and_the_timers_that_fire(number: int, tmp_path: Path) -> None:
     """With the state in files, results and rows are those of the whole state in memory."""
@@ -90,7 +55,8 @@ def test_a_batch_reads_only_its_keys_and_the_timers_that_fire(number: int, tmp_p
     for seed in range(number):
         directory = tmp_path / str(seed)
         directory.mkdir()
-        not_read += _in_files(seed, directory)
+        random = Random(seed)
+        not_read += rows_not_read(_engine(), random_logs(random, "l", 0.1), random, directory)
     assert not_read > 0
 
 

@@ -3,8 +3,8 @@
 Kafka Streams has ``KStream.process`` with a ``KeyValueStore`` and punctuators (KIP-820). Flink has
 ``KeyedProcessFunction``.
 
-The functions are called for one record or one timer of a key, never for a batch. ``st`` is the
-stream time of the partition of a record, including the record.
+The functions are called for one record or one timer of a key, never for a batch. The stream time
+``st`` of a record includes the record.
 
 A timer with the time T fires
 
@@ -252,7 +252,9 @@ class _Calls:
 
     def state(self, schema: pa.Schema, carried: Sequence[pa.Field]) -> pa.Table:
         """Return the next state. A key without a state and without a timer has no row."""
-        kept = {place: one for place, one in self.keys.items() if one.timers or one.state}
+        kept = {
+            place: one for place, one in self.keys.items() if one.timers or one.state is not None
+        }
         of_keys = list(kept.values())
         columns: dict[str, list[Any]] = {
             "key": [key for key, _ in kept],
