@@ -15,6 +15,7 @@ from oriel.pipeline.language import (
     JoinedWindows,
     JoinUpdates,
     Node,
+    Process,
     Read,
     RowChanges,
     Rows,
@@ -33,6 +34,7 @@ from oriel.pipeline.lowered.inputs import (
     GraceBuffer,
     Input,
     MergedStreams,
+    ProcessedRecords,
     StreamJoin,
     StreamTableJoin,
     TableChanges,
@@ -200,6 +202,11 @@ def _distinct(lowering: _Lowering, distinct: Distinct) -> Input:
     return results_of(DistinctRecords(stream, distinct.by, *times))
 
 
+def _process(lowering: _Lowering, process: Process) -> Input:
+    stream = as_join_input(lowering.input(process.stream))
+    return results_of(ProcessedRecords(stream, process.processing))
+
+
 def _versions(lowering: _Lowering, versions: Versions) -> Input:
     table = as_join_input(lowering.input(versions.table))
     return results_of(VersionedRecords(table, versions.history_ms, versions.newest_only))
@@ -262,6 +269,7 @@ _OPERATIONS: Mapping[type, Callable[[_Lowering, Any], Input]] = {
     StreamPair: _stream_pair,
     TableLookup: _table_lookup,
     Distinct: _distinct,
+    Process: _process,
     Versions: _versions,
     TablePair: _table_pair,
     JoinUpdates: _join_updates,
