@@ -58,9 +58,7 @@ def rebuild(arguments: Sequence[str] | None = None) -> int:
 
 def _main(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
     started = time.monotonic()
-    options = check_kafka_arguments(parser, parser.parse_args(arguments))
-    if options.standby and (options.once or options.explain):
-        parser.error("--standby waits for a run without an end, so omit --once and --explain")
+    options = _parsed(parser, arguments)
     application = options.name or options.topology.stem
     set_up_console(options.log_format, application=application)
     is_new = not is_object(options.data) and not options.data.exists()
@@ -98,6 +96,17 @@ def _main(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> i
         line = _error_line(error, _log_file(options))
     say("error", f"{parser.prog}: {line}", level="error")
     return 1
+
+
+def _parsed(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> argparse.Namespace:
+    options = check_kafka_arguments(parser, parser.parse_args(arguments))
+    if options.stores:
+        options.once = not options.live
+        if options.hold and not options.live:
+            parser.error("--hold waits with the replacement of --live, so add --live")
+    if options.standby and (options.once or options.explain):
+        parser.error("--standby waits for a run without an end, so omit --once and --explain")
+    return options
 
 
 def _explain(topology: Path) -> int:

@@ -22,15 +22,10 @@ def run_parser() -> argparse.ArgumentParser:
         epilog="Exit codes: 0: done or stopped by a signal, 1: an error, 2: an invalid option, 3: "
         "with --once, all records that the run read are dead letters.",
     )
-    parser.set_defaults(stores=())
+    parser.set_defaults(stores=(), live=False)
     _add_options(parser)
     pace = parser.add_mutually_exclusive_group()
-    pace.add_argument(
-        "--trigger", type=_duration_ms, metavar="TIME",
-        help="wait at least this long between the starts of two batches, for example 1s. With 0ms, "
-        "a batch starts when records exist and the previous batch is committed. Default: 0ms, but "
-        "200ms with an object store or if Spark's connector reads Kafka",
-    )  # fmt: skip
+    _add_trigger(pace)
     pace.add_argument(
         "--once", action="store_true",
         help="process all existing records, print a summary as JSON, and stop",
@@ -59,8 +54,8 @@ def rebuild_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="oriel rebuild",
         description="Compute stores again from the start of their topics, and replace each store "
-        "in one step. The pipeline must not run. With the name 'to(TOPIC)', write all records of "
-        "an output topic again.",
+        "in one step. Stop the pipeline first, or use --live. With the name 'to(TOPIC)', write all "
+        "records of an output topic again.",
     )
     parser.add_argument(
         "stores", nargs="+", metavar="STORE",
@@ -68,8 +63,28 @@ def rebuild_parser() -> argparse.ArgumentParser:
         "store after the stores that it reads",
     )  # fmt: skip
     _add_options(parser)
-    parser.set_defaults(once=True, explain=False, standby=False)
+    parser.add_argument(
+        "--live", action="store_true",
+        help="compute the stores while another process runs the pipeline. Then replace that "
+        "process, and run the pipeline until you stop this command",
+    )  # fmt: skip
+    parser.add_argument(
+        "--hold", action="store_true",
+        help="with --live: follow the running process, and replace the stores only after `oriel "
+        "diff STORE --accept`",
+    )  # fmt: skip
+    _add_trigger(parser)
+    parser.set_defaults(explain=False, standby=False)
     return parser
+
+
+def _add_trigger(to: argparse._ActionsContainer) -> None:
+    to.add_argument(
+        "--trigger", type=_duration_ms, metavar="TIME",
+        help="wait at least this long between the starts of two batches, for example 1s. With 0ms, "
+        "a batch starts when records exist and the previous batch is committed. Default: 0ms, but "
+        "200ms with an object store or if Spark's connector reads Kafka",
+    )  # fmt: skip
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:

@@ -19,8 +19,9 @@ from oriel.pipeline.commit.checkpoint import (
     newest_prepared,
     remove_lock,
 )
-from oriel.pipeline.commit.differences import differences, refuse_changes, store_definition
+from oriel.pipeline.commit.differences import differences, refuse_differences, store_definition
 from oriel.pipeline.commit.final_table import rows_of_files
+from oriel.pipeline.commit.held_rebuild import HeldPosition, HeldRebuild
 from oriel.pipeline.commit.maintenance import Maintenance
 from oriel.pipeline.commit.pipeline_names import check_pipeline_exists, check_store_owners
 from oriel.pipeline.commit.rescale import rescale
@@ -45,6 +46,8 @@ from oriel.pipeline.commit.switch import (
 __all__ = [
     "SINK_FILE",
     "Checkpoint",
+    "HeldPosition",
+    "HeldRebuild",
     "Maintenance",
     "NewestPrepared",
     "Publish",
@@ -67,7 +70,7 @@ __all__ = [
     "mark_published",
     "newest_prepared",
     "prepared_batch",
-    "refuse_changes",
+    "refuse_differences",
     "remove_lock",
     "remove_old_generations",
     "removed_stores",

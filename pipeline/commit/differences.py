@@ -113,11 +113,11 @@ def settled(recorded: StoreDefinition, defined: StoreDefinition) -> StoreDefinit
     # A table of another application can have the same definition, so its owner is compared first.
     refuse_foreign(recorded, defined)
     if found := differences(recorded, defined):
-        refuse_changes({defined.name: found})
+        refuse_differences({defined.name: found})
     return with_recorded_values(recorded, defined)
 
 
-def refuse_changes(
+def refuse_differences(
     changes: Mapping[str, Sequence[str]], readers: Mapping[str, Sequence[str]] | None = None
 ) -> None:
     """Reject a topology that changes stores or sinks, in one line per store or sink.

@@ -20,7 +20,7 @@ from pathlib import Path
 import orjson
 
 from oriel.pipeline.commit.checkpoint import Checkpoint
-from oriel.pipeline.commit.differences import differences_in, refuse_changes
+from oriel.pipeline.commit.differences import differences_in, refuse_differences
 from oriel.pipeline.commit.store_tables import DeadLetterTable
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.lowered import Store, source_texts, step_texts
@@ -226,5 +226,5 @@ def sink_differences(recorded: SinkDefinition, defined: SinkDefinition) -> list[
 def _reconciled(recorded: SinkDefinition, defined: SinkDefinition) -> SinkDefinition:
     """Return the definition to run with. See ``differences.settled``."""
     if found := sink_differences(recorded, defined):
-        refuse_changes({defined.name: found})
+        refuse_differences({defined.name: found})
     return replace(defined, key_groups=recorded.key_groups, generation=recorded.generation)

@@ -8,13 +8,14 @@ process is killed before the commit, nothing references its files, and the next 
 them.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 
-from oriel.pipeline.commit.checkpoint import Checkpoint, StateVersions
+from oriel.pipeline.commit.checkpoint import Checkpoint, StateVersions, is_locked
 from oriel.pipeline.commit.differences import refuse_foreign, with_recorded_values
 from oriel.pipeline.commit.sink_topic import SinkDefinition
 from oriel.pipeline.commit.store_tables import open_dead_letters, recorded_definition
@@ -25,6 +26,7 @@ from oriel.storage import (
     DataLayout,
     StoreDefinition,
     current_files,
+    is_object,
     sync_directories,
 )
 from oriel.storage.delta import (
@@ -90,6 +92,21 @@ class Replacement:
         """Commit the new dead letters of the table in ``directory``. See ``add_dead_letters``."""
         own = self.definition
         add_dead_letters(self._layout, own.application, own.name, directory, batch, sync=self._sync)
+
+    def add_files(self, directory: Path, files: Sequence[AddedFile], batch: int) -> list[AddedFile]:
+        """Copy data files from ``directory``, and return them as files of the table.
+
+        Their names contain ``batch``. So no process deletes them before the switch, because the
+        table does not have a later batch.
+        """
+        added = []
+        for file in files:
+            name = re.sub(r"^part-\d{12}", f"part-{batch:012d}", file.path)
+            current_files().copy(
+                directory / file.path, self.table_directory / name, sync=self._sync
+            )
+            added.append(replace(file, path=name))
+        return added
 
     def switch_to(self, files: Sequence[AddedFile], prepared: PreparedBatch) -> int:
         """Replace the rows and the generation of the table in one commit. Return its version."""
@@ -157,13 +174,15 @@ def remove_old_generations(
 ) -> None:
     """Remove the files that a switch leaves: earlier generations, and the directory of the rebuild.
 
-    Later generations stay, because a process that was suspended during a takeover can have an old
-    definition.
+    A process of this machine that still computes the rebuild keeps its directory. Later generations
+    stay, because a process that was suspended during a takeover can have an old definition.
     """
     for generation in range(definition.generation):
         name = replace(definition, generation=generation).state_name
         current_files().delete_directory(checkpoint.directory / "state" / name)
-    current_files().delete_directory(layout.rebuild(definition.name))
+    scratch = DataLayout(layout.rebuild(definition.name))
+    if is_object(scratch.root) or not is_locked(scratch.checkpoint("rebuild")):
+        current_files().delete_directory(scratch.root)
 
 
 def removed_stores(checkpoint: Checkpoint, stores: Iterable[str]) -> list[str]:

@@ -16,6 +16,7 @@ from oriel.pipeline.language import (
     JoinedWindows,
     JoinUpdates,
     Node,
+    Process,
     Read,
     RowChanges,
     Rows,
@@ -35,6 +36,7 @@ from oriel.pipeline.lowered.inputs import (
     GraceBuffer,
     Input,
     MergedStreams,
+    ProcessedRecords,
     StreamJoin,
     StreamTableJoin,
     TableChanges,
@@ -207,6 +209,11 @@ def _expiry(lowering: _Lowering, expiry: Expiry) -> Input:
     return results_of(ExpiringRecords(table, expiry.ttl_ms, of_table=True))
 
 
+def _process(lowering: _Lowering, process: Process) -> Input:
+    stream = as_join_input(lowering.input(process.stream))
+    return results_of(ProcessedRecords(stream, process.processing))
+
+
 def _versions(lowering: _Lowering, versions: Versions) -> Input:
     table = as_join_input(lowering.input(versions.table))
     return results_of(VersionedRecords(table, versions.history_ms, versions.newest_only))
@@ -278,6 +285,7 @@ _OPERATIONS: Mapping[type, Callable[[_Lowering, Any], Input]] = {
     TableLookup: _table_lookup,
     Distinct: _distinct,
     Expiry: _expiry,
+    Process: _process,
     Versions: _versions,
     TablePair: _table_pair,
     JoinUpdates: _join_updates,

@@ -197,8 +197,7 @@ def _stream_side(join: StreamTableJoin) -> Input:
 def _grace_buffer_of(join: StreamTableJoin) -> GraceBuffer | None:
     """Return the grace buffer of a join with a versioned table, or None."""
     buffer = join.left.join
-    waits = buffer is not None and buffer.reorders and not buffer.expires_keys
-    return cast("GraceBuffer", buffer) if waits and join.history_ms is not None else None
+    return cast("GraceBuffer", buffer) if buffer is not None and buffer.is_buffer else None
 
 
 def _grouped(side: Input) -> Input:

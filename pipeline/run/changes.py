@@ -11,14 +11,14 @@ from oriel.pipeline.commit import (
     Checkpoint,
     SinkDefinition,
     differences,
-    refuse_changes,
+    refuse_differences,
     sink_differences,
 )
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import Topology
 from oriel.pipeline.lowered import LoweredTopology, Store
 from oriel.pipeline.run.publishing import check_publications
-from oriel.storage import DataLayout, StoreDefinition, say
+from oriel.storage import DataLayout, StoreDefinition
 from oriel.storage.delta import DeltaLog, has_table
 
 
@@ -60,34 +60,28 @@ def check_topology(
     check_publications(written, publish_options)
 
 
-def check_changes(
-    layout: DataLayout,
-    checkpoint: Checkpoint,
-    topology: LoweredTopology,
-    definitions: Iterable[Defined],
-    rebuilt: Sequence[str],
-) -> None:
-    """Reject a topology that changes stores. After a rebuild, only report the changes.
-
-    Raises:
-        IncompatibleStore: a store changes. The message names each store and each difference.
-    """
-    changes = {
+def changes(
+    layout: DataLayout, checkpoint: Checkpoint, definitions: Iterable[Defined]
+) -> dict[str, Change]:
+    """Return the changes to each store or sink that a topology changes."""
+    return {
         unit.name: change
         for unit, defined in definitions
         if (change := _change(layout, checkpoint, unit, defined)).differences
     }
-    if not rebuilt:
-        topics = dict.fromkeys(topic for change in changes.values() for topic in change.topics)
-        readers = {
-            topic: [unit.name for unit in topology.units if topic in unit.topics]
-            for topic in topics
-        }
-        refuse_changes({name: change.differences for name, change in changes.items()}, readers)
-    elif changes:
-        names = ", ".join(changes)
-        line = f"rebuild: the topology also changes {names}. Rebuild them before the next run"
-        say("rebuild", line, level="warning")
+
+
+def refuse_changes(changed: Mapping[str, Change], topology: LoweredTopology) -> None:
+    """Reject a topology that changes stores.
+
+    Raises:
+        IncompatibleStore: a store changes. The message names each store and each difference.
+    """
+    topics = dict.fromkeys(topic for change in changed.values() for topic in change.topics)
+    readers = {
+        topic: [unit.name for unit in topology.units if topic in unit.topics] for topic in topics
+    }
+    refuse_differences({name: change.differences for name, change in changed.items()}, readers)
 
 
 def _change(

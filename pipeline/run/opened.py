@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -48,7 +49,7 @@ class OpenPipeline:
             stores whose rows it reads.
         computation: Runs the stages of a batch.
         layout: The data directory.
-        checkpoint: The checkpoint, which only this run has open.
+        checkpoint: The checkpoint. Only this run holds it, except during a live rebuild.
         publisher: Writes to output topics.
         since_ms: The wall-clock time at which the run began, in ms since 1970.
     """
@@ -66,9 +67,17 @@ class OpenPipeline:
 
     @classmethod
     def open(
-        cls, spark: SparkSession, topology: Topology, log: Log, settings: RunSettings
+        cls,
+        spark: SparkSession,
+        topology: Topology,
+        log: Log,
+        settings: RunSettings,
+        *,
+        is_held: bool = True,
     ) -> "OpenPipeline":
         """Check all steps and aggregates of a topology, and then open its checkpoint.
+
+        With ``is_held=False``, the checkpoint is only read, because another process can hold it.
 
         Raises:
             InvalidTopology: A step does not fit the schema.
@@ -87,10 +96,19 @@ class OpenPipeline:
             plans=plans,
             computation=Computation(log, decoders, list(plans.values())),
             layout=layout,
-            checkpoint=Checkpoint(directory, sync=settings.sync, scratch=scratch_directory()),
+            checkpoint=_checkpoint(directory, settings, is_held=is_held),
             publisher=Publisher(settings.publish_options or {}, directory, sync=settings.sync),
             since_ms=wall_clock_ms(),
         )
+
+    def held(self) -> "OpenPipeline":
+        """Return this pipeline with a checkpoint that this process holds.
+
+        Raises:
+            AlreadyRunning: another process of this machine holds the checkpoint.
+        """
+        checkpoint = _checkpoint(self.checkpoint.directory, self.settings, is_held=True)
+        return replace(self, checkpoint=checkpoint)
 
     def close(self) -> None:
         """Close connections, and release the lock of the checkpoint."""
@@ -142,6 +160,10 @@ class OpenPipeline:
         """Return the last batch that all stores of the checkpoint have prepared."""
         names = [unit.name for unit in self.topology.units]
         return newest_prepared(self.checkpoint.directory, names)
+
+
+def _checkpoint(directory: Path, settings: RunSettings, *, is_held: bool) -> Checkpoint:
+    return Checkpoint(directory, sync=settings.sync, scratch=scratch_directory(), is_held=is_held)
 
 
 def wall_clock_ms() -> int:

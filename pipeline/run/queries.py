@@ -8,7 +8,7 @@ query, which continues after the last batch as after a restart.
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from math import inf
 
 from pyspark.sql import SparkSession
@@ -19,6 +19,9 @@ from oriel.pipeline.language import Topology
 from oriel.pipeline.lowered import lower
 from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.run.batches import warm_up
+from oriel.pipeline.run.changes import check_topology
+from oriel.pipeline.run.live_rebuild import LiveRebuild
+from oriel.pipeline.run.opened import OpenPipeline
 from oriel.pipeline.run.query import PipelineRun
 from oriel.pipeline.run.reporting import Progress, RunReport
 from oriel.pipeline.run.settings import RunSettings
@@ -113,13 +116,7 @@ class Queries:
                         f"pipeline resumed after: {first_line(failure)}",
                         level="warning",
                     )
-                # Spark's gateway can't be called from a signal handler: that only sets a flag.
-                while query.isActive and not stop.wait(_POLL_SECONDS):
-                    run.note_first_offsets()
-                    report.write_heartbeat(run.maintenance_failures)
-                    progress.rejections.report()
-                query.stop()
-                query.awaitTermination()
+                _wait(run, query, report, progress, stop)
             except Exception as error:
                 # The query's own error wraps the error of the batch in a Java stack trace, so
                 # prefer the latter.
@@ -153,6 +150,30 @@ class Queries:
         self._warm_up()
         if self._log_responds(stop, timeout_seconds) is not None:
             PipelineRun.rebuild(self._spark, self._topology, self._log, self._settings, stores)
+
+    def rebuild_live(
+        self, stores: Sequence[str], stop: threading.Event, timeout_seconds: float, *, waits: bool
+    ) -> bool:
+        """Compute ``stores`` again while another process runs the pipeline, and replace both.
+
+        With ``waits``, the user accepts the new rows first. See ``LiveRebuild``.
+
+        Returns:
+            Whether this process can run the pipeline. False: ``stop`` was set before.
+
+        Raises:
+            KafkaUnavailable: the log did not respond in time.
+            PipelineError, StorageError: a store cannot be computed again.
+        """
+        self._warm_up()
+        check_topology(self._topology, self._settings.publish_options, stores)
+        if self._log_responds(stop, timeout_seconds) is None:
+            return False
+        pipeline = OpenPipeline.open(
+            self._spark, self._topology, self._log, self._settings, is_held=False
+        )
+        with closing(pipeline):
+            return LiveRebuild(pipeline, stores, waits=waits).run(stop)
 
     def _warm_up(self) -> None:
         """Prepare later batches and later starts, which the first batch does not wait for."""
@@ -197,3 +218,27 @@ def _started(run: PipelineRun, progress: Progress, report: RunReport) -> Streami
     progress.on_start(run.functions)
     report.write_heartbeat()
     return query
+
+
+def _wait(
+    run: PipelineRun,
+    query: StreamingQuery,
+    report: RunReport,
+    progress: Progress,
+    stop: threading.Event,
+) -> None:
+    """Wait until a query ends by itself, or end it when ``stop`` is set.
+
+    Raises:
+        Fenced: another process runs the pipeline.
+    """
+    # Spark's gateway can't be called from a signal handler: that only sets a flag.
+    while query.isActive and not stop.wait(_POLL_SECONDS):
+        run.note_first_offsets()
+        if report.is_due:
+            # Without new records, no batch finds that another process has taken over.
+            run.check_epoch()
+        report.write_heartbeat(run.maintenance_failures)
+        progress.rejections.report()
+    query.stop()
+    query.awaitTermination()

@@ -151,6 +151,14 @@ class PipelineRun:
         """The number of failed attempts to compact or clean up a table."""
         return self._maintenance.failures
 
+    def check_epoch(self) -> None:
+        """Check that no other process has taken over.
+
+        Raises:
+            Fenced: Another process runs the pipeline.
+        """
+        self._pipeline.checkpoint.check_epoch()
+
     @property
     def failure(self) -> BaseException | None:
         """Why a batch failed, or None. If another process has taken over, this is the reason."""

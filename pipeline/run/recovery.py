@@ -21,9 +21,10 @@ from oriel.pipeline.commit import (
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.run.batches import check_readers
-from oriel.pipeline.run.changes import check_changes
+from oriel.pipeline.run.changes import Change, changes, refuse_changes
 from oriel.pipeline.run.opened import OpenPipeline
-from oriel.pipeline.run.rebuild import Rebuild
+from oriel.pipeline.run.rebuild import StoreRebuild, publish_all
+from oriel.pipeline.run.replay import Replaying
 from oriel.pipeline.run.reporting import note_rebuilt
 from oriel.storage import is_sink_name, say
 
@@ -59,9 +60,9 @@ def recover(pipeline: OpenPipeline) -> RecoveredStores:
         CheckpointError, ForeignCheckpoint, IncompatibleStore: The pipeline cannot continue with the
             content of the data directory.
     """
-    _check_log(pipeline)
+    check_log_identity(pipeline)
     # All stores are checked before the first one is computed, which can be slow.
-    _check_definitions(pipeline, ())
+    check_definitions(pipeline)
     opened = {name: pipeline.tables(name) for name in pipeline.plans}
     for name, tables in opened.items():
         last = pipeline.checkpoint.versions(tables.definition.state_name).last_prepared()
@@ -103,23 +104,36 @@ def rebuild(pipeline: OpenPipeline, stores: Sequence[str]) -> None:
     Raises:
         CheckpointError, ForeignCheckpoint, IncompatibleStore: A store cannot be computed again.
     """
-    _check_log(pipeline)
+    check_log_identity(pipeline)
     for name in pipeline.plans:
         if name in stores:
             note_rebuilt(pipeline.checkpoint.directory, name, _rebuild(pipeline, name, stores))
-    _check_definitions(pipeline, stores)
+    if changed := _changes(pipeline, stores):
+        names = ", ".join(changed)
+        line = f"rebuild: the topology also changes {names}. Rebuild them before the next run"
+        say("rebuild", line, level="warning")
 
 
-def _check_log(pipeline: OpenPipeline) -> None:
+def check_log_identity(pipeline: OpenPipeline) -> None:
     """Check that the checkpoint belongs to the log, and record the log of a new checkpoint."""
     identity = pipeline.log.identity(pipeline.spark)
     check_log(pipeline.checkpoint.directory, identity, sync=pipeline.settings.sync)
 
 
-def _check_definitions(pipeline: OpenPipeline, rebuilt: Sequence[str]) -> None:
-    """Report all changes of the topology to existing stores together."""
-    defined = ((plans.store, pipeline.definition(name)) for name, plans in pipeline.plans.items())
-    check_changes(pipeline.layout, pipeline.checkpoint, pipeline.topology, defined, rebuilt)
+def check_definitions(pipeline: OpenPipeline, excluded: Sequence[str] = ()) -> None:
+    """Check that the topology changes no existing store, except the ``excluded`` ones.
+
+    Raises:
+        IncompatibleStore: a store changes. The message names each store and each difference.
+    """
+    refuse_changes(_changes(pipeline, excluded), pipeline.topology)
+
+
+def _changes(pipeline: OpenPipeline, excluded: Sequence[str]) -> dict[str, Change]:
+    """Return the changes of the topology to its existing stores, without the ``excluded`` ones."""
+    plans = {name: each for name, each in pipeline.plans.items() if name not in excluded}
+    defined = ((each.store, pipeline.definition(name)) for name, each in plans.items())
+    return changes(pipeline.layout, pipeline.checkpoint, defined)
 
 
 def _rebuild(pipeline: OpenPipeline, name: str, rebuilt: Sequence[str] = ()) -> PreparedBatch:
@@ -130,8 +144,21 @@ def _rebuild(pipeline: OpenPipeline, name: str, rebuilt: Sequence[str] = ()) -> 
         raise CheckpointError(message)
     readers = pipeline.topology.readers_of(name)
     check_readers(pipeline.layout, pipeline.checkpoint, name, readers, last.batch)
-    # A partition can become idle from now on, and was not idle before.
-    rebuild_of = Rebuild(
+    common = replaying(pipeline)
+    plans, definition = pipeline.plans[name], pipeline.definition(name)
+    if isinstance(definition, SinkDefinition):
+        publish = pipeline.publish_of(name)
+        prepared = publish_all(common, plans, definition, publish, last.batch, last.ends)
+    else:
+        with StoreRebuild(common, plans, definition) as store:
+            prepared = store.replace_store(pipeline.checkpoint, last.batch, last.ends)
+    log_old_readers(pipeline, name, rebuilt)
+    return prepared
+
+
+def replaying(pipeline: OpenPipeline) -> Replaying:
+    """Return what the replays of the stores of a pipeline share."""
+    return Replaying(
         pipeline.spark,
         pipeline.log,
         pipeline.computation,
@@ -139,21 +166,20 @@ def _rebuild(pipeline: OpenPipeline, name: str, rebuilt: Sequence[str] = ()) -> 
         pipeline.checkpoint,
         pipeline.settings.tasks,
         pipeline.settings.sync,
+        # A partition can become idle from now on, and was not idle before.
         pipeline.wall_clock(pipeline.since_ms),
     )
-    plans, definition = pipeline.plans[name], pipeline.definition(name)
-    if isinstance(definition, SinkDefinition):
-        publish = pipeline.publish_of(name)
-        prepared = rebuild_of.publish_all(plans, definition, publish, last.batch, last.ends)
-    else:
-        prepared = rebuild_of.run(plans, definition, last.batch, last.ends)
-    if others := [reader for reader in readers if reader not in rebuilt]:
+
+
+def log_old_readers(pipeline: OpenPipeline, name: str, rebuilt: Sequence[str]) -> None:
+    """Log the stores that have read the old rows of a rebuilt store."""
+    others = [reader for reader in pipeline.topology.readers_of(name) if reader not in rebuilt]
+    if others:
         line = (
             f"rebuild {name}: stores {', '.join(others)} still use the rows from before the "
             "rebuild. If the rows changed, rebuild these stores also"
         )
         say("rebuild", line)
-    return prepared
 
 
 def _log_removed(pipeline: OpenPipeline, stores: Mapping[str, StoreBatches]) -> None:

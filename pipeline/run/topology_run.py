@@ -89,7 +89,7 @@ def run_topology(
     topology = None if needs_spark(options.topology) else _load(options, name)
     for store in options.stores:
         check_pipeline_exists(layout, name, store)
-    standby = standby_of(options, layout.checkpoint(name))
+    standby = None if options.live else standby_of(options, layout.checkpoint(name))
     log: Log = (
         kafka_of(options, registry)
         if options.kafka
@@ -123,9 +123,11 @@ def run_topology(
     progress = Progress(started, log, settings.data)
     stop = stop_on_signal()
     queries = Queries(spark, topology, log, settings)
-    if options.stores:
+    if options.stores and not options.live:
         queries.rebuild(options.stores, stop, wait_seconds(options))
-    else:
+    elif not options.live or queries.rebuild_live(
+        options.stores, stop, wait_seconds(options), waits=options.hold
+    ):
         try:
             queries.run(progress, stop, wait_seconds(options), standby)
         except Exception as error:

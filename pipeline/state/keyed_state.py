@@ -165,6 +165,7 @@ class KeyedState:
         keys: pa.ChunkedArray,
         closing_ms: tuple[int, int] = (NEVER_CLOSED_MS, NEVER_CLOSED_MS),
         buckets: Ranges | None = None,
+        expiring: Sequence[Expiring] | None = None,
     ) -> KeyedWorkingSet:
         """Return the working set for time buckets of keys, with the rows that closing windows need.
 
@@ -173,6 +174,7 @@ class KeyedState:
             closing_ms: The close times before and after the batch. A window closes if its last ms
                 is in [previous close time, close time).
             buckets: A range of time buckets for each of ``keys``. None: a key has one time bucket.
+            expiring: The rows that expire in the batch. None: the rows of ``Layout.due``.
         """
         none = np.zeros(len(keys), dtype=np.int64)
         buckets = buckets or Ranges(none, none + 1)
@@ -181,7 +183,8 @@ class KeyedState:
         # all rows, and names no file of the old number of tasks.
         if self._rows_after_rescale is not None:
             return KeyedWorkingSet(of_batch, self.all_rows(closing_ms[0]), closing_ms)
-        hashes = self._with_expiring(of_batch, closing_ms)
+        expiring = self._layout.due(*closing_ms) if expiring is None else expiring
+        hashes = self._with_expiring(of_batch, expiring)
         # A row that is due in [previous close time, close time) is needed, because its window
         # becomes final in this batch. So only rows that had expired before the batch are left out.
         rows = self._layout.without_expired(state_rows(self._rows_of(hashes)), closing_ms[0])
@@ -189,22 +192,6 @@ class KeyedState:
         # expired rows are not written.
         changed_hashes = hashes if self._layout.leave_ms is None else of_batch
         return KeyedWorkingSet(changed_hashes, rows, closing_ms)
-
-    def working_set_with_due(
-        self, keys: pa.ChunkedArray, due: Sequence[Expiring]
-    ) -> KeyedWorkingSet:
-        """Return the rows of keys, and the rows of keys with a row that is due.
-
-        Args:
-            keys: The keys, which have one time bucket each. A key can be repeated.
-            due: Ranges of ``due_ms``, in the order that the operator chooses. For example, each
-                partition has its own range.
-        """
-        hashes = np.unique(time_bucket_hashes(keys, np.zeros(len(keys), dtype=np.int64)))
-        if self._rows_after_rescale is not None:
-            return KeyedWorkingSet(hashes, self.all_rows())
-        hashes = self._with_due(hashes, due)
-        return KeyedWorkingSet(hashes, state_rows(self._rows_of(hashes)))
 
     def working_set_of_sub_keys(
         self,
@@ -225,7 +212,7 @@ class KeyedState:
             time_bucket_hashes(whole_keys, np.zeros(len(whole_keys), dtype=np.int64))
             & ~SUB_KEY_BITS
         )
-        read_hashes = self._with_expiring(changed_hashes, closing_ms)
+        read_hashes = self._with_expiring(changed_hashes, self._layout.due(*closing_ms))
         hashes = [read_hashes, changed_hashes & ~SUB_KEY_BITS]
         for run, _ in self._runs.by_age:
             hashes += [segment.hashes_within(low, low | SUB_KEY_BITS) for segment in run]
@@ -255,19 +242,15 @@ class KeyedState:
         )
         if self._rows_after_rescale is not None:
             return KeyedWorkingSet(of_changed_keys, self.all_rows(), closing_ms)
-        hashes = self._with_expiring(of_changed_keys, closing_ms)
+        hashes = self._with_expiring(of_changed_keys, self._layout.due(*closing_ms))
         rows = self._rows_of(np.union1d(hashes, of_read_only))
         return KeyedWorkingSet(hashes, state_rows(rows), closing_ms, has_read_only_rows=True)
 
-    def _with_expiring(self, hashes: Ints, closing_ms: tuple[int, int]) -> Ints:
+    def _with_expiring(self, hashes: Ints, rows: Sequence[Expiring]) -> Ints:
         """Return ``hashes`` and the hashes of time buckets in which a row is due, ascending."""
-        return self._with_due(hashes, self._layout.due(*closing_ms))
-
-    def _with_due(self, hashes: Ints, ranges: Sequence[Expiring]) -> Ints:
-        """Return ``hashes`` and the hashes of rows that are due in ``ranges``, ascending."""
         segments = [segment for run, _ in self._runs.by_age for segment in run]
         expiring = [hashes]
-        for due in ranges:
+        for due in rows:
             named = [np.zeros(0, dtype=np.int64)]
             for segment in segments:
                 low, high = np.searchsorted(segment.due_ms, (due.low_ms, due.high_ms))

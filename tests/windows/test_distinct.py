@@ -13,14 +13,7 @@ from oriel.pipeline.state import KeyedState, Layout
 from oriel.pipeline.windows import LEFT, DistinctEngine, IllegalArgument, Times
 from tests.campaigns import cases
 from tests.models.joins import Arrived
-from tests.windows.join_batches import (
-    batches,
-    random_cuts,
-    random_logs,
-    saved_and_loaded,
-    stream_times_of,
-    to_table,
-)
+from tests.windows.join_batches import random_logs, rows_not_read, to_table
 
 _VALUES = pa.schema([("l", pa.string())])
 _CARRIED = pa.schema([("key_group", pa.int32())])
@@ -28,10 +21,6 @@ _CARRIED = pa.schema([("key_group", pa.int32())])
 
 def _engine(by: tuple[str, ...], within_ms: int, grace_ms: int) -> DistinctEngine:
     return DistinctEngine(_VALUES, _CARRIED, by=by, within_ms=within_ms, grace_ms=grace_ms)
-
-
-def _rows(state: pa.Table) -> list[tuple[str, ...]]:
-    return sorted(tuple(map(str, row.values())) for row in state.to_pylist())
 
 
 def _in_files(seed: int, directory: Path) -> int:
@@ -43,24 +32,7 @@ def _in_files(seed: int, directory: Path) -> int:
     engine = _engine(
         random.choice(((), ("l",))), random.choice((0, 2, 10)), random.choice((0, 2, 10))
     )
-    layout, whole, files, not_read = Layout.of(engine), engine.empty_state(), {0: list[str]()}, 0
-    before = tuple(-1 for _ in logs)
-    for number, batch in enumerate(batches((logs, {}), random_cuts((logs, {}), random))):
-        records = to_table(engine.record_schema, batch.new[LEFT], "l", side=LEFT)
-        times = Times(before, stream_times_of(logs, batch.so_far[LEFT]))
-        expected = engine.apply(whole, records, times)
-        state = KeyedState.of_task(directory, files, (0, 1), layout)
-        needed = engine.needed_state(state, records, times)
-        result = engine.apply(needed.rows, records, times)
-        assert result.results.equals(expected.results)
-        assert (result.late, result.filtered) == (expected.late, expected.filtered)
-        version = state.replaced(needed, result.state, f"{number}", sync=False)
-        files, whole, before = {0: version.names}, saved_and_loaded(expected.state), times.after
-        kept = KeyedState.of_task(directory, files, (0, 1), layout)
-        assert _rows(kept.all_rows(engine.close_ms(before))) == _rows(whole)
-        assert version.rows == len(whole)
-        not_read += len(whole) - len(needed.rows)
-    return not_read
+    return rows_not_read(engine, logs, random, directory)
 
 
 @cases(40, 1_000)

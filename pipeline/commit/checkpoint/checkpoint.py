@@ -61,6 +61,7 @@ class Checkpoint:
         sync: bool,
         lock_wait_s: float = LOCK_WAIT_SECONDS,
         scratch: Path | None = None,
+        is_held: bool = True,
     ) -> None:
         """Open or create the checkpoint, acquire its lock, and create the next epoch.
 
@@ -71,6 +72,8 @@ class Checkpoint:
                 because of a full disk needs time to end.
             scratch: A local directory for the files that Spark writes. A query needs it if the
                 checkpoint is in an object store.
+            is_held: False to read the checkpoint while another process can hold it. Without the
+                lock and an epoch, nothing can be prepared.
 
         Raises:
             AlreadyRunning: another process of this machine holds the checkpoint.
@@ -84,13 +87,13 @@ class Checkpoint:
         # The lock precedes the epoch. A second start on this machine must fail here, because its
         # epoch would fence the running process.
         self._lock: AbstractContextManager[Any] = (
-            _locked(directory / "lock", lock_wait_s) if is_local else nullcontext()
+            _locked(directory / "lock", lock_wait_s) if is_local and is_held else nullcontext()
         )
         #: The number of topics while first offsets must still be copied, otherwise 0.
         self._topics_to_save = 0
         try:
             self.application = self._application_id()
-            self._epoch = Epoch(directory / "epochs", sync=sync)
+            self._epoch = Epoch(directory / "epochs", sync=sync) if is_held else None
         except BaseException:
             # Otherwise the lock would be held until the garbage collector releases it.
             self.close()
@@ -99,7 +102,7 @@ class Checkpoint:
     @property
     def spark(self) -> Path:
         """Spark's own checkpoint directory in this epoch."""
-        return self._spark / f"{self._epoch.number:012d}"
+        return self._spark / f"{self._held_epoch.number:012d}"
 
     def check_epoch(self) -> None:
         """Check that no other process has taken over since this one opened the checkpoint.
@@ -109,7 +112,7 @@ class Checkpoint:
         Raises:
             Fenced: another process has taken over. The message names the process and the time.
         """
-        self._epoch.check()
+        self._held_epoch.check()
 
     def versions(self, store: str) -> StateVersions:
         """Return the prepared batches of a store. ``store`` is the name of its state."""
@@ -133,7 +136,7 @@ class Checkpoint:
             name
             for name in files.names(self._spark)
             # Also the files of Oriel versions without epochs, but never a directory of a successor.
-            if not name.isdecimal() or int(name) < self._epoch.number
+            if not name.isdecimal() or int(name) < self._held_epoch.number
         )
         # A power loss can have deleted the file of an epoch but not its directory.
         files.delete_directory(self.spark)
@@ -152,7 +155,7 @@ class Checkpoint:
             len(topics) if recovery_point is None and is_object(self.directory) else 0
         )
         for name in earlier:
-            if name.isdecimal() and int(name) > self._epoch.number - EPOCHS_KEPT:
+            if name.isdecimal() and int(name) > self._held_epoch.number - EPOCHS_KEPT:
                 continue
             if files.is_directory(self._spark / name):
                 files.delete_directory(self._spark / name)
@@ -187,6 +190,11 @@ class Checkpoint:
 
     def __exit__(self, *_error: object) -> None:
         self.close()
+
+    @property
+    def _held_epoch(self) -> Epoch:
+        assert self._epoch is not None, "only a process that holds the checkpoint can write"
+        return self._epoch
 
     @property
     def _spark(self) -> Path:

@@ -93,18 +93,24 @@ class RunReport:
         """Add the maintenance failures of a query that has ended."""
         self._maintenance_failures += failures
 
+    @property
+    def is_due(self) -> bool:
+        """Whether the next ``write_heartbeat`` writes."""
+        if self._written_at is None:
+            return True
+        return time.monotonic() - self._written_at >= self._write_seconds
+
     def write_heartbeat(self, failures: int = 0) -> None:
         """Write the status, at most once per second (every 4 s in an object store).
 
         ``failures`` are the maintenance failures of the current query, in addition to the noted
         ones.
         """
-        now = time.monotonic()
+        if not self.is_due:
+            return
         if self._written_at is None:
             self._log_ends.start()
-        elif now - self._written_at < self._write_seconds:
-            return
-        self._written_at = now
+        self._written_at = time.monotonic()
         self._write(failures)
 
     @contextmanager

@@ -72,11 +72,12 @@ class StateReader(Protocol):
         keys: pa.ChunkedArray,
         closing_ms: tuple[int, int] = ...,
         buckets: Ranges | None = None,
+        expiring: Sequence[Expiring] | None = None,
     ) -> Any:
-        """Return the rows of time buckets of keys, and the rows that expire between two times."""
+        """Return the rows of time buckets of keys, and the rows that expire between two times.
 
-    def working_set_with_due(self, keys: pa.ChunkedArray, due: Sequence[Expiring]) -> Any:
-        """Return the rows of keys, and the rows that are due in given ranges."""
+        ``expiring``: the rows that expire, if ``Operator.due`` does not decide it.
+        """
 
     def working_set_of_sub_keys(
         self,

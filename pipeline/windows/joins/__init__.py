@@ -49,6 +49,7 @@ from oriel.pipeline.windows.joins.inputs import (
     value_fields,
 )
 from oriel.pipeline.windows.joins.merge import MergeEngine
+from oriel.pipeline.windows.joins.process import ProcessEngine
 from oriel.pipeline.windows.joins.stream_tables import StreamTableJoinEngine
 from oriel.pipeline.windows.joins.streams import StreamJoinEngine
 from oriel.pipeline.windows.joins.tables import TableJoin, TableRowsEngine
@@ -78,6 +79,7 @@ __all__ = [
     "JoinResult",
     "MergeEngine",
     "OpenRecordsEngine",
+    "ProcessEngine",
     "ResponseUpdatesEngine",
     "ResponsesEngine",
     "StreamJoinEngine",

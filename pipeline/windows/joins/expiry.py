@@ -108,7 +108,7 @@ class ExpiryEngine(JoinEngine):
             if low < high:
                 first = partition * _PARTITION_MS
                 expiring.append(Expiring(first + low, first + high))
-        return state.working_set_with_due(batch["key"], expiring)
+        return state.working_set(batch["key"], expiring=expiring)
 
     def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> JoinResult:
         """Return the records of the batch that are not late, and the removals."""

@@ -7,6 +7,7 @@ import pytest
 from oriel import (
     EmitStrategy,
     JoinWindows,
+    ProcessContext,
     Serdes,
     SlidingWindows,
     StreamsBuilder,
@@ -149,6 +150,17 @@ def distinct(builder: StreamsBuilder) -> None:
     builder.stream("t", "v INT").distinct("v", within_ms=10).filter("v > 1").to("x")
 
 
+def processed(builder: StreamsBuilder) -> None:
+    """Process records with a state and timers."""
+
+    def seen(_key: str, _value: object, _context: ProcessContext) -> None: ...
+
+    def left(_key: str, _context: ProcessContext) -> None: ...
+
+    stream = builder.stream("t", "v INT").process(seen, "n INT", state="m INT", on_timer=left)
+    stream.filter("n > 1").to("x")
+
+
 def foreign_key(builder: StreamsBuilder) -> None:
     """Join tables by a foreign key, write the updates to a topic and materialize the rows."""
     named = builder.table("t", "v INT").join(builder.table("g", "w INT"), foreign_key="v")
@@ -176,6 +188,10 @@ def functions(builder: StreamsBuilder) -> None:
         (
             distinct,
             ["(stream('t')).distinct('v', within_ms=10, grace_ms=10).filter('v > 1')\n"],
+        ),
+        (
+            processed,
+            ["process(seen, schema='n INT', state='m INT', on_timer=left).filter('n > 1')\n"],
         ),
         (
             foreign_key,

@@ -3,7 +3,7 @@
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,11 +35,18 @@ class Directory:
         (root / "log" / "t").mkdir(parents=True)
         (root / "topology.py").write_text(TOPOLOGY)
 
-    def arguments(self, data: str = "data") -> list[str]:
-        """Return the command line of a run."""
+    def arguments(self, data: str = "data", *, command: Sequence[str] = ("run",)) -> list[str]:
+        """Return the command line of a run, or of another command on the same topology."""
         log = str(self.root / "log")
         paths = [str(self.root / "topology.py"), "--event-log", log]
-        return ["run", *paths, "--data", str(self.root / data), "--cores", "1"]
+        return [*command, *paths, "--data", str(self.root / data), "--cores", "1"]
+
+    def change_topology(self, old: str, new: str) -> None:
+        """Replace a part of the topology file. Running pipelines keep the old one."""
+        path = self.root / "topology.py"
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
 
     def append(self) -> None:
         """Append three records and an invalid line."""
@@ -64,12 +71,16 @@ class Directory:
 
     @contextmanager
     def running(
-        self, *command: str, stderr: str, options: tuple[str, ...] = ()
+        self,
+        *program: str,
+        stderr: str,
+        options: tuple[str, ...] = (),
+        command: Sequence[str] = ("run",),
     ) -> Iterator["subprocess.Popen[str]"]:
         """Run a pipeline in its own process group until the block ends, with errors in a file."""
         with (self.root / stderr).open("w") as errors:
             process = subprocess.Popen(
-                [*command, *self.arguments(), "--trigger", "20ms", *options],
+                [*program, *self.arguments(command=command), "--trigger", "20ms", *options],
                 cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=errors,
                 text=True,
             )  # fmt: skip

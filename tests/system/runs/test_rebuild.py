@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from oriel import StreamsBuilder, TimeWindows, Topology, count, sum
 from oriel.pipeline.commit import Replacement, StoreTables
 from oriel.pipeline.errors import CheckpointError, FilesFailed, InvalidTopology
-from oriel.pipeline.run.rebuild import Rebuild
+from oriel.pipeline.run.replay import ReplayedRows
 from oriel.pipeline.run.reporting.run_report import RunReport
 from oriel.pipeline.sources import EventLog
 from oriel.storage import DataLayout, ForeignCheckpoint, IncompatibleStore, WindowRange
@@ -79,13 +79,13 @@ def test_a_rebuild_takes_no_damaged_rows(bench: Bench, monkeypatch: pytest.Monke
     bench.append("t", 0, *RECORDS)
     bench.run(counting())
     rows = bench.newest("s")
-    newest_rows = Rebuild._newest_rows
+    newest_rows = ReplayedRows._newest_rows
 
-    def of_damaged_files(rebuild: Rebuild, table: Path, *others: Any) -> Any:
-        flip_bit(min(table.glob("*.parquet")))
-        return newest_rows(rebuild, table, *others)
+    def of_damaged_files(rows: ReplayedRows, *others: Any) -> Any:
+        flip_bit(min(rows._table.glob("*.parquet")))
+        return newest_rows(rows, *others)
 
-    monkeypatch.setattr(Rebuild, "_newest_rows", of_damaged_files)
+    monkeypatch.setattr(ReplayedRows, "_newest_rows", of_damaged_files)
     with pytest.raises(PySparkException, match=r"\.parquet: the data file is damaged") as raised:
         bench.run(counting("v % 2 = 0"), "s")
     assert "`oriel rebuild s`" in str(raised.value)
