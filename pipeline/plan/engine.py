@@ -137,8 +137,8 @@ def aggregate_calls(store: Store) -> dict[str, str]:
     updates: Any = store.inputs[0].join
     # The rows of an aggregation whose keys expire are the table of its updates.
     if store.aggregation.is_table and updates is not None and updates.has_removals:
-        (aggregates,), steps = updates.aggregation.aggregates, updates.row_steps
-        calls = {name: aggregate.call for name, aggregate in aggregates.items()}
+        of_stream, steps = updates.aggregation.aggregates, updates.row_steps
+        calls = {name: each.call for named in of_stream for name, each in named.items()}
     for step in steps:
         # Names of columns ignore case, as in Spark.
         of_name = {name.lower(): call for name, call in calls.items()}
