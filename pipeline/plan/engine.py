@@ -133,12 +133,20 @@ def check_columns(store: Store, types: Mapping[str, pa.DataType]) -> None:
 
 def aggregate_calls(store: Store) -> dict[str, str]:
     """Return the call that computes each column of the store, as text, if the topology has one."""
-    calls, steps = _calls_of_aggregates(store), store.row_steps
+    of_stream, steps = store.aggregation.aggregates, store.row_steps
     updates: Any = store.inputs[0].join
     # The rows of an aggregation whose keys expire are the table of its updates.
     if store.aggregation.is_table and updates is not None and updates.has_removals:
         of_stream, steps = updates.aggregation.aggregates, updates.row_steps
-        calls = {name: each.call for named in of_stream for name, each in named.items()}
+    topics_of = [
+        ", ".join(origin.source.topic for origin in store.inputs if origin.stream == stream)
+        for stream in range(len(of_stream))
+    ]
+    calls = {
+        name: f"{topics}: {aggregate.call}" if len(of_stream) > 1 else aggregate.call
+        for topics, aggregates in zip(topics_of, of_stream, strict=True)
+        for name, aggregate in aggregates.items()
+    }
     for step in steps:
         # Names of columns ignore case, as in Spark.
         of_name = {name.lower(): call for name, call in calls.items()}
@@ -146,19 +154,6 @@ def aggregate_calls(store: Store) -> dict[str, str]:
         kept = {name: of_name[name.lower()] for name in names}
         calls = kept | {name: grouping_text((of,)) for name, of in step.computed.items()}
     return calls
-
-
-def _calls_of_aggregates(store: Store) -> dict[str, str]:
-    of_stream = store.aggregation.aggregates
-    topics_of = [
-        ", ".join(origin.source.topic for origin in store.inputs if origin.stream == stream)
-        for stream in range(len(of_stream))
-    ]
-    return {
-        name: f"{topics}: {aggregate.call}" if len(of_stream) > 1 else aggregate.call
-        for topics, aggregates in zip(topics_of, of_stream, strict=True)
-        for name, aggregate in aggregates.items()
-    }
 
 
 def _with_columns(store: Any, values: Sequence[pa.Schema]) -> PlannedEngine:

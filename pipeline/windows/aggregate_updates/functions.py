@@ -76,7 +76,7 @@ class FunctionUpdatesEngine(GridUpdatesEngine):
         # new row then starts without an aggregate, but with the time of the deleted row.
         deleted_now = not_deleted = None, -1
         applied = [partial(self._fold.applied, n) for n in range(len(self._fold.aggregators))]
-        subtracted = self._fold.subtracted
+        subtracted, removed = self._fold.subtracted, lambda *_: None
         before_update: dict[tuple[str, int], dict[int, tuple[Any, int]]] = {}
         for index, (key, record_partition, time_ms, value, (low, high)) in enumerate(records):
             # With several streams, the partition is partition * streams + stream, as in a store.
@@ -95,7 +95,7 @@ class FunctionUpdatesEngine(GridUpdatesEngine):
             elif index - 1 in rejected:
                 continue
             call = subtracted if is_deletion[index] else applied[stream]
-            call = _removed if is_removal[index] else call
+            call = removed if is_removal[index] else call
             # The functions can have deleted a row before it expires.
             is_known = not is_removal[index] or partition in parts.get((key, starts[low]), ())
             try:
@@ -185,7 +185,3 @@ class FunctionUpdatesEngine(GridUpdatesEngine):
             "timestamp_ms": [time_ms for *_, time_ms in rows],
         }
         return pa.table(columns, schema=self.state_schema)
-
-
-def _removed(_key: str, _value: Any, _aggregate: Any) -> None:
-    """Remove the aggregate."""
