@@ -21,6 +21,7 @@ from oriel.pipeline.language.step_checks import (
     check_inputs,
     reject_foreign_key,
     reject_value_joiner,
+    require_log_order,
 )
 from oriel.pipeline.language.stream_steps import StreamSteps
 from oriel.pipeline.language.tables import GlobalKTable, KTable, SourceTable, VersionedTable
@@ -148,15 +149,7 @@ class KStream(StreamSteps):
             raise InvalidTopology(message)
         within = checked_period("distinct: within_ms", within_ms)
         grace = within if grace_ms is None else checked_period("distinct: grace_ms", grace_ms)
-        for origin in self.origins:
-            creator = origin.operation.creator
-            if creator.is_pair or creator.reorders or origin.emits_rows:
-                message = (
-                    "distinct: the stream must be the records of a topic, because results of "
-                    "joins and updates of tables have no offset in one log. Call distinct before "
-                    "the join, or write the stream with to(topic) and read this topic"
-                )
-                raise InvalidTopology(message)
+        require_log_order("distinct", self.origins, "Call distinct before the join")
         nodes = (Node(Distinct(origin, by, within, grace)) for origin in self.origins)
         return KStream(self.registry, tuple(nodes))
 

@@ -14,6 +14,7 @@ from oriel.pipeline.language import (
     Filter,
     JoinedWindows,
     JoinUpdates,
+    Late,
     Node,
     Read,
     RowChanges,
@@ -32,6 +33,7 @@ from oriel.pipeline.lowered.inputs import (
     DistinctRecords,
     GraceBuffer,
     Input,
+    LateRecords,
     MergedStreams,
     StreamJoin,
     StreamTableJoin,
@@ -46,6 +48,7 @@ from oriel.pipeline.lowered.tables import (
     aggregate_updates,
     foreign_rows,
     foreign_updates,
+    grouped_records,
     joined_by_key,
     results_of,
     stepped,
@@ -200,6 +203,10 @@ def _distinct(lowering: _Lowering, distinct: Distinct) -> Input:
     return results_of(DistinctRecords(stream, distinct.by, *times))
 
 
+def _late(lowering: _Lowering, late: Late) -> Input:
+    return results_of(LateRecords(grouped_records(lowering.input(late.grouped)), late.windows))
+
+
 def _versions(lowering: _Lowering, versions: Versions) -> Input:
     table = as_join_input(lowering.input(versions.table))
     return results_of(VersionedRecords(table, versions.history_ms, versions.newest_only))
@@ -263,6 +270,7 @@ _OPERATIONS: Mapping[type, Callable[[_Lowering, Any], Input]] = {
     TableLookup: _table_lookup,
     Distinct: _distinct,
     Versions: _versions,
+    Late: _late,
     TablePair: _table_pair,
     JoinUpdates: _join_updates,
     AggregationUpdates: _aggregation_updates,

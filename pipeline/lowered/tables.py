@@ -36,20 +36,20 @@ def results_of(join: Join) -> Input:
 
 def aggregate_updates(store: Store) -> Input:
     """Return the updates of the aggregation of ``store``."""
-    keyed = (
-        stepped(
-            replace(stream, group_by=()), MapValues(("*",), {}, stream.group_by, is_grouping=True)
-        )
-        if stream.group_by
-        else stream
-        for stream in store.inputs
-    )
-    first, *others = map(as_join_input, keyed)
+    first, *others = map(grouped_records, store.inputs)
     # Only an aggregation of streams emits updates.
     of = cast("Columns | Functions", store.aggregation)
     return results_of(
         AggregateUpdates(first, of, store.windows, store.row_steps, tuple(others), store.streams)
     )
+
+
+def grouped_records(stream: Input) -> Input:
+    """Return a grouped stream as an input of a join, with its grouping as the key of a record."""
+    if not stream.group_by:
+        return as_join_input(stream)
+    grouping = MapValues(("*",), {}, stream.group_by, is_grouping=True)
+    return as_join_input(stepped(replace(stream, group_by=()), grouping))
 
 
 def table_updates(joined: JoinedTables) -> Input:

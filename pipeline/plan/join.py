@@ -22,6 +22,7 @@ from oriel.pipeline.lowered import (
     DistinctRecords,
     GraceBuffer,
     Join,
+    LateRecords,
     MergedStreams,
     Responses,
     StreamJoin,
@@ -54,9 +55,12 @@ from oriel.pipeline.windows import (
     InputRows,
     JoinEngine,
     JoinResult,
+    LateRecordsEngine,
+    LateSessionRecordsEngine,
     MergeEngine,
     ResponsesEngine,
     ResponseUpdatesEngine,
+    SessionWindows,
     StreamJoinEngine,
     StreamTableJoinEngine,
     SubscriptionsEngine,
@@ -271,6 +275,15 @@ def _distinct(inputs: _Inputs) -> Planned:
     )  # fmt: skip
 
 
+def _late_records(inputs: _Inputs) -> Planned:
+    join: LateRecords = inputs.join
+    read = join.left.source.topic, inputs.sides[LEFT], inputs.carried
+    rows = inputs.rows[LEFT]
+    if isinstance(join.windows, SessionWindows):
+        return inputs.planned(LateSessionRecordsEngine(join.windows, *read, rows=rows))
+    return inputs.planned(LateRecordsEngine(join.windows, *read, rows=rows))
+
+
 def _versioned_records(inputs: _Inputs) -> Planned:
     join: VersionedRecords = inputs.join
     return inputs.planned(
@@ -386,6 +399,7 @@ _OPERATORS: Mapping[type, Callable[[_Inputs], Planned]] = {
     StreamTableJoin: _table_lookup,
     DistinctRecords: _distinct,
     VersionedRecords: _versioned_records,
+    LateRecords: _late_records,
     TableUpdates: _table_updates,
     TableChanges: _table_changes,
     AggregateUpdates: _aggregate_updates,

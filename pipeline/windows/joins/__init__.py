@@ -47,6 +47,11 @@ from oriel.pipeline.windows.joins.inputs import (
     replaced,
     value_fields,
 )
+from oriel.pipeline.windows.joins.late_records import (
+    LATE_COLUMNS,
+    LateRecordsEngine,
+    LateSessionRecordsEngine,
+)
 from oriel.pipeline.windows.joins.merge import MergeEngine
 from oriel.pipeline.windows.joins.stream_tables import StreamTableJoinEngine
 from oriel.pipeline.windows.joins.streams import StreamJoinEngine
@@ -58,6 +63,7 @@ from oriel.pipeline.windows.joins.versions import VersionedLookupEngine, Version
 __all__ = [
     "FOREIGN_KEY",
     "INPUT_FIELDS",
+    "LATE_COLUMNS",
     "LEAVES",
     "MATCHED",
     "RECORDS",
@@ -74,6 +80,8 @@ __all__ = [
     "InputStreamTimes",
     "JoinEngine",
     "JoinResult",
+    "LateRecordsEngine",
+    "LateSessionRecordsEngine",
     "MergeEngine",
     "OpenRecordsEngine",
     "ResponseUpdatesEngine",

@@ -149,6 +149,12 @@ def distinct(builder: StreamsBuilder) -> None:
     builder.stream("t", "v INT").distinct("v", within_ms=10).filter("v > 1").to("x")
 
 
+def late(builder: StreamsBuilder) -> None:
+    """Write late records to a topic."""
+    windows = TimeWindows.of_size_with_no_grace(5)
+    builder.stream("t", "v INT").group_by("v").windowed_by(windows).late_to("x")
+
+
 def foreign_key(builder: StreamsBuilder) -> None:
     """Join tables by a foreign key, write the updates to a topic and materialize the rows."""
     named = builder.table("t", "v INT").join(builder.table("g", "w INT"), foreign_key="v")
@@ -176,6 +182,13 @@ def functions(builder: StreamsBuilder) -> None:
         (
             distinct,
             ["(stream('t')).distinct('v', within_ms=10, grace_ms=10).filter('v > 1')\n"],
+        ),
+        (
+            late,
+            [
+                "(stream('t').group_by(v)).windowed_by(TimeWindows(size_ms=5, ",
+                "advance_ms=5)).late_records()\n",
+            ],
         ),
         (
             foreign_key,
