@@ -43,8 +43,8 @@ def require_log_order(step: str, origins: Iterable[Node], instead: str) -> None:
         creator = origin.operation.creator
         if creator.is_pair or creator.reorders or origin.emits_rows:
             message = (
-                f"{step}: the stream must be the records of a topic, because results of joins and "
-                f"updates of tables have no offset in one log. {instead}, or write the stream with "
+                f"{step}: the stream must be the records of a topic. Results of joins and updates "
+                f"of tables have no offset in one log. {instead}, or write the stream with "
                 "to(topic) and read this topic"
             )
             raise InvalidTopology(message)

@@ -55,12 +55,9 @@ from oriel.pipeline.windows import (
     InputRows,
     JoinEngine,
     JoinResult,
-    LateRecordsEngine,
-    LateSessionRecordsEngine,
     MergeEngine,
     ResponsesEngine,
     ResponseUpdatesEngine,
-    SessionWindows,
     StreamJoinEngine,
     StreamTableJoinEngine,
     SubscriptionsEngine,
@@ -69,6 +66,7 @@ from oriel.pipeline.windows import (
     TableUpdatesEngine,
     VersionedLookupEngine,
     VersionedRecordsEngine,
+    late_records_engine_for,
     merged_lineage,
     updates_engine_for,
     value_fields,
@@ -277,11 +275,12 @@ def _distinct(inputs: _Inputs) -> Planned:
 
 def _late_records(inputs: _Inputs) -> Planned:
     join: LateRecords = inputs.join
-    read = join.left.source.topic, inputs.sides[LEFT], inputs.carried
-    rows = inputs.rows[LEFT]
-    if isinstance(join.windows, SessionWindows):
-        return inputs.planned(LateSessionRecordsEngine(join.windows, *read, rows=rows))
-    return inputs.planned(LateRecordsEngine(join.windows, *read, rows=rows))
+    return inputs.planned(
+        late_records_engine_for(
+            join.windows, join.left.source.topic, inputs.sides[LEFT], inputs.carried,
+            rows=inputs.rows[LEFT],
+        )
+    )  # fmt: skip
 
 
 def _versioned_records(inputs: _Inputs) -> Planned:
@@ -399,10 +398,10 @@ _OPERATORS: Mapping[type, Callable[[_Inputs], Planned]] = {
     StreamTableJoin: _table_lookup,
     DistinctRecords: _distinct,
     VersionedRecords: _versioned_records,
-    LateRecords: _late_records,
     TableUpdates: _table_updates,
     TableChanges: _table_changes,
     AggregateUpdates: _aggregate_updates,
+    LateRecords: _late_records,
     Subscriptions: _subscriptions,
     Responses: _responses,
 }

@@ -89,7 +89,6 @@ from oriel.pipeline.windows.joins import (
     JoinEngine,
     JoinResult,
     LateRecordsEngine,
-    LateSessionRecordsEngine,
     MergeEngine,
     OpenRecordsEngine,
     ResponsesEngine,
@@ -105,6 +104,7 @@ from oriel.pipeline.windows.joins import (
     VersionedLookupEngine,
     VersionedRecordsEngine,
     VersionRowsEngine,
+    late_records_engine_for,
     value_fields,
 )
 from oriel.pipeline.windows.records import (
@@ -177,7 +177,6 @@ __all__ = [
     "KeptPartials",
     "Kind",
     "LateRecordsEngine",
-    "LateSessionRecordsEngine",
     "Lineage",
     "MergeEngine",
     "Merger",
@@ -226,6 +225,7 @@ __all__ = [
     "extended_by",
     "first",
     "last",
+    "late_records_engine_for",
     "max",
     "mergeable",
     "merged_lineage",

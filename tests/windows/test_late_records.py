@@ -9,7 +9,13 @@ from random import Random
 import pyarrow as pa
 
 from oriel.pipeline.state import KeyedState, Layout
-from oriel.pipeline.windows import LEFT, LateSessionRecordsEngine, SessionWindows, Times
+from oriel.pipeline.windows import (
+    LEFT,
+    LateRecordsEngine,
+    SessionWindows,
+    Times,
+    late_records_engine_for,
+)
 from tests.campaigns import cases
 from tests.models.joins import Arrived
 from tests.windows.join_batches import (
@@ -25,9 +31,9 @@ _VALUES = pa.schema([("l", pa.string())])
 _CARRIED = pa.schema([("key_group", pa.int32())])
 
 
-def _engine(gap_ms: int, grace_ms: int) -> LateSessionRecordsEngine:
+def _engine(gap_ms: int, grace_ms: int) -> LateRecordsEngine:
     windows = SessionWindows.of_inactivity_gap_and_grace(gap_ms, grace_ms)
-    return LateSessionRecordsEngine(windows, "t", _VALUES, _CARRIED)
+    return late_records_engine_for(windows, "t", _VALUES, _CARRIED)
 
 
 def _rows(state: pa.Table) -> list[tuple[str, ...]]:

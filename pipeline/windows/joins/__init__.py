@@ -47,11 +47,7 @@ from oriel.pipeline.windows.joins.inputs import (
     replaced,
     value_fields,
 )
-from oriel.pipeline.windows.joins.late_records import (
-    LATE_COLUMNS,
-    LateRecordsEngine,
-    LateSessionRecordsEngine,
-)
+from oriel.pipeline.windows.joins.late_records import LateRecordsEngine, late_records_engine_for
 from oriel.pipeline.windows.joins.merge import MergeEngine
 from oriel.pipeline.windows.joins.stream_tables import StreamTableJoinEngine
 from oriel.pipeline.windows.joins.streams import StreamJoinEngine
@@ -63,7 +59,6 @@ from oriel.pipeline.windows.joins.versions import VersionedLookupEngine, Version
 __all__ = [
     "FOREIGN_KEY",
     "INPUT_FIELDS",
-    "LATE_COLUMNS",
     "LEAVES",
     "MATCHED",
     "RECORDS",
@@ -81,7 +76,6 @@ __all__ = [
     "JoinEngine",
     "JoinResult",
     "LateRecordsEngine",
-    "LateSessionRecordsEngine",
     "MergeEngine",
     "OpenRecordsEngine",
     "ResponseUpdatesEngine",
@@ -98,6 +92,7 @@ __all__ = [
     "VersionedLookupEngine",
     "VersionedRecordsEngine",
     "apply_order",
+    "late_records_engine_for",
     "replaced",
     "value_fields",
 ]

@@ -186,9 +186,9 @@ class LateRecordsEngine(JoinEngine):
 class LateSessionRecordsEngine(LateRecordsEngine):
     """The late records of one stream, for sessions.
 
-    The state has the open sessions of each key and partition, because a record that is older than
-    the close time is not late if it joins one (semantics.md#0-6). A session is dropped when it is
-    closed for all partitions with a record.
+    A record that is older than the close time is not late if it joins an open session
+    (semantics.md#0-6). The state therefore has the open sessions of each key and partition. A
+    session is dropped when it is closed for all partitions with a record.
     """
 
     _windows: SessionWindows
@@ -254,3 +254,17 @@ class LateSessionRecordsEngine(LateRecordsEngine):
         # A late record misses its own session [t, t], and a record in time misses none.
         first_open = time_ms + (assigned.of_record < 0)
         return state.filter(pa.array(is_open)), _Starts(time_ms, first_open, time_ms)
+
+
+def late_records_engine_for(
+    windows: Windows,
+    topic: str,
+    values: pa.Schema,
+    carried: pa.Schema | None = None,
+    *,
+    rows: InputRows = RECORDS,
+) -> LateRecordsEngine:
+    """Return the engine for a kind of windows. See ``LateRecordsEngine``."""
+    if isinstance(windows, SessionWindows):
+        return LateSessionRecordsEngine(windows, topic, values, carried, rows=rows)
+    return LateRecordsEngine(windows, topic, values, carried, rows=rows)
