@@ -88,7 +88,7 @@ class TimeWindowedKStream(CallHints):
 
         Raises:
             InvalidTopology: The stream has results of a stream-stream join, updates of a table, or
-                records that waited for a table. If a column of the stream has one of these names,
+                records that waited for a table. If the stream already has such a column,
                 ``build`` raises it.
 
         Example:
