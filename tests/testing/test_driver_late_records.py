@@ -228,6 +228,31 @@ def test_flattened_and_merged_records_are_late_by_their_own_partition() -> None:
     assert driver.counters("s").elements_late == 3
 
 
+@pytest.mark.parametrize(
+    ("windows", "expected"),
+    [(tumbling(10, 0), [2, 3, 5]), (sliding(10, 0), [3, 5]), (sessions(3, 0), [3, 5])],
+)
+def test_records_that_found_a_row_are_late_like_in_a_store(
+    windows: Windows, expected: list[int]
+) -> None:
+    """After a join with a table, only records with a row advance the stream time."""
+    builder = StreamsBuilder()
+    users = builder.table("users", "city STRING")
+    windowed = builder.stream("t", _SCHEMA).join(users).group_by("city").windowed_by(windows)
+    windowed.late_to("out").count().materialize("s")
+    driver = TopologyTestDriver(builder.build())
+    reader = driver.create_output_topic("out")
+    driver.pipe_input("users", [Record(key, {"city": "Rome"}, 0) for key in "ab"])
+    records = (("a", 50), ("none", 900), ("b", 49), ("a", 30), ("b", 60), ("a", 44), ("a", 60))
+    for number, (key, ms) in enumerate(records):
+        driver.pipe_input("t", Record(key, {"number": number}, ms))
+    late = [one.value for one in reader.read_records() if one.value]
+    assert {one["city"] for one in late} == {"Rome"}
+    offsets = [one["record_offset"] for one in late if not one["partly_late"]]
+    assert offsets == expected
+    assert driver.counters("s").late == len(expected)
+
+
 def _pair(builder: StreamsBuilder) -> KStream:
     within = JoinWindows.of_time_difference_with_no_grace(5)
     return builder.stream("a", "x INT").join(builder.stream("b", "y INT"), within)

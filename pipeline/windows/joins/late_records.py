@@ -127,12 +127,10 @@ class LateRecordsEngine(JoinEngine):
         batch = batch.take(pa.array(lexsort(arrival_keys(batch)))).combine_chunks()
         close_ms = np.asarray(batch[STREAM_TIME.name]) - self._windows.close_delay_ms
         state, starts = self._starts(state, batch, close_ms, times)
-        missed = starts.first_open > starts.first
-        return JoinResult(
-            state,
-            [self._results(batch, close_ms, starts).filter(pa.array(missed))],
-            filtered=(len(batch) - int(missed.sum()),),
-        )
+        missed = np.flatnonzero(starts.first_open > starts.first)
+        late = _Starts(*(column[missed] for column in starts))
+        results = self._results(batch.take(pa.array(missed)), close_ms[missed], late)
+        return JoinResult(state, [results], filtered=(len(batch) - len(missed),))
 
     def _starts(
         self,
@@ -157,7 +155,7 @@ class LateRecordsEngine(JoinEngine):
         return state, _Starts(first, np.maximum(first, first_open), time_ms)
 
     def _results(self, batch: pa.Table, close_ms: Ints, starts: _Starts) -> pa.Table:
-        """Return all records with the columns of late records."""
+        """Return late records with their columns ``LATE_COLUMNS``."""
         windows = self._windows
         # A sliding window can start at each ms, and a session is the record itself.
         advance_ms = windows.advance_ms if isinstance(windows, TimeWindows) else 1
