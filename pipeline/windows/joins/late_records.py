@@ -82,6 +82,8 @@ class LateRecordsEngine(JoinEngine):
 
     by_partition = LEFT
     keeps_records = keeps_order = owns_stream_time = True
+    #: The columns of the state in addition to the key.
+    _state_fields: tuple[pa.Field, ...] = ()
 
     def __init__(
         self,
@@ -107,13 +109,14 @@ class LateRecordsEngine(JoinEngine):
             )
             raise IllegalArgument(message)
         self._windows, self._topic = windows, topic
+        self._carried = list(carried or ())
         self.takes_null_values = windows.rule.takes_null_values
         late = pa.schema(LATE_COLUMNS)
         columns = value_fields((*RESULT_FIELDS, SIDE), carried, [values, late])
         own = (*INPUT_FIELDS, *rows.lineage.fields)
-        self.record_schema = pa.schema([*own, *(carried or ()), *columns[: len(values)]])
+        self.record_schema = pa.schema([*own, *self._carried, *columns[: len(values)]])
         # Keyed state is stored by key, so even an empty schema has the key.
-        self.state_schema = pa.schema([INPUT_FIELDS[0], *(carried or ())])
+        self.state_schema = pa.schema([INPUT_FIELDS[0], *self._state_fields, *self._carried])
         # A null value becomes a value, whose own columns are null.
         self.result_schema = pa.schema([*RESULT_FIELDS, *columns])
 
@@ -190,21 +193,8 @@ class LateSessionRecordsEngine(LateRecordsEngine):
     """
 
     _windows: SessionWindows
+    _state_fields = SESSION_FIELDS
     rows_leave_when_due = True
-
-    def __init__(
-        self,
-        windows: SessionWindows,
-        topic: str,
-        values: pa.Schema,
-        carried: pa.Schema | None = None,
-        *,
-        rows: InputRows = RECORDS,
-    ) -> None:
-        """See ``LateRecordsEngine``."""
-        super().__init__(windows, topic, values, carried, rows=rows)
-        self.state_schema = pa.schema([INPUT_FIELDS[0], *SESSION_FIELDS, *(carried or ())])
-        self._carried = carried.names if carried else []
 
     def changing(self, batch: pa.Table) -> pa.ChunkedArray | None:  # noqa: ARG002
         # All sessions of the working set.
@@ -222,7 +212,7 @@ class LateSessionRecordsEngine(LateRecordsEngine):
     def _starts(
         self, state: pa.Table, batch: pa.Table, close_ms: Ints, times: Times
     ) -> tuple[pa.Table, _Starts]:
-        columns = ("key", "partition", *self._carried)
+        columns = ("key", "partition", *(field.name for field in self._carried))
         both = pa.concat_tables([state.select(columns), batch.select(columns)])
         (key_code,), _ = coded_keys(both["key"])
         partitions, place = np.unique(np.asarray(both["partition"]), return_inverse=True)
@@ -263,6 +253,5 @@ def late_records_engine_for(
     rows: InputRows = RECORDS,
 ) -> LateRecordsEngine:
     """Return the engine for a kind of windows. See ``LateRecordsEngine``."""
-    if isinstance(windows, SessionWindows):
-        return LateSessionRecordsEngine(windows, topic, values, carried, rows=rows)
-    return LateRecordsEngine(windows, topic, values, carried, rows=rows)
+    kind = LateSessionRecordsEngine if windows.kind == "session" else LateRecordsEngine
+    return kind(windows, topic, values, carried, rows=rows)
