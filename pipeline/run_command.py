@@ -102,6 +102,8 @@ def _parsed(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) ->
     options = check_kafka_arguments(parser, parser.parse_args(arguments))
     if options.stores:
         options.once = not options.live
+        if options.hold and not options.live:
+            parser.error("--hold waits with the replacement of --live, so add --live")
     if options.standby and (options.once or options.explain):
         parser.error("--standby waits for a run without an end, so omit --once and --explain")
     return options

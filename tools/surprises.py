@@ -79,6 +79,8 @@ RESULTS = {
     "merge, b first": ["[0,10) b", "[20,30) a"],
     "join, a first": [],
     "join, by turns": ["a b@5"],
+    # The example is in topology/process.md.
+    "punctuate": ["first@1 timer@1 second@35 timer@35"],
 }
 
 

@@ -68,6 +68,11 @@ def rebuild_parser() -> argparse.ArgumentParser:
         help="compute the stores while another process runs the pipeline. Then replace that "
         "process, and run the pipeline until you stop this command",
     )  # fmt: skip
+    parser.add_argument(
+        "--hold", action="store_true",
+        help="with --live: follow the running process, and replace the stores only after `oriel "
+        "diff STORE --accept`",
+    )  # fmt: skip
     _add_trigger(parser)
     parser.set_defaults(explain=False, standby=False)
     return parser

@@ -21,6 +21,7 @@ from oriel.pipeline.commit.checkpoint import (
 )
 from oriel.pipeline.commit.differences import differences, refuse_differences, store_definition
 from oriel.pipeline.commit.final_table import rows_of_files
+from oriel.pipeline.commit.held_rebuild import HeldPosition, HeldRebuild
 from oriel.pipeline.commit.maintenance import Maintenance
 from oriel.pipeline.commit.pipeline_names import check_pipeline_exists, check_store_owners
 from oriel.pipeline.commit.rescale import rescale
@@ -45,6 +46,8 @@ from oriel.pipeline.commit.switch import (
 __all__ = [
     "SINK_FILE",
     "Checkpoint",
+    "HeldPosition",
+    "HeldRebuild",
     "Maintenance",
     "NewestPrepared",
     "Publish",

@@ -18,6 +18,7 @@ from oriel.pipeline.language.topology import (
     Columns,
     Functions,
     Node,
+    Processing,
     Rows,
     function_name,
     grouping_text,
@@ -29,6 +30,8 @@ from oriel.pipeline.windows import (
     Duration,
     EmitStrategy,
     Merger,
+    OnTimer,
+    Processor,
     Windows,
     can_be_kept,
     check_span_ms,
@@ -342,6 +345,36 @@ def checked_functions(
         raise InvalidTopology(message)
     check_names(step, arrow_schema(schema, step).names)
     return Functions(initializer, aggregators, merger, schema, step)
+
+
+def checked_processing(
+    function: Processor, schema: str, state: str | None, on_timer: OnTimer | None
+) -> Processing:
+    """Return the functions of ``process``.
+
+    Raises:
+        InvalidTopology: An argument is not a function or accepts other arguments, or a schema is
+            missing or invalid.
+    """
+    functions: list[tuple[str, Sequence[str], object]] = [
+        ("function", ("key", "value", "context"), function),
+        *([] if on_timer is None else [("on_timer", ("key", "context"), on_timer)]),
+    ]
+    for argument, given, passed in functions:
+        if not callable(passed):
+            message = f"process: {argument} must be a function, not {passed!r}"
+            raise InvalidTopology(message)
+        require_parameters(f"process: {argument}", passed, given)
+    if not isinstance(schema, str):
+        message = f'process: schema must name the columns of a row, like "n BIGINT", not {schema!r}'
+        raise InvalidTopology(message)
+    check_names("process: schema", arrow_schema(schema, "process: schema").names)
+    if state is not None:
+        if not isinstance(state, str):
+            message = f'process: state must name its columns, like "n BIGINT", not {state!r}'
+            raise InvalidTopology(message)
+        arrow_schema(state, "process: state")
+    return Processing(function, schema, state, on_timer)
 
 
 def checked_reducer(reducer: Callable[[Any, Any], Any]) -> Functions:

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from oriel.pipeline.windows import KafkaHints
 
-_NO_PROCESSORS = "Processors do not exist. Use aggregate(initializer, aggregator, schema=...)"
+_PROCESS = "Write stream.process(function, schema=...)"
 _GROUPED_BEFORE = "Write it after group_by_key() or group_by(...), as group_by_key().{}(...)"
 _TO_STREAM_BEFORE = "Write it after to_stream(), as to_stream().{}(...)"
 _GROUP_ROWS_BEFORE = "Write it after group_by(...), as group_by('column').{}(...)"
@@ -18,8 +18,7 @@ _STREAM_HINTS = {
     "foreach": "Write peek(function), which calls it. Use `oriel get --watch` to watch rows",
     "print": "Write peek(function), which shows records. Use `oriel get --watch` to watch rows",
     **dict.fromkeys(
-        ("process", "process_values", "transform", "transform_values", "flat_transform"),
-        _NO_PROCESSORS,
+        ("process_values", "transform", "transform_values", "flat_transform"), _PROCESS
     ),
     "repartition": (
         "Nothing to do: Oriel partitions each batch by key. Use to(topic) to write a topic"
@@ -44,7 +43,9 @@ _TABLE_HINTS = {
         _TO_STREAM_BEFORE,
     ),
     **dict.fromkeys(("count", "reduce", "aggregate"), _GROUP_ROWS_BEFORE),
-    "transform_values": _NO_PROCESSORS,
+    "transform_values": (
+        "Tables have no processors. Use aggregate(initializer, aggregator, schema=...)"
+    ),
     **dict.fromkeys(("foreach", "print"), _TO_STREAM_BEFORE.format("peek")),
     "queryable_store_name": "Write store_name",
     "to_table": "Nothing to do: it is a table",
@@ -53,15 +54,17 @@ _TABLE_HINTS = {
 }  # fmt: skip
 _EMIT = "Write emit(EmitStrategy.on_window_close()) after windowed_by(windows)"
 _GROUPED_STREAM_HINTS = {
-    **dict.fromkeys(("filter", "filter_not", "map_values", "select_key", "peek"), _STEPS_BEFORE),
+    **dict.fromkeys(
+        ("filter", "filter_not", "map_values", "select_key", "peek", "process"), _STEPS_BEFORE
+    ),
     **dict.fromkeys(("emit", "emit_strategy"), _EMIT),
     **dict.fromkeys(("suppress", "materialize", "to_stream", "to"), _AGGREGATED_BEFORE),
 }
 #: Class -> method of Kafka Streams in snake case -> the hint. ``{}`` is replaced by the method.
 _NAME_HINTS: Mapping[str, Mapping[str, str]] = {
     "StreamsBuilder": {
-        "add_state_store": _NO_PROCESSORS,
-        "add_global_store": _NO_PROCESSORS,
+        "add_state_store": _PROCESS,
+        "add_global_store": _PROCESS,
     },
     "KStream": _STREAM_HINTS,
     "SourceTable": _TABLE_HINTS,
@@ -112,7 +115,7 @@ _NAME_HINTS: Mapping[str, Mapping[str, str]] = {
                 "add_source", "add_sink", "add_processor", "add_state_store", "add_global_store",
                 "connect_processor_and_state_stores",
             ),
-            _NO_PROCESSORS,
+            _PROCESS,
         ),
         **dict.fromkeys(("run", "start"), "`oriel run FILE` runs the topology of a file"),
     },

@@ -32,20 +32,20 @@ def checked_map_values(keep: tuple[str, ...], columns: Mapping[str, "str | Colum
     return MapValues(keep, dict(columns))
 
 
-def require_log_order(step: str, origins: Iterable[Node], instead: str) -> None:
+def require_log_order(step: str, origins: Iterable[Node]) -> None:
     """Reject streams that are not the records of a topic in the order of its log.
 
     Raises:
         InvalidTopology: A stream has results of a join of streams, updates of a table, or records
-            that waited for a table. The message has ``instead`` as the solution.
+            that waited for a table.
     """
     for origin in origins:
         creator = origin.operation.creator
         if creator.is_pair or creator.reorders or origin.emits_rows:
             message = (
                 f"{step}: the stream must be the records of a topic. Results of joins and updates "
-                f"of tables have no offset in one log. {instead}, or write the stream with "
-                "to(topic) and read this topic"
+                f"of tables have no offset in one log. Call {step} before the join, or "
+                "write the stream with to(topic) and read this topic"
             )
             raise InvalidTopology(message)
 

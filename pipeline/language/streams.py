@@ -8,6 +8,7 @@ from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import lowered_texts
 from oriel.pipeline.language.arguments import (
     checked_period,
+    checked_processing,
     require_expressions,
 )
 from oriel.pipeline.language.branches import BranchedKStream, merged
@@ -28,10 +29,11 @@ from oriel.pipeline.language.tables import GlobalKTable, KTable, SourceTable, Ve
 from oriel.pipeline.language.topology import (
     Distinct,
     Node,
+    Process,
     TableLookup,
     null_key_filter,
 )
-from oriel.pipeline.windows import Duration, JoinWindows
+from oriel.pipeline.windows import Duration, JoinWindows, OnTimer, Processor
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -149,9 +151,65 @@ class KStream(StreamSteps):
             raise InvalidTopology(message)
         within = checked_period("distinct: within_ms", within_ms)
         grace = within if grace_ms is None else checked_period("distinct: grace_ms", grace_ms)
-        require_log_order("distinct", self.origins, "Call distinct before the join")
+        require_log_order("distinct", self.origins)
         nodes = (Node(Distinct(origin, by, within, grace)) for origin in self.origins)
         return KStream(self.registry, tuple(nodes))
+
+    def process(
+        self,
+        function: Processor,
+        schema: str,
+        state: str | None = None,
+        on_timer: OnTimer | None = None,
+    ) -> "KStream":
+        """Process the records of each key with functions that have state and timers (KIP-820).
+
+        It corresponds to ``KStream.process`` of Kafka Streams with a ``KeyValueStore`` and a
+        punctuator of stream time, and to ``KeyedProcessFunction`` of Flink. The functions are
+        called for one record or one timer, never for a batch. A key has one state per partition.
+        Its records arrive in the order of their offsets.
+
+        A timer fires when the stream time of the partition reaches its time, before the record that
+        advances stream time. The timers of a key fire in the order of their times. Wall-clock time
+        has no effect, so the rows depend only on the log.
+
+        Args:
+            function: ``function(key, value, context)`` returns the rows of a record: None, a dict
+                of columns, or several dicts. It can also be a generator. ``value`` is a dict, or
+                None for a null value. ``context`` is a ``ProcessContext``.
+            schema: The columns of the rows as Spark DDL, for example ``"n BIGINT"``.
+            state: The columns of ``context.state`` as Spark DDL. Default: the key has no state.
+            on_timer: ``on_timer(key, context)`` returns the rows of a timer. Required to set
+                timers.
+
+        Returns:
+            The stream of rows. A row has the key and the time of its record or timer. Later steps
+            have a stream time of their own, which is the greatest time of these rows.
+
+        Raises:
+            InvalidTopology: A function accepts other arguments, or a schema is invalid. Merged
+                streams, results of a stream-stream join or of another ``process``, updates of a
+                table, and records that waited for a table are also rejected.
+
+        Example:
+            >>> def visited(key, value, context):
+            ...     for time_ms in context.timers:
+            ...         context.delete_timer(time_ms)
+            ...     context.set_timer(context.timestamp_ms + 60_000)
+            >>> def left(key, context):
+            ...     return {"event": "no record for one minute"}
+            >>> idle = flights.process(visited, schema="event STRING", on_timer=left)
+        """
+        processing = checked_processing(function, schema, state, on_timer)
+        if len(self.origins) > 1:
+            message = (
+                "process: merged streams have no common order. Call process before merge, or "
+                "write the stream with to(topic) and read this topic"
+            )
+            raise InvalidTopology(message)
+        require_log_order("process", self.origins)
+        (origin,) = self.origins
+        return KStream(self.registry, (Node(Process(origin, processing)),))
 
     def join(
         self,
@@ -347,7 +405,7 @@ class KStream(StreamSteps):
                 ", or keep the newest with group_by_key().aggregate(column=last('column'))"
             )
         elif creator.reorders:
-            why = "records that waited for a table are in another order than their log"
+            why = "rows of process, and records that waited for a table, are in another order"
         else:
             return SourceTable(self.registry, origin)
         message = (

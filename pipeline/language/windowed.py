@@ -128,7 +128,7 @@ class TimeWindowedKStream(CallHints):
         return self
 
     def _late(self, step: str) -> tuple[Node, ...]:
-        require_log_order(step, self.origins, "Call it before the join")
+        require_log_order(step, self.origins)
         return tuple(Node(Late(origin, self.windows)) for origin in self.origins)
 
     def count(self) -> "KTable":

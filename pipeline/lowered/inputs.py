@@ -12,6 +12,7 @@ from oriel.pipeline.language import (
     Filter,
     Functions,
     MapValues,
+    Processing,
     Source,
     Step,
     flattens,
@@ -200,8 +201,10 @@ class Join(ABC):
     emits_rows: bool = False
     #: True if its text needs parentheses in the text of a later join.
     is_pair: bool = False
-    #: True if records wait in it, and continue in another order.
+    #: True if its results are in another order than its records.
     reorders: bool = False
+    #: True if records wait in it for a join with a table.
+    is_buffer: bool = False
     #: True if the results are the records of a stream, which can be joined with a table.
     returns_stream: bool = False
     #: True if the results are the old and the new row of each change.
@@ -368,7 +371,7 @@ class OfOneStream(Join):
 class GraceBuffer(OfOneStream):
     """Records that wait until stream time is ``grace_ms`` later, in the order of time (KIP-923)."""
 
-    reorders = True
+    reorders = is_buffer = True
 
     left: Input
     grace_ms: int
@@ -403,6 +406,29 @@ class DistinctRecords(OfOneStream):
     @property
     def keeps_records(self) -> bool:
         return True
+
+
+@dataclass(frozen=True)
+class ProcessedRecords(OfOneStream):
+    """The rows of functions that process the records and the timers of each key.
+
+    Attributes:
+        left: The stream.
+        processing: The functions.
+    """
+
+    returns_stream = reorders = True
+
+    left: Input
+    processing: Processing
+
+    def __str__(self) -> str:
+        return str(self.processing)
+
+    @property
+    def lineage(self) -> Lineage:
+        # A record can have several rows.
+        return self.left.lineage.extended()
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from oriel.pipeline.language import (
     JoinUpdates,
     Late,
     Node,
+    Process,
     Read,
     RowChanges,
     Rows,
@@ -35,6 +36,7 @@ from oriel.pipeline.lowered.inputs import (
     Input,
     LateRecords,
     MergedStreams,
+    ProcessedRecords,
     StreamJoin,
     StreamTableJoin,
     TableChanges,
@@ -203,6 +205,11 @@ def _distinct(lowering: _Lowering, distinct: Distinct) -> Input:
     return results_of(DistinctRecords(stream, distinct.by, *times))
 
 
+def _process(lowering: _Lowering, process: Process) -> Input:
+    stream = as_join_input(lowering.input(process.stream))
+    return results_of(ProcessedRecords(stream, process.processing))
+
+
 def _late(lowering: _Lowering, late: Late) -> Input:
     return results_of(LateRecords(grouped_records(lowering.input(late.grouped)), late.windows))
 
@@ -269,6 +276,7 @@ _OPERATIONS: Mapping[type, Callable[[_Lowering, Any], Input]] = {
     StreamPair: _stream_pair,
     TableLookup: _table_lookup,
     Distinct: _distinct,
+    Process: _process,
     Versions: _versions,
     Late: _late,
     TablePair: _table_pair,

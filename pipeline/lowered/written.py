@@ -203,8 +203,7 @@ def _stream_side(join: StreamTableJoin) -> Input:
 def _grace_buffer_of(join: StreamTableJoin) -> GraceBuffer | None:
     """Return the grace buffer of a join with a versioned table, or None."""
     buffer = join.left.join
-    is_grace_buffer = buffer is not None and buffer.reorders and join.history_ms is not None
-    return cast("GraceBuffer", buffer) if is_grace_buffer else None
+    return cast("GraceBuffer", buffer) if buffer is not None and buffer.is_buffer else None
 
 
 def _grouped(side: Input) -> Input:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from oriel.pipeline.arrow_steps import UpdateSteps
 from oriel.pipeline.dead_letters import Reason, with_detail
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.language import Columns, Functions
+from oriel.pipeline.language import Columns, Functions, arrow_schema
 from oriel.pipeline.lowered import (
     AggregatedRows,
     AggregateUpdates,
@@ -24,6 +24,7 @@ from oriel.pipeline.lowered import (
     Join,
     LateRecords,
     MergedStreams,
+    ProcessedRecords,
     Responses,
     StreamJoin,
     StreamTableJoin,
@@ -56,6 +57,8 @@ from oriel.pipeline.windows import (
     JoinEngine,
     JoinResult,
     MergeEngine,
+    ProcessEngine,
+    ProcessFunctions,
     ResponsesEngine,
     ResponseUpdatesEngine,
     StreamJoinEngine,
@@ -273,6 +276,24 @@ def _distinct(inputs: _Inputs) -> Planned:
     )  # fmt: skip
 
 
+def _processed(inputs: _Inputs) -> Planned:
+    join: ProcessedRecords = inputs.join
+    processing = join.processing
+    functions = ProcessFunctions(
+        processing.function,
+        processing.on_timer,
+        arrow_schema(processing.schema, "process"),
+        None if processing.state is None else arrow_schema(processing.state, "process"),
+        step=f"store {inputs.store!r}, process",
+    )
+    return inputs.planned(
+        ProcessEngine(
+            functions, inputs.sides[LEFT], inputs.carried, rows=inputs.rows[LEFT],
+            rejection_text=partial(with_detail, Reason.FUNCTION_RAISED.value),
+        )
+    )  # fmt: skip
+
+
 def _late_records(inputs: _Inputs) -> Planned:
     join: LateRecords = inputs.join
     return inputs.planned(
@@ -397,6 +418,7 @@ _OPERATORS: Mapping[type, Callable[[_Inputs], Planned]] = {
     GraceBuffer: _grace_buffer,
     StreamTableJoin: _table_lookup,
     DistinctRecords: _distinct,
+    ProcessedRecords: _processed,
     VersionedRecords: _versioned_records,
     TableUpdates: _table_updates,
     TableChanges: _table_changes,

@@ -3,6 +3,7 @@
     orders/3/1042                a record: topic, partition, offset
     orders/3/1042/0              its first flattened record
     orders/3/1042/0/2            the third flattened record of this one
+    orders/3/1042/0              the first row of process after this record of a key
     views/0/5+clicks/1/7         a result of a stream join: the left and the right record
     views/0/5+clicks/1/7/0       its first flattened record, and so on for all results below
     prices/0/9                   an update of joined tables: the record of the update

@@ -9,10 +9,10 @@ so readers wait for new rows for a short time, and never see an error (decision 
 
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
-from oriel.pipeline.commit import is_locked, remove_lock
+from oriel.pipeline.commit import HeldPosition, HeldRebuild, is_locked, remove_lock
 from oriel.pipeline.errors import CheckpointError, InvalidTopology
 from oriel.pipeline.run.batches import check_readers
 from oriel.pipeline.run.opened import OpenPipeline
@@ -28,19 +28,28 @@ from oriel.storage import StoreDefinition, is_object, say
 
 #: A live rebuild replaces the process if it computes the new batches within this time.
 _CLOSE_SECONDS = 2.0
+#: Seconds between two looks at the batches of the running process, while a rebuild waits.
+_POLL_SECONDS = 0.05
 
 
 class LiveRebuild:
     """The stores that one process computes again while another process runs the pipeline."""
 
-    def __init__(self, pipeline: OpenPipeline, stores: Sequence[str]) -> None:
+    def __init__(self, pipeline: OpenPipeline, stores: Sequence[str], *, waits: bool) -> None:
         """Rebuild ``stores`` of ``pipeline``, whose checkpoint this process does not hold.
+
+        With ``waits``, the stores are not replaced before the user accepts (``HeldRebuild``).
 
         Raises:
             InvalidTopology: a store cannot be rebuilt while the pipeline runs.
             IncompatibleStore: the topology changes another store.
         """
         self._pipeline = pipeline
+        self._waits = waits
+        #: The last batch of the running process that is computed.
+        self._batch = -1
+        #: The last batch whose rows are written in advance.
+        self._written = -1
         self._names = [name for name in pipeline.plans if name in stores]
         for name in self._names:
             self._check_can_follow(name)
@@ -64,33 +73,61 @@ class LiveRebuild:
                 assert isinstance(defined, StoreDefinition)
                 rebuild = StoreRebuild(common, pipeline.plans[name], defined)
                 rebuilds[name] = stack.enter_context(rebuild)
-            if not self._catch_up(rebuilds.values(), stop):
+            if not self._catch_up(rebuilds, stop):
+                return False
+            if self._waits and not (self._hold(rebuilds, stop) and self._catch_up(rebuilds, stop)):
                 return False
             self._replace(rebuilds)
         return True
 
-    def _catch_up(self, rebuilds: Iterable[StoreRebuild], stop: threading.Event) -> bool:
+    def _catch_up(self, rebuilds: Mapping[str, StoreRebuild], stop: threading.Event) -> bool:
         """Follow the running process until this one is close to it. Return False after a stop."""
-        batch, is_close = -1, False
-        while not is_close:
-            last = self._pipeline.last_prepared()
-            if last is None:
-                message = "the pipeline has not run. Use `oriel run`, which computes all stores"
-                raise CheckpointError(message)
-            if last.batch == batch:
-                # No batch since the last look, so nothing is missing.
-                return not stop.is_set()
-            began, batch = time.monotonic(), last.batch
-            for rebuild in rebuilds:
-                while rebuild.replay.step(last.ends):
-                    if stop.is_set():
-                        return False
-                if batch > 0:
-                    # The last rows have the revision of the last batch, which is at least
-                    # ``batch``, and override these rows.
-                    rebuild.add_rows(batch - 1)
-            is_close = time.monotonic() - began < _CLOSE_SECONDS
+        while not stop.is_set():
+            began = time.monotonic()
+            self._compute_new_batches(rebuilds, stop)
+            if self._batch > max(0, self._written):
+                # The last rows have the revision of the last batch, which is at least this one, so
+                # they override these rows.
+                for rebuild in rebuilds.values():
+                    rebuild.add_rows(self._batch - 1)
+                self._written = self._batch
+            if time.monotonic() - began < _CLOSE_SECONDS:
+                break
         return not stop.is_set()
+
+    def _hold(self, rebuilds: Mapping[str, StoreRebuild], stop: threading.Event) -> bool:
+        """Follow the running process until the user accepts. Return False after a stop."""
+        layout, batch = self._pipeline.layout, -1
+        held = {name: HeldRebuild(layout, name) for name in rebuilds}
+        while not all(each.is_accepted for each in held.values()):
+            self._compute_new_batches(rebuilds, stop)
+            if stop.wait(_POLL_SECONDS):
+                return False
+            if self._batch > batch:
+                for name, rebuild in rebuilds.items():
+                    held[name].write_position(HeldPosition(self._batch, rebuild.version))
+                if batch < 0:
+                    names = ", ".join(rebuilds)
+                    line = f"waiting with {names}: compare with `oriel diff`, then add --accept"
+                    say("rebuild", line)
+                batch = self._batch
+        return True
+
+    def _compute_new_batches(
+        self, rebuilds: Mapping[str, StoreRebuild], stop: threading.Event
+    ) -> None:
+        """Compute the stores up to the newest batch that the running process has prepared."""
+        last = self._pipeline.last_prepared()
+        if last is None:
+            message = "the pipeline has not run. Use `oriel run`, which computes all stores"
+            raise CheckpointError(message)
+        if last.batch == self._batch:
+            return
+        for rebuild in rebuilds.values():
+            while rebuild.replay.step(last.ends):
+                if stop.is_set():
+                    return
+        self._batch = last.batch
 
     def _replace(self, rebuilds: Mapping[str, StoreRebuild]) -> None:
         """Fence the running process, compute its last batches, and replace the stores."""

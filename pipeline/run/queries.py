@@ -8,7 +8,7 @@ query, which continues after the last batch as after a restart.
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from math import inf
 
 from pyspark.sql import SparkSession
@@ -19,6 +19,9 @@ from oriel.pipeline.language import Topology
 from oriel.pipeline.lowered import lower
 from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.run.batches import warm_up
+from oriel.pipeline.run.changes import check_topology
+from oriel.pipeline.run.live_rebuild import LiveRebuild
+from oriel.pipeline.run.opened import OpenPipeline
 from oriel.pipeline.run.query import PipelineRun
 from oriel.pipeline.run.reporting import Progress, RunReport
 from oriel.pipeline.run.settings import RunSettings
@@ -149,18 +152,28 @@ class Queries:
             PipelineRun.rebuild(self._spark, self._topology, self._log, self._settings, stores)
 
     def rebuild_live(
-        self, stores: Sequence[str], stop: threading.Event, timeout_seconds: float
+        self, stores: Sequence[str], stop: threading.Event, timeout_seconds: float, *, waits: bool
     ) -> bool:
-        """Compute ``stores`` again while another process runs the pipeline, and replace it.
+        """Compute ``stores`` again while another process runs the pipeline, and replace both.
 
-        Return False if ``stop`` was set before. Raises the errors of ``rebuild``.
+        With ``waits``, the user accepts the new rows first. See ``LiveRebuild``.
+
+        Returns:
+            Whether this process can run the pipeline. False: ``stop`` was set before.
+
+        Raises:
+            KafkaUnavailable: the log did not respond in time.
+            PipelineError, StorageError: a store cannot be computed again.
         """
         self._warm_up()
+        check_topology(self._topology, self._settings.publish_options, stores)
         if self._log_responds(stop, timeout_seconds) is None:
             return False
-        return PipelineRun.rebuild_live(
-            self._spark, self._topology, self._log, self._settings, stores, stop
+        pipeline = OpenPipeline.open(
+            self._spark, self._topology, self._log, self._settings, is_held=False
         )
+        with closing(pipeline):
+            return LiveRebuild(pipeline, stores, waits=waits).run(stop)
 
     def _warm_up(self) -> None:
         """Prepare later batches and later starts, which the first batch does not wait for."""

@@ -1,6 +1,5 @@
 """Run a topology with one streaming query that computes all stores batch by batch."""
 
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -17,7 +16,6 @@ from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.run.batch_loop import BatchLoop
 from oriel.pipeline.run.batches import RARE_LOGS
 from oriel.pipeline.run.changes import check_topology
-from oriel.pipeline.run.live_rebuild import LiveRebuild
 from oriel.pipeline.run.opened import OpenPipeline
 from oriel.pipeline.run.recovery import RecoveredStores, rebuild, recover
 from oriel.pipeline.run.settings import RunSettings
@@ -88,31 +86,6 @@ class PipelineRun:
         pipeline = OpenPipeline.open(spark, topology, log, settings)
         try:
             rebuild(pipeline, stores)
-        finally:
-            pipeline.close()
-
-    @staticmethod
-    def rebuild_live(
-        spark: SparkSession,
-        topology: Topology,
-        log: Log,
-        settings: RunSettings,
-        stores: Sequence[str],
-        stop: threading.Event,
-    ) -> bool:
-        """Compute ``stores`` again while another process runs the pipeline. See ``LiveRebuild``.
-
-        Returns:
-            Whether the other process is replaced. False: ``stop`` was set before.
-
-        Raises:
-            InvalidTopology, KafkaUnavailable, AlreadyRunning, CheckpointError, ForeignCheckpoint,
-            IncompatibleStore: As from ``rebuild``.
-        """
-        check_topology(topology, settings.publish_options, stores)
-        pipeline = OpenPipeline.open(spark, topology, log, settings, is_held=False)
-        try:
-            return LiveRebuild(pipeline, stores).run(stop)
         finally:
             pipeline.close()
 

@@ -29,7 +29,7 @@ from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.plan import PreparedBatch, StorePlans
 from oriel.pipeline.run.replay import Replay, ReplayedRows, Replaying
 from oriel.storage import DataLayout, Offsets, StoreDefinition, current_files, log_line, say
-from oriel.storage.delta import store_schema
+from oriel.storage.delta import DeltaLog, store_schema
 
 
 class StoreRebuild:
@@ -64,15 +64,19 @@ class StoreRebuild:
         checkpoint = Checkpoint(scratch.checkpoint("rebuild"), sync=False)
         self._closing.enter_context(checkpoint)
         self._versions = checkpoint.versions(defined.name)
+        self._table = scratch.table(defined.name)
         tables = StoreTables(scratch, definition, plans.table_columns, sync=False)
         batches = StoreBatches(plans, tables, self._versions, tasks=common.tasks)
         self.replay = Replay(common, batches)
         self._dead_letters = scratch.dead_letters
         self._rows_directory = scratch.root / "rows"
         current_files().make_directory(self._rows_directory, sync=False)
-        self._rows = ReplayedRows(
-            common, tables.table_directory, self._rows_directory, self._schema
-        )
+        self._rows = ReplayedRows(common, self._table, self._rows_directory, self._schema)
+
+    @property
+    def version(self) -> int:
+        """The newest version of the table of the replay."""
+        return max(DeltaLog(self._table).versions())
 
     def add_rows(self, revision: int) -> None:
         """Write the rows that the replay has changed since the last call. See ``ReplayedRows``."""

@@ -125,7 +125,9 @@ def run_topology(
     queries = Queries(spark, topology, log, settings)
     if options.stores and not options.live:
         queries.rebuild(options.stores, stop, wait_seconds(options))
-    elif not options.live or queries.rebuild_live(options.stores, stop, wait_seconds(options)):
+    elif not options.live or queries.rebuild_live(
+        options.stores, stop, wait_seconds(options), waits=options.hold
+    ):
         try:
             queries.run(progress, stop, wait_seconds(options), standby)
         except Exception as error:

@@ -50,7 +50,15 @@ from oriel.pipeline.state.segments import (
 )
 from oriel.pipeline.state.sorted_runs import Runs, Segment
 from oriel.pipeline.state.visible_rows import newest, sorted_by_hash, state_rows, without_tombstones
-from oriel.pipeline.windows import FOREVER_MS, NEVER_CLOSED_MS, Flags, Ints, Ranges, coded_keys
+from oriel.pipeline.windows import (
+    FOREVER_MS,
+    NEVER_CLOSED_MS,
+    Expiring,
+    Flags,
+    Ints,
+    Ranges,
+    coded_keys,
+)
 
 #: The number of visible rows in the version that ends with this segment, and its runs.
 _ROWS_KEY, _RUNS_KEY = b"oriel.rows", b"oriel.runs"
@@ -157,6 +165,7 @@ class KeyedState:
         keys: pa.ChunkedArray,
         closing_ms: tuple[int, int] = (NEVER_CLOSED_MS, NEVER_CLOSED_MS),
         buckets: Ranges | None = None,
+        expiring: Sequence[Expiring] | None = None,
     ) -> KeyedWorkingSet:
         """Return the working set for time buckets of keys, with the rows that closing windows need.
 
@@ -165,6 +174,7 @@ class KeyedState:
             closing_ms: The close times before and after the batch. A window closes if its last ms
                 is in [previous close time, close time).
             buckets: A range of time buckets for each of ``keys``. None: a key has one time bucket.
+            expiring: The rows that expire in the batch. None: the rows of ``Layout.due``.
         """
         none = np.zeros(len(keys), dtype=np.int64)
         buckets = buckets or Ranges(none, none + 1)
@@ -173,7 +183,8 @@ class KeyedState:
         # all rows, and names no file of the old number of tasks.
         if self._rows_after_rescale is not None:
             return KeyedWorkingSet(of_batch, self.all_rows(closing_ms[0]), closing_ms)
-        hashes = self._with_expiring(of_batch, closing_ms)
+        expiring = self._layout.due(*closing_ms) if expiring is None else expiring
+        hashes = self._with_expiring(of_batch, expiring)
         # A row that is due in [previous close time, close time) is needed, because its window
         # becomes final in this batch. So only rows that had expired before the batch are left out.
         rows = self._layout.without_expired(state_rows(self._rows_of(hashes)), closing_ms[0])
@@ -201,7 +212,7 @@ class KeyedState:
             time_bucket_hashes(whole_keys, np.zeros(len(whole_keys), dtype=np.int64))
             & ~SUB_KEY_BITS
         )
-        read_hashes = self._with_expiring(changed_hashes, closing_ms)
+        read_hashes = self._with_expiring(changed_hashes, self._layout.due(*closing_ms))
         hashes = [read_hashes, changed_hashes & ~SUB_KEY_BITS]
         for run, _ in self._runs.by_age:
             hashes += [segment.hashes_within(low, low | SUB_KEY_BITS) for segment in run]
@@ -231,15 +242,15 @@ class KeyedState:
         )
         if self._rows_after_rescale is not None:
             return KeyedWorkingSet(of_changed_keys, self.all_rows(), closing_ms)
-        hashes = self._with_expiring(of_changed_keys, closing_ms)
+        hashes = self._with_expiring(of_changed_keys, self._layout.due(*closing_ms))
         rows = self._rows_of(np.union1d(hashes, of_read_only))
         return KeyedWorkingSet(hashes, state_rows(rows), closing_ms, has_read_only_rows=True)
 
-    def _with_expiring(self, hashes: Ints, closing_ms: tuple[int, int]) -> Ints:
+    def _with_expiring(self, hashes: Ints, rows: Sequence[Expiring]) -> Ints:
         """Return ``hashes`` and the hashes of time buckets in which a row is due, ascending."""
         segments = [segment for run, _ in self._runs.by_age for segment in run]
         expiring = [hashes]
-        for due in self._layout.due(*closing_ms):
+        for due in rows:
             named = [np.zeros(0, dtype=np.int64)]
             for segment in segments:
                 low, high = np.searchsorted(segment.due_ms, (due.low_ms, due.high_ms))

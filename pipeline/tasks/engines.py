@@ -71,18 +71,22 @@ def _joined_counters(join: JoinPlan, records: pa.Table, joined: JoinResult) -> C
     arrived = np.bincount(np.asarray(records["side"]), minlength=len(join.of_records)).tolist()
     # An operator that has no late or filtered records returns fewer counts than it has inputs.
     inputs = zip_longest(
-        join.of_records, join.of_elements, arrived, joined.late, joined.filtered, fillvalue=0
-    )
-    for side, (of_records, of_elements, came, late, filtered) in enumerate(inputs):
+        join.of_records, join.of_elements, arrived, joined.late, joined.filtered, joined.rejected,
+        fillvalue=0,
+    )  # fmt: skip
+    for side, (of_records, of_elements, came, late, filtered, rejected) in enumerate(inputs):
         if not of_records:
             counters += Counters(late_results=late)
             continue
         # A record that continues after the join is counted where it ends, so it is not counted
         # here.
-        applied = came - late - filtered if operator.ends_records(side) else 0
-        ends = {"late": late, "filtered": filtered, "applied": applied}
+        applied = came - late - filtered - rejected if operator.ends_records(side) else 0
+        ends = {"late": late, "filtered": filtered, "applied": applied, "dead_lettered": rejected}
         for end, rows in ends.items():
             counters += Counters.of(end, rows, rows if of_elements else 0)
+        # The next stage counts each result with a reason as a rejected result. These are records,
+        # and are counted here.
+        counters += Counters(rejected_results=-rejected)
         if operator.keeps_records and side == RIGHT and not of_elements:
             counters += Counters(table_records=applied)
     if join.gives_records:

@@ -22,7 +22,7 @@ from oriel.pipeline.tasks.finished_records import FinishedRecords
 from oriel.pipeline.tasks.late_filter import LateFilter
 from oriel.pipeline.tasks.reports import Reports, StreamReport
 from oriel.pipeline.tasks.router import Router
-from oriel.pipeline.windows import STREAM_TIME, StreamTimes, with_column
+from oriel.pipeline.windows import LINEAGE, STREAM_TIME, StreamTimes, with_column
 
 
 def stream_task(
@@ -102,6 +102,9 @@ def _in_stream_order(batches: Batches) -> Batches:
     """
     collected = [batch for batch in batches if batch.num_rows]
     if collected:
-        order = ("partition", STREAM_TIME.name, "offset")
-        rows = pa.Table.from_batches(collected).sort_by([(name, "ascending") for name in order])
+        rows = pa.Table.from_batches(collected)
+        # Rows of one record can have several keys, and so be from several tasks.
+        by_lineage = [LINEAGE.name] if LINEAGE.name in rows.column_names else []
+        order = ("partition", STREAM_TIME.name, "offset", *by_lineage)
+        rows = rows.sort_by([(name, "ascending") for name in order])
         yield from rows.combine_chunks().to_batches()

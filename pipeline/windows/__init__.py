@@ -71,7 +71,15 @@ from oriel.pipeline.windows.engines import (
     WorkingSet,
     engine_for,
 )
-from oriel.pipeline.windows.functions import Aggregator, Merger, UserFunctions
+from oriel.pipeline.windows.functions import (
+    Aggregator,
+    Merger,
+    OnTimer,
+    ProcessContext,
+    ProcessFunctions,
+    Processor,
+    UserFunctions,
+)
 from oriel.pipeline.windows.joins import (
     FOREIGN_KEY,
     INPUT_FIELDS,
@@ -91,6 +99,7 @@ from oriel.pipeline.windows.joins import (
     LateRecordsEngine,
     MergeEngine,
     OpenRecordsEngine,
+    ProcessEngine,
     ResponsesEngine,
     ResponseUpdatesEngine,
     StreamJoinEngine,
@@ -181,8 +190,13 @@ __all__ = [
     "MergeEngine",
     "Merger",
     "NoWindows",
+    "OnTimer",
     "OpenRecordsEngine",
     "Operator",
+    "ProcessContext",
+    "ProcessEngine",
+    "ProcessFunctions",
+    "Processor",
     "Ranges",
     "RecordsEngine",
     "ResponseUpdatesEngine",

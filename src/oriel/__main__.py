@@ -29,6 +29,7 @@ _COMMANDS = {
     "restore": ("oriel.pipeline.operations.backups.restore", "pipeline"),
     "retire": ("oriel.pipeline.operations.retire", "pipeline"),
     "verify": ("oriel.pipeline.operations.verify", "pipeline"),
+    "diff": ("oriel.pipeline.operations.diff", "pipeline"),
     "doctor": ("oriel.doctor", "pipeline"),
 }
 

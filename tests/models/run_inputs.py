@@ -274,6 +274,44 @@ class Model:
             _add(rows, record.key, record)
         return _unwindowed(rows), late, len(seen) - len(found)
 
+    def processed(self) -> tuple[list[Row], list[tuple[int, int]]]:
+        """Return the rows of visits, and the (partition, offset) of records that raised."""
+        found: list[tuple[int, int, int, int, str, str]] = []
+        raised: list[tuple[int, int]] = []
+        visits: dict[tuple[str, int], tuple[int, int, int]] = {}
+        for record in arrivals(self.logs["orders"]):
+            # All timers of the partition are checked at each record, the earliest one first.
+            self._end_visits(visits, found, record.partition, record.stream_time)
+            assert record.value is not None
+            place = record.key, record.partition
+            if self.orders[record.value]["amount"] == UNLUCKY:
+                raised.append((record.partition, self.offset_of(record)))
+                continue
+            n, _, _ = visits.get(place, (0, 0, 0))
+            found.append(
+                (record.time, record.partition, record.offset, 0, record.key, record.value)
+            )
+            visits[place] = n + 1, record.time + WITHIN_MS, record.offset
+            self._end_visits(visits, found, record.partition, record.stream_time)
+        rows: dict[str, Row] = {}
+        for time, _, _, _, key, of in sorted(found):
+            row = rows.setdefault(key, {"n": 0, "ids": [], "timestamp": 0})
+            row["n"], row["timestamp"] = row["n"] + 1, max(row["timestamp"], time)
+            row["ids"].append(of)
+        return _unwindowed(rows), raised
+
+    @staticmethod
+    def _end_visits(
+        visits: dict[tuple[str, int], tuple[int, int, int]],
+        found: list[tuple[int, int, int, int, str, str]],
+        partition: int,
+        stream_time: int,
+    ) -> None:
+        for (key, of), (n, time, offset) in list(visits.items()):
+            if of == partition and time <= stream_time:
+                found.append((time, partition, offset, 1, key, f"{n} orders"))
+                del visits[key, of]
+
     def tables(self, how: str) -> list[Row]:
         """Return the joined rows of users and accounts."""
         found = joined_tables(self.logs["users"], self.logs["accounts"], how)

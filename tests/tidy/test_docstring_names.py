@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator
 from tests.tidy.project import ROOT, Module, modules, offenders
 
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-#: Names of Kafka, Java, nginx and LMDB, an example of a column, and keywords of Python.
+#: Names of Kafka, Flink, Java, nginx and LMDB, an example of a column, and keywords of Python.
 _EXTERNAL = {
     "BranchedKStream", "CogroupedKStream", "Double", "DoubleSerializer", "FloatSerializer",
-    "IntegerSerializer", "KGroupedStream", "KTableAggregate", "LongSerializer", "ShortSerializer",
+    "IntegerSerializer", "KGroupedStream", "KTableAggregate", "KeyValueStore",
+    "KeyedProcessFunction", "LongSerializer", "ProcessorContext", "ShortSerializer",
     "SubscriptionSendProcessorSupplier", "_1_delay", "as_", "mp_lower", "read_uncommitted",
     "split_clients",
 }  # fmt: skip

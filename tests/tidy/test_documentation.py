@@ -10,15 +10,15 @@ import pytest
 from tests.tidy.project import PRODUCT, ROOT, files, modules_of, offenders, options_of, texts
 
 COMMANDS = (
-    "backup", "clock", "compact", "dead-letters", "demo", "doctor", "example", "get", "new",
+    "backup", "clock", "compact", "dead-letters", "demo", "diff", "doctor", "example", "get", "new",
     "rebuild", "rescale", "restore", "retire", "run", "serve", "sql", "status", "token", "topology",
     "test", "bench", "docs", "verify", "lock", "help",
 )  # fmt: skip
 #: Commands of the package, which have their own options.
 PACKAGED = (
-    "backup", "clock", "compact", "dead-letters list", "dead-letters replay", "demo", "doctor",
-    "get", "new", "rebuild", "rescale", "restore", "retire", "run", "serve", "sql", "status",
-    "token", "verify",
+    "backup", "clock", "compact", "dead-letters list", "dead-letters replay", "demo", "diff",
+    "doctor", "get", "new", "rebuild", "rescale", "restore", "retire", "run", "serve", "sql",
+    "status", "token", "verify",
 )  # fmt: skip
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")

@@ -14,13 +14,22 @@ from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.language import lowered_texts
 from oriel.pipeline.language.topology.aggregations import Aggregation
+from oriel.pipeline.language.topology.schema_texts import schema_text
 from oriel.pipeline.language.topology.sources import Source
-from oriel.pipeline.language.topology.steps import Filter, MapValues, Step, key_of
+from oriel.pipeline.language.topology.steps import (
+    Filter,
+    MapValues,
+    Step,
+    key_of,
+    short_name,
+)
 from oriel.pipeline.windows import (
     Aggregate,
     EmitStrategy,
     JoinWindows,
     NoWindows,
+    OnTimer,
+    Processor,
     VersionWindows,
     Windows,
 )
@@ -92,7 +101,7 @@ class Operation(ABC):
     keeps_records: bool = False
     #: True if its records are a topic's stream, also if it is joined with a table.
     returns_stream: bool = False
-    #: True if records wait in it, and continue in another order.
+    #: True if its records are in another order than those of its first child.
     reorders: bool = False
     #: True if its records are results of two streams.
     is_pair: bool = False
@@ -224,6 +233,49 @@ class Distinct(Operation):
     by: tuple[str, ...]
     within_ms: int
     grace_ms: int
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return (self.stream,)
+
+
+@dataclass(frozen=True)
+class Processing:
+    """The functions of ``process``.
+
+    Attributes:
+        function: The function of records.
+        schema: The columns of the rows as Spark DDL.
+        state: The columns of the state of a key as Spark DDL. None: no state.
+        on_timer: The function of timers. None: no timers.
+    """
+
+    function: Processor
+    schema: str
+    state: str | None = None
+    on_timer: OnTimer | None = None
+
+    def __str__(self) -> str:
+        """Return the call, with the names of the functions."""
+        timer = [] if self.on_timer is None else [f"on_timer={short_name(self.on_timer)}"]
+        state = [] if self.state is None else [f"state={schema_text(self.state)!r}"]
+        arguments = [short_name(self.function), f"schema={schema_text(self.schema)!r}"]
+        return f"process({', '.join([*arguments, *state, *timer])})"
+
+
+@dataclass(frozen=True, eq=False)
+class Process(Operation):
+    """The rows of functions that process the records and the timers of each key.
+
+    Attributes:
+        stream: The stream.
+        processing: The functions.
+    """
+
+    returns_stream = reorders = True
+
+    stream: Node
+    processing: Processing
 
     @property
     def children(self) -> tuple[Node, ...]:

@@ -72,8 +72,12 @@ class StateReader(Protocol):
         keys: pa.ChunkedArray,
         closing_ms: tuple[int, int] = ...,
         buckets: Ranges | None = None,
+        expiring: Sequence[Expiring] | None = None,
     ) -> Any:
-        """Return the rows of time buckets of keys, and the rows that expire between two times."""
+        """Return the rows of time buckets of keys, and the rows that expire between two times.
+
+        ``expiring``: the rows that expire, if ``Operator.due`` does not decide it.
+        """
 
     def working_set_of_sub_keys(
         self,

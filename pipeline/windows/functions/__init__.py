@@ -12,6 +12,12 @@ from oriel.pipeline.windows.functions.compiled import (
     compile_functions,
     skipped_runs,
 )
+from oriel.pipeline.windows.functions.processing import (
+    OnTimer,
+    ProcessContext,
+    ProcessFunctions,
+    Processor,
+)
 from oriel.pipeline.windows.functions.sources import NotPlain
 from oriel.pipeline.windows.functions.user_functions import (
     Aggregator,
@@ -31,6 +37,10 @@ __all__ = [
     "CompiledFunctions",
     "Merger",
     "NotPlain",
+    "OnTimer",
+    "ProcessContext",
+    "ProcessFunctions",
+    "Processor",
     "Rejected",
     "RunAggregates",
     "UserFunctions",

@@ -49,6 +49,7 @@ from oriel.pipeline.windows.joins.inputs import (
 )
 from oriel.pipeline.windows.joins.late_records import LateRecordsEngine, late_records_engine_for
 from oriel.pipeline.windows.joins.merge import MergeEngine
+from oriel.pipeline.windows.joins.process import ProcessEngine
 from oriel.pipeline.windows.joins.stream_tables import StreamTableJoinEngine
 from oriel.pipeline.windows.joins.streams import StreamJoinEngine
 from oriel.pipeline.windows.joins.tables import TableJoin, TableRowsEngine
@@ -78,6 +79,7 @@ __all__ = [
     "LateRecordsEngine",
     "MergeEngine",
     "OpenRecordsEngine",
+    "ProcessEngine",
     "ResponseUpdatesEngine",
     "ResponsesEngine",
     "StreamJoinEngine",

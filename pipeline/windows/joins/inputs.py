@@ -153,6 +153,8 @@ class JoinResult:
         late: The number of late records per input.
         filtered: The number of accepted records per input without a result, because an inner or
             left join has no result for them.
+        rejected: The number of records per input on which a user's function raised. Each has a
+            result with a reason. Only for operators whose results are not records.
         stayed: Open records: which rows of the old state the new state begins with, in order.
         flattened: The number of records that end here because their results are flattened records.
         elements: How many more flattened records there are after the operator than before it.
@@ -166,6 +168,7 @@ class JoinResult:
     pieces: Iterable[pa.Table]
     late: tuple[int, ...] = (0,)
     filtered: tuple[int, ...] = (0,)
+    rejected: tuple[int, ...] = (0,)
     stayed: Flags | None = None
     flattened: int = 0
     elements: int = 0

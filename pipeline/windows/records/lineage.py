@@ -6,6 +6,7 @@ first. So the order of the bytes is the order of the rows, and a lineage can hav
 
     flattened record                lineage of the record, index of the element
     row that a record changes       lineage of the record, index of the row
+    row of process                  lineage of the last record of its key, index of the row
     old or new row of an update     lineage of the update, 0 or 1
     record of several logs          index of the log, lineage in this log
     result of a stream join         lineage of the left record, partition and offset + 1 of the

@@ -7,6 +7,7 @@ import pytest
 from oriel import (
     EmitStrategy,
     JoinWindows,
+    ProcessContext,
     Serdes,
     SlidingWindows,
     StreamsBuilder,
@@ -155,6 +156,17 @@ def late(builder: StreamsBuilder) -> None:
     builder.stream("t", "v INT").group_by("v").windowed_by(windows).late_to("x")
 
 
+def processed(builder: StreamsBuilder) -> None:
+    """Process records with a state and timers."""
+
+    def seen(_key: str, _value: object, _context: ProcessContext) -> None: ...
+
+    def left(_key: str, _context: ProcessContext) -> None: ...
+
+    stream = builder.stream("t", "v INT").process(seen, "n INT", state="m INT", on_timer=left)
+    stream.filter("n > 1").to("x")
+
+
 def foreign_key(builder: StreamsBuilder) -> None:
     """Join tables by a foreign key, write the updates to a topic and materialize the rows."""
     named = builder.table("t", "v INT").join(builder.table("g", "w INT"), foreign_key="v")
@@ -189,6 +201,10 @@ def functions(builder: StreamsBuilder) -> None:
                 "(stream('t').group_by(v)).windowed_by(TimeWindows(size_ms=5, ",
                 "advance_ms=5)).late_records()\n",
             ],
+        ),
+        (
+            processed,
+            ["process(seen, schema='n INT', state='m INT', on_timer=left).filter('n > 1')\n"],
         ),
         (
             foreign_key,

@@ -35,7 +35,7 @@ OTHER.stream("t", "v DOUBLE").to("o")
 #: Object, word of Kafka Streams, and a part of the message.
 WORDS: list[tuple[Any, str, str]] = [
     (STREAM, "foreach", "Write peek(function)"),
-    (STREAM, "processValues", "Processors do not exist"),
+    (STREAM, "processValues", "Write stream.process(function, schema=...)"),
     (STREAM, "repartition", "partitions each batch by key"),
     (STREAM, "toTable", "Write to_table(...)"),
     (STREAM, "count", "Write it after group_by_key() or group_by(...), as group_by_key().count"),
@@ -43,6 +43,8 @@ WORDS: list[tuple[Any, str, str]] = [
     (STREAM, "materialize", "A stream has no store"),
     (STREAM, "groupByKey", "Write group_by_key(...)"),
     (STREAM, "mapValues", "Write map_values(...)"),
+    (TABLE, "transformValues", "Tables have no processors"),
+    (GROUPED, "process", "as stream.process(...)"),
     (TABLE, "group_by_key", "as to_stream().group_by_key(...)"),
     (VERSIONED, "selectKey", "as to_stream().select_key(...)"),
     (VERSIONED, "to", "materialize(name).to(topic)"),
@@ -60,7 +62,7 @@ WORDS: list[tuple[Any, str, str]] = [
     (COUNTED, "emit", "as windowed_by(...).emit(strategy).count()"),
     (COUNTED, "queryableStoreName", "Write store_name"),
     (WINDOWED, "emitStrategy", "Write emit(EmitStrategy.on_window_close())"),
-    (OTHER.build(), "addSource", "Processors do not exist"),
+    (OTHER.build(), "addSource", "Write stream.process(function, schema=...)"),
     (TimeWindows, "of", "Write of_size_with_no_grace(size_ms), or of_size_and_grace("),
     (TimeWindows, "ofSizeWithNoGrace", "Write of_size_with_no_grace(...)"),
     (MINUTES, "advanceBy", "Write advance_by(...)"),

@@ -1,10 +1,19 @@
 """A topology with every kind of input, and random records for it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from random import Random
 from typing import Any
 
-from oriel import JoinWindows, StreamsBuilder, TimeWindows, Topology, collect_list, count, sum
+from oriel import (
+    JoinWindows,
+    ProcessContext,
+    StreamsBuilder,
+    TimeWindows,
+    Topology,
+    collect_list,
+    count,
+    sum,
+)
 from tests.models.joins import Span
 from tests.pipeline.run.topic_logs import Record, random_times
 
@@ -60,6 +69,26 @@ def with_name(_key: str, value: Any, aggregate: str) -> str:
 def without_name(_key: str, value: Any, aggregate: str) -> str:
     """Subtract a user."""
     return f"{aggregate}-{value['name']}"
+
+
+def visited(_key: str, value: Any, context: ProcessContext) -> Iterator[Row]:
+    """Emit an order, and set a timer instead of the timers before. Raise on one amount."""
+    n = context.state["n"] if context.state else 0
+    context.state = {"n": n + 1}
+    yield {"id": value["id"]}
+    for time_ms in context.timers:
+        context.delete_timer(time_ms)
+    context.set_timer(context.timestamp_ms + WITHIN_MS)
+    if value["amount"] == UNLUCKY:
+        message = f"{value['id']} is unlucky"
+        raise ValueError(message)
+
+
+def left(_key: str, context: ProcessContext) -> Row:
+    """Emit the number of orders of a visit."""
+    n = context.state["n"] if context.state else 0
+    context.state = None
+    return {"id": f"{n} orders"}
 
 
 def put_together(_key: str, left: str, right: str) -> str:
@@ -120,6 +149,8 @@ def every_input(*, only_spark_knows: bool = False) -> Topology:
     orders.map_values("id", city=text("city")).distinct(
         "city", within_ms=WITHIN_MS
     ).group_by_key().aggregate(n=count(), ids=collect_list("id")).materialize("distinct")
+    processed = orders.process(visited, "id STRING", state="n INT", on_timer=left)
+    processed.group_by_key().aggregate(n=count(), ids=collect_list("id")).materialize("processed")
     looked_up = orders.left_join(users).select_key(text("key")).join(paid, WITHIN)
     looked_up = looked_up.left_join(users.map_values(alias=text("name")))
     looked_up.group_by(text("city")).windowed_by(WINDOWS).aggregate(

@@ -65,6 +65,22 @@ def test_distinct_records_equal_the_slow_model(whole: Done) -> None:
     }  # fmt: skip
 
 
+def test_processed_records_equal_the_slow_model(whole: Done) -> None:
+    """Records and timers have rows, and a record on which the function raises is a dead letter."""
+    rows, raised = whole.model.processed()
+    assert whole.stores.newest("processed") == rows
+    timers = [of for row in rows for of in row["ids"] if of.endswith(" orders")]
+    assert len(timers) > 5
+    assert len(raised) > 5
+    failed = [letter for letter in whole.stores.dead_letters() if letter[3] == "processed"]
+    of_function = [letter[:3] for letter in failed if letter[4] == "function-raised"]
+    assert of_function == sorted((("orders", *place) for place in raised), key=str)
+    assert whole.stores.counters("processed") == {
+        "input": 83, "applied": 80 - len(raised), "late": 0, "dead_lettered": 3 + len(raised),
+        "filtered": 0, "late_results": 0, "rejected_results": 0,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("how", ["inner", "left", "outer"])
 def test_windows_after_a_join_equal_the_slow_model(whole: Done, how: str) -> None:
     """Rows, including final rows, and counters equal the record-by-record join."""
@@ -161,7 +177,11 @@ def test_a_record_that_a_function_raises_on_is_a_dead_letter(whole: Done) -> Non
     rows, raised = whole.model.folded()
     assert whole.stores.newest("folded") == rows
     assert len(raised) > 5
-    failed = [letter for letter in whole.stores.dead_letters() if letter[4] == "function-raised"]
+    failed = [
+        letter
+        for letter in whole.stores.dead_letters()
+        if letter[3:5] == ("folded", "function-raised")
+    ]
     by_place = {
         (partition, place): line(record)
         for partition, log in whole.topics["orders"].items()
@@ -205,6 +225,7 @@ def test_a_record_that_is_invalid_for_all_stores_is_one_dead_letter(whole: Done)
                 "named",
                 "newest_by_city",
                 "outer",
+                "processed",
                 "updated",
             )
         ),

@@ -103,8 +103,10 @@ def test_a_live_rebuild_that_is_killed_leaves_a_pipeline_that_can_continue(
         directory = pipeline.directory
         for number, step in enumerate(steps):
             killing = (sys.executable, "-m", "tests.system.kills.killed_rebuild", step, "s")
+            # With small batches, the rebuild is killed in its second one.
+            options = ("--live", "--max-batch-bytes", "150")
             rebuilding = stack.enter_context(
-                directory.running(*killing, stderr=step, options=("--live",), command=())
+                directory.running(*killing, stderr=step, options=options, command=())
             )
             assert rebuilding.wait(timeout=120) == -signal.SIGKILL, pipeline.errors(step)
             if step == "computing":

@@ -21,6 +21,7 @@ from oriel.pipeline.commit import Replacement
 from oriel.pipeline.errors import CheckpointError, Fenced, InvalidTopology
 from oriel.pipeline.run import PipelineRun
 from oriel.pipeline.run.live_rebuild import LiveRebuild
+from oriel.pipeline.run.queries import Queries
 from oriel.pipeline.run.rebuild import StoreRebuild
 from oriel.pipeline.sources import EventLog
 from oriel.storage import IncompatibleStore
@@ -56,8 +57,8 @@ def stores(windows: str = "tumbling", **conditions: str) -> Topology:
 
 def rebuild(bench: Bench, topology: Topology, *names: str) -> bool:
     """Rebuild stores, in batches of few records."""
-    log, stop = EventLog(bench.log, 200), threading.Event()
-    return PipelineRun.rebuild_live(bench.spark, topology, log, bench.settings, names, stop)
+    queries = Queries(bench.spark, topology, EventLog(bench.log, 200), bench.settings)
+    return queries.rebuild_live(names, threading.Event(), 0, waits=False)
 
 
 @pytest.mark.parametrize("windows", _WINDOWS)
@@ -143,9 +144,8 @@ def test_a_stopped_rebuild_changes_nothing(bench: Bench) -> None:
     stop = threading.Event()
     stop.set()
     try:
-        taken = PipelineRun.rebuild_live(
-            bench.spark, changed, EventLog(bench.log), bench.settings, ["s"], stop
-        )
+        queries = Queries(bench.spark, changed, EventLog(bench.log), bench.settings)
+        taken = queries.rebuild_live(["s"], stop, 0, waits=False)
         assert (taken, running.failure) == (False, None)
     finally:
         running.close()

@@ -1,6 +1,6 @@
 """Topologies as users write them: each call of the language, with the type of its result."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, assert_type
@@ -24,6 +24,7 @@ from oriel import (
     KStream,
     KTable,
     PipelineError,
+    ProcessContext,
     ProtobufSerde,
     Serde,
     Serdes,
@@ -108,6 +109,23 @@ def sources(builder: StreamsBuilder) -> Topology:
     return assert_type(builder.build(), Topology)
 
 
+def seen(_key: str, value: Any, context: ProcessContext) -> Iterator[dict[str, int]]:
+    """Rows of a record, with a state and timers."""
+    assert_type(context.state, dict[str, Any] | None)
+    assert_type(context.timestamp_ms, int)
+    assert_type(context.stream_time_ms, int)
+    assert_type(context.timers, tuple[int, ...])
+    assert_type(context.set_timer(context.timestamp_ms + 60_000), None)
+    assert_type(context.delete_timer(0), None)
+    yield {"n": value["n"]}
+
+
+def left(_key: str, context: ProcessContext) -> dict[str, int]:
+    """The row of a timer."""
+    assert_type(ProcessContext(5, 5, {"n": 1}, [10], earliest_timer_ms=6), ProcessContext)
+    return {"n": context.timestamp_ms}
+
+
 def steps(stream: KStream, other: KStream) -> KStream:
     """Row-wise steps of a stream."""
     assert_type(stream.filter("delay > 0"), KStream)
@@ -119,6 +137,7 @@ def steps(stream: KStream, other: KStream) -> KStream:
     assert_type(stream.flat_map_values("carrier", word="split(line, ' ')"), KStream)
     assert_type(stream.flat_map("word", word="split(line, ' ')"), KStream)
     assert_type(stream.distinct("carrier", within_ms=MINUTE, grace_ms=5_000), KStream)
+    assert_type(stream.process(seen, "n INT", state="n INT", on_timer=left), KStream)
     assert_type(stream.peek(show), KStream)
     assert_type(stream.to("delayed", headers={"carrier": "carrier"}), KStream)
     return assert_type(stream.to("delays"), KStream)

@@ -18,6 +18,10 @@ import org.apache.kafka.streams.kstream.SlidingWindows;
 import org.apache.kafka.streams.kstream.StreamJoined;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.Windowed;
+import org.apache.kafka.streams.processor.PunctuationType;
+import org.apache.kafka.streams.processor.api.Processor;
+import org.apache.kafka.streams.processor.api.ProcessorContext;
+import org.apache.kafka.streams.processor.api.Record;
 
 /**
  * What Kafka Streams makes of the examples of docs/reference/kafka-streams-differences.md that need more than
@@ -41,6 +45,7 @@ public final class Surprises {
     print("merge, b first", Surprises::merged, "b:5", "a:20");
     print("join, by turns", Surprises::joined, "a:0", "b:5", "a:20");
     print("join, a first", Surprises::joined, "a:0", "a:20", "b:5");
+    print("punctuate", Surprises::punctuated, "a:1:first", "a:35:second");
   }
 
   private static void print(String name, Example example, String... records) {
@@ -106,6 +111,31 @@ public final class Surprises {
             JoinWindows.ofTimeDifferenceWithNoGrace(TEN),
             StreamJoined.with(serde, serde, serde))
         .process(() -> row -> out.add(row.value() + "@" + row.timestamp()));
+  }
+
+  /** A punctuator of stream time every 10 ms. All calls are one result, so their order counts. */
+  private static void punctuated(StreamsBuilder builder, List<String> out) {
+    var calls = new StringBuilder();
+    out.add("");
+    topic(builder, "a")
+        .process(
+            () ->
+                new Processor<String, String, Void, Void>() {
+                  @Override
+                  public void init(ProcessorContext<Void, Void> context) {
+                    context.schedule(
+                        TEN, PunctuationType.STREAM_TIME, time -> called("timer", time));
+                  }
+
+                  @Override
+                  public void process(Record<String, String> row) {
+                    called(row.value(), row.timestamp());
+                  }
+
+                  private void called(String name, long time) {
+                    out.set(0, calls.append(name + "@" + time).toString());
+                  }
+                });
   }
 
   private static KStream<String, String> topic(StreamsBuilder builder, String name) {
