@@ -1,13 +1,13 @@
 """Check the arguments of the row-wise steps of streams and tables."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import require_expressions
 from oriel.pipeline.language.kafka_hints import NO_VALUE_JOINER
 from oriel.pipeline.language.names import SCOPE_COLUMNS
-from oriel.pipeline.language.topology import FlatMapValues, MapValues
+from oriel.pipeline.language.topology import FlatMapValues, MapValues, Node
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -30,6 +30,24 @@ def checked_map_values(keep: tuple[str, ...], columns: Mapping[str, "str | Colum
     require_expressions("map_values", *keep, *columns.values())
     _refuse_kept_scope("map_values", keep)
     return MapValues(keep, dict(columns))
+
+
+def require_log_order(step: str, origins: Iterable[Node]) -> None:
+    """Reject streams that are not the records of a topic in the order of its log.
+
+    Raises:
+        InvalidTopology: A stream has results of a join of streams, updates of a table, or records
+            that waited for a table.
+    """
+    for origin in origins:
+        creator = origin.operation.creator
+        if creator.is_pair or creator.reorders or origin.emits_rows:
+            message = (
+                f"{step}: the stream must be the records of a topic. Results of joins and updates "
+                f"of tables have no offset in one log. Call {step} before the join, or "
+                "write the stream with to(topic) and read this topic"
+            )
+            raise InvalidTopology(message)
 
 
 def checked_key(

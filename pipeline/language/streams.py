@@ -22,6 +22,7 @@ from oriel.pipeline.language.step_checks import (
     check_inputs,
     reject_foreign_key,
     reject_value_joiner,
+    require_log_order,
 )
 from oriel.pipeline.language.stream_steps import StreamSteps
 from oriel.pipeline.language.tables import GlobalKTable, KTable, SourceTable, VersionedTable
@@ -150,7 +151,7 @@ class KStream(StreamSteps):
             raise InvalidTopology(message)
         within = checked_period("distinct: within_ms", within_ms)
         grace = within if grace_ms is None else checked_period("distinct: grace_ms", grace_ms)
-        self._require_offsets("distinct")
+        require_log_order("distinct", self.origins)
         nodes = (Node(Distinct(origin, by, within, grace)) for origin in self.origins)
         return KStream(self.registry, tuple(nodes))
 
@@ -206,7 +207,7 @@ class KStream(StreamSteps):
                 "write the stream with to(topic) and read this topic"
             )
             raise InvalidTopology(message)
-        self._require_offsets("process")
+        require_log_order("process", self.origins)
         (origin,) = self.origins
         return KStream(self.registry, (Node(Process(origin, processing)),))
 
@@ -441,22 +442,6 @@ class KStream(StreamSteps):
         """
         self.registry.add_sink(self.origins, topic, headers or {})
         return self
-
-    def _require_offsets(self, step: str) -> None:
-        """Reject a stream whose records are not in the order of the offsets of a topic.
-
-        Raises:
-            InvalidTopology: The stream has such records. The message has the calls to write.
-        """
-        for origin in self.origins:
-            creator = origin.operation.creator
-            if creator.is_pair or creator.reorders or origin.emits_rows:
-                message = (
-                    f"{step}: the stream must be the records of a topic, because results of "
-                    f"joins and updates of tables have no offset in one log. Call {step} before "
-                    "the join, or write the stream with to(topic) and read this topic"
-                )
-                raise InvalidTopology(message)
 
     def _joined(
         self,

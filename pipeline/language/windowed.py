@@ -1,8 +1,8 @@
 """Grouped streams with windows, and the table that an aggregation returns."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import (
@@ -13,9 +13,13 @@ from oriel.pipeline.language.arguments import (
 )
 from oriel.pipeline.language.kafka_hints import CallHints
 from oriel.pipeline.language.registry import Registry
+from oriel.pipeline.language.step_checks import require_log_order
 from oriel.pipeline.language.tables import KTable
-from oriel.pipeline.language.topology import Aggregated, Aggregation, Node
+from oriel.pipeline.language.topology import Aggregated, Aggregation, Late, Node
 from oriel.pipeline.windows import Aggregate, Aggregator, EmitStrategy, Merger, Windows, count
+
+if TYPE_CHECKING:
+    from oriel.pipeline.language.streams import KStream
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,72 @@ class TimeWindowedKStream(CallHints):
             <KTable flights: aggregate(count=count())>
         """
         return replace(self, strategy=checked_strategy(strategy, self.windows))
+
+    def late_records(self) -> "KStream":
+        """Return the records that miss a window, because the window is closed when they arrive.
+
+        A store with these windows drops a record from each closed window, and counts it as late if
+        all of its windows are closed. Kafka Streams only logs such a record. In Flink, it
+        corresponds to ``sideOutputLateData``, which lacks partly late records.
+
+        A record has the key of the grouping, its own time and value, and these columns:
+
+        - ``record_topic``, ``record_partition`` and ``record_offset``: its record id.
+        - ``late_by_ms``: With a grace that is this much longer, it misses no window.
+        - ``partly_late``: True if it still counts in other windows (semantics.md#2-3).
+        - ``first_missed_start_ms`` and ``first_missed_end_ms``: the first window that it misses.
+        - ``last_missed_start_ms`` and ``last_missed_end_ms``: the last window that it misses.
+
+        For tumbling windows, the first and the last window are the same. Sliding windows between
+        them start where records define them. For sessions, both are the record's own time.
+
+        Returns:
+            The stream of late and of partly late records. Write it with ``to`` or store it.
+
+        Raises:
+            InvalidTopology: The stream has results of a stream-stream join, updates of a table, or
+                records that waited for a table. If the stream already has such a column,
+                ``build`` raises it.
+
+        Example:
+            >>> hour = TimeWindows.of_size_and_grace(3_600_000, 60_000)
+            >>> hourly = flights.group_by_key().windowed_by(hour)
+            >>> late = hourly.late_records().filter("not partly_late")
+            >>> late_flights = late.group_by_key().count().materialize("late_flights")
+        """
+        from oriel.pipeline.language.streams import KStream  # noqa: PLC0415 - knows windows itself
+
+        return KStream(self.registry, self._late("late_records"))
+
+    def late_to(
+        self, topic: str, *, headers: Mapping[str, str] | None = None
+    ) -> "TimeWindowedKStream":
+        """Write the records that miss a window to a Kafka topic.
+
+        It is short for ``late_records().to(topic)``. In Flink, it corresponds to
+        ``sideOutputLateData``.
+
+        Args:
+            topic: The name of the topic, as for ``KStream.to``.
+            headers: The name of each further header and its column, as for ``KStream.to``.
+
+        Returns:
+            The same windowed stream, to aggregate.
+
+        Raises:
+            InvalidTopology: ``late_records`` or ``KStream.to`` raises it.
+
+        Example:
+            >>> hour = TimeWindows.of_size_and_grace(3_600_000, 60_000)
+            >>> hourly = flights.group_by_key().windowed_by(hour).late_to("late-flights")
+            >>> flights_per_hour = hourly.count().materialize("flights_per_hour")
+        """
+        self.registry.add_sink(self._late("late_to"), topic, headers or {})
+        return self
+
+    def _late(self, step: str) -> tuple[Node, ...]:
+        require_log_order(step, self.origins)
+        return tuple(Node(Late(origin, self.windows)) for origin in self.origins)
 
     def count(self) -> "KTable":
         """Count the records of each key and window.

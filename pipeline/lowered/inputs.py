@@ -471,6 +471,28 @@ class ProcessedRecords(OfOneStream):
 
 
 @dataclass(frozen=True)
+class LateRecords(OfOneStream):
+    """The records of a stream that missed a window, because it was closed at their arrival.
+
+    Attributes:
+        left: The stream, with the key of its grouping.
+        windows: The windows.
+    """
+
+    returns_stream = True
+
+    left: Input
+    windows: Windows
+
+    def __str__(self) -> str:
+        return f"windowed_by({self.windows!r}).late_records()"
+
+    @property
+    def keeps_records(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
 class StreamTableJoin(Join):
     """A stream-table join: each record with the row of its key.
 

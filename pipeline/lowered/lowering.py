@@ -15,6 +15,7 @@ from oriel.pipeline.language import (
     Filter,
     JoinedWindows,
     JoinUpdates,
+    Late,
     Node,
     Process,
     Read,
@@ -35,6 +36,7 @@ from oriel.pipeline.lowered.inputs import (
     ExpiringRecords,
     GraceBuffer,
     Input,
+    LateRecords,
     MergedStreams,
     ProcessedRecords,
     StreamJoin,
@@ -50,6 +52,7 @@ from oriel.pipeline.lowered.tables import (
     aggregate_updates,
     foreign_rows,
     foreign_updates,
+    grouped_records,
     joined_by_key,
     results_of,
     stepped,
@@ -214,6 +217,10 @@ def _process(lowering: _Lowering, process: Process) -> Input:
     return results_of(ProcessedRecords(stream, process.processing))
 
 
+def _late(lowering: _Lowering, late: Late) -> Input:
+    return results_of(LateRecords(grouped_records(lowering.input(late.grouped)), late.windows))
+
+
 def _versions(lowering: _Lowering, versions: Versions) -> Input:
     table = as_join_input(lowering.input(versions.table))
     return results_of(VersionedRecords(table, versions.history_ms, versions.newest_only))
@@ -287,6 +294,7 @@ _OPERATIONS: Mapping[type, Callable[[_Lowering, Any], Input]] = {
     Expiry: _expiry,
     Process: _process,
     Versions: _versions,
+    Late: _late,
     TablePair: _table_pair,
     JoinUpdates: _join_updates,
     AggregationUpdates: _aggregation_updates,

@@ -37,15 +37,7 @@ def results_of(join: Join) -> Input:
 
 def aggregate_updates(store: Store, ttl_ms: int | None = None) -> Input:
     """Return the updates of the aggregation of ``store``, whose keys expire after ``ttl_ms``."""
-    keyed = (
-        stepped(
-            replace(stream, group_by=()), MapValues(("*",), {}, stream.group_by, is_grouping=True)
-        )
-        if stream.group_by
-        else stream
-        for stream in store.inputs
-    )
-    first, *others = map(as_join_input, keyed)
+    first, *others = map(grouped_records, store.inputs)
     if ttl_ms is not None:
         first = as_join_input(results_of(ExpiringRecords(first, ttl_ms)))
     # Only an aggregation of streams emits updates.
@@ -55,6 +47,14 @@ def aggregate_updates(store: Store, ttl_ms: int | None = None) -> Input:
             first, of, store.windows, store.row_steps, tuple(others), store.streams, ttl_ms
         )
     )
+
+
+def grouped_records(stream: Input) -> Input:
+    """Return a grouped stream as an input of a join, with its grouping as the key of a record."""
+    if not stream.group_by:
+        return as_join_input(stream)
+    grouping = MapValues(("*",), {}, stream.group_by, is_grouping=True)
+    return as_join_input(stepped(replace(stream, group_by=()), grouping))
 
 
 def table_updates(joined: JoinedTables) -> Input:

@@ -16,6 +16,7 @@ from oriel.pipeline.lowered.inputs import (
     GraceBuffer,
     Input,
     Join,
+    LateRecords,
     Responses,
     StreamTableJoin,
     TableChanges,
@@ -169,6 +170,11 @@ def _(join: TableUpdates) -> tuple[tuple[Input, bool], ...]:
 @join_inputs.register
 def _(join: TableChanges) -> tuple[tuple[Input, bool], ...]:
     return tuple((table, True) for table in join.tables)
+
+
+@join_inputs.register
+def _(join: LateRecords) -> tuple[tuple[Input, bool], ...]:
+    return ((_grouped(join.left), False),)
 
 
 @join_inputs.register

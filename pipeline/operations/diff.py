@@ -205,9 +205,8 @@ def _current_rows(layout: DataLayout, store: str, snapshot: TableSnapshot) -> pa
             digest=snapshot.digests.get(name),
         )
     ]  # fmt: skip
-    if not tables:
-        return _no_rows(snapshot)
-    rows = pa.concat_tables(tables)
+    # A table without rows has no files.
+    rows = pa.concat_tables(tables) if tables else table_columns(snapshot.definition).empty_table()
     window = [name for name in _WINDOW if name in rows.schema.names]
     keys = rows.select([*window, "revision"]).append_column("row", pa.array(range(len(rows))))
     order = [*((name, "ascending") for name in window), ("revision", "descending")]
@@ -215,11 +214,6 @@ def _current_rows(layout: DataLayout, store: str, snapshot: TableSnapshot) -> pa
     newest = keys.group_by(window, use_threads=False).aggregate([("row", "first")])
     rows = rows.take(newest["row_first"])
     return rows.filter(pc.invert(rows["deleted"]))
-
-
-def _no_rows(snapshot: TableSnapshot) -> pa.Table:
-    """Return the columns of a table without files."""
-    return table_columns(snapshot.definition).empty_table()
 
 
 def _differs(old: pa.ChunkedArray, new: pa.ChunkedArray) -> pa.Array:

@@ -23,6 +23,7 @@ from oriel.pipeline.lowered import (
     ExpiringRecords,
     GraceBuffer,
     Join,
+    LateRecords,
     MergedStreams,
     ProcessedRecords,
     Responses,
@@ -70,6 +71,7 @@ from oriel.pipeline.windows import (
     TableUpdatesEngine,
     VersionedLookupEngine,
     VersionedRecordsEngine,
+    late_records_engine_for,
     merged_lineage,
     updates_engine_for,
     value_fields,
@@ -306,6 +308,16 @@ def _processed(inputs: _Inputs) -> Planned:
     )  # fmt: skip
 
 
+def _late_records(inputs: _Inputs) -> Planned:
+    join: LateRecords = inputs.join
+    return inputs.planned(
+        late_records_engine_for(
+            join.windows, join.left.source.topic, inputs.sides[LEFT], inputs.carried,
+            rows=inputs.rows[LEFT],
+        )
+    )  # fmt: skip
+
+
 def _versioned_records(inputs: _Inputs) -> Planned:
     join: VersionedRecords = inputs.join
     return inputs.planned(
@@ -426,6 +438,7 @@ _OPERATORS: Mapping[type, Callable[[_Inputs], Planned]] = {
     TableUpdates: _table_updates,
     TableChanges: _table_changes,
     AggregateUpdates: _aggregate_updates,
+    LateRecords: _late_records,
     Subscriptions: _subscriptions,
     Responses: _responses,
 }

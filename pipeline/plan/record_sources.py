@@ -103,9 +103,11 @@ def input_sources(plans: StorePlans) -> tuple[InputSource, ...]:
 
 def _source_of(definition: Input, plan: InputPlan) -> InputSource:
     created = plan.join
-    # An operator that keeps the records of its left input does not change their source.
+    # An operator that keeps the records of its left input does not change their source. It can have
+    # a stream time of its own, whose name is not the topic.
     while created is not None and created.stage.operator.keeps_records:
-        created = created.sides[0].join
+        plan = created.sides[0]
+        created = plan.join
     lineage, join = definition.lineage, definition.creating_join
     if created is None or join is None:
         return InputSource(lineage, topic=plan.stream.stream_time.name, indexes=lineage.length)

@@ -52,7 +52,14 @@ class LiveRebuild:
         self._written = -1
         self._names = [name for name in pipeline.plans if name in stores]
         for name in self._names:
-            self._check_can_follow(name)
+            read = ", ".join(each.store_name for each in pipeline.plans[name].store.reads_stores)
+            if read or not isinstance(pipeline.definition(name), StoreDefinition):
+                reason = f"reads the rows of other stores ({read})" if read else "writes to a topic"
+                message = (
+                    f"{name!r} cannot be rebuilt with --live, because it {reason}. Stop the "
+                    "pipeline and rebuild it without --live"
+                )
+                raise InvalidTopology(message)
         check_log_identity(pipeline)
         check_definitions(pipeline, stores)
 
@@ -148,18 +155,3 @@ class LiveRebuild:
                 log_old_readers(pipeline, name, self._names)
         finally:
             pipeline.close()
-
-    def _check_can_follow(self, name: str) -> None:
-        store = self._pipeline.plans[name].store
-        if not isinstance(self._pipeline.definition(name), StoreDefinition):
-            reason = "it writes to a topic"
-        elif store.reads_stores:
-            read = ", ".join(source.store_name for source in store.reads_stores)
-            reason = f"it reads the rows of other stores ({read})"
-        else:
-            return
-        message = (
-            f"{name!r} cannot be rebuilt with --live, because {reason}. Stop the pipeline and "
-            "rebuild it without --live"
-        )
-        raise InvalidTopology(message)

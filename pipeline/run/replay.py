@@ -173,7 +173,11 @@ class Replay:
         read_to = own | self._upstream_ends(prepared_ends, own)
         nothing = no_rows(common.spark, "topic STRING")
         for source in self._store.reads_stores:
-            final_rows = self._final_rows(source, batch)
+            table = common.layout.table(source.store_name)
+            state_name = DeltaLog(table).snapshot().definition.state_name
+            final_rows = final_rows_up_to(
+                table, batch, common.checkpoint.versions(state_name).prepared(batch)
+            )
             for first in range(0, len(final_rows), _FINAL_ROWS):
                 some = final_rows.slice(first, _FINAL_ROWS)
                 read_rows = first + len(some)
@@ -206,13 +210,6 @@ class Replay:
         common = self._common
         reports = common.computation.run(rows, bounds, [work], common.wall_clock, final_rows)
         return reports[work.plan.store]
-
-    def _final_rows(self, source: Source, batch: int) -> pa.Table:
-        """Return the final rows of another store that this store reads, up to a batch."""
-        table = self._common.layout.table(source.store_name)
-        definition = DeltaLog(table).snapshot().definition
-        prepared = self._common.checkpoint.versions(definition.state_name).prepared(batch)
-        return final_rows_up_to(table, batch, prepared)
 
 
 class ReplayedRows:

@@ -97,6 +97,7 @@ from oriel.pipeline.windows.joins import (
     InputStreamTimes,
     JoinEngine,
     JoinResult,
+    LateRecordsEngine,
     MergeEngine,
     OpenRecordsEngine,
     ProcessEngine,
@@ -113,6 +114,7 @@ from oriel.pipeline.windows.joins import (
     VersionedLookupEngine,
     VersionedRecordsEngine,
     VersionRowsEngine,
+    late_records_engine_for,
     value_fields,
 )
 from oriel.pipeline.windows.records import (
@@ -185,6 +187,7 @@ __all__ = [
     "KeptAggregate",
     "KeptPartials",
     "Kind",
+    "LateRecordsEngine",
     "Lineage",
     "MergeEngine",
     "Merger",
@@ -238,6 +241,7 @@ __all__ = [
     "extended_by",
     "first",
     "last",
+    "late_records_engine_for",
     "max",
     "mergeable",
     "merged_lineage",

@@ -3,14 +3,11 @@
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import pyarrow as pa
 
-from oriel.pipeline.state import KeyedState, Layout
-from oriel.pipeline.windows import LEFT, LINEAGE, JoinEngine, Times
 from tests.models.joins import Arrived, Logs, Record, arrivals
 
 #: The logs of the left and of the right input.
@@ -121,36 +118,3 @@ def saved_and_loaded(state: pa.Table) -> pa.Table:
     with pa.ipc.new_file(sink, state.schema) as writer:
         writer.write_table(state)
     return pa.ipc.open_file(sink.getvalue()).read_all()
-
-
-def rows_not_read(engine: JoinEngine, logs: Logs, random: Random, directory: Path) -> int:
-    """Compare an operator whose state is in files with one whose whole state is in memory.
-
-    The operator reads one stream in random batches. Its results have different record ids. Return
-    the number of rows of the state that no batch read.
-    """
-    layout, whole, files, not_read = Layout.of(engine), engine.empty_state(), {0: list[str]()}, 0
-    before = tuple(-1 for _ in logs)
-    record_ids: list[Any] = []
-    for number, batch in enumerate(batches((logs, {}), random_cuts((logs, {}), random))):
-        records = to_table(engine.record_schema, batch.new[LEFT], "l", side=LEFT)
-        times = Times(before, stream_times_of(logs, batch.so_far[LEFT]))
-        expected = engine.apply(whole, records, times)
-        state = KeyedState.of_task(directory, files, (0, 1), layout)
-        needed = engine.needed_state(state, records, times)
-        result = engine.apply(needed.rows, records, times)
-        assert result.results.equals(expected.results)
-        assert (result.late, result.filtered) == (expected.late, expected.filtered)
-        record_ids += result.results.select(["partition", "offset", LINEAGE.name]).to_pylist()
-        version = state.replaced(needed, result.state, f"{number}", sync=False)
-        files, whole, before = {0: version.names}, saved_and_loaded(expected.state), times.after
-        kept = KeyedState.of_task(directory, files, (0, 1), layout)
-        assert _texts(kept.all_rows(engine.close_ms(before))) == _texts(whole)
-        assert version.rows == len(whole)
-        not_read += len(whole) - len(needed.rows)
-    assert len({tuple(one.values()) for one in record_ids}) == len(record_ids)
-    return not_read
-
-
-def _texts(state: pa.Table) -> list[tuple[str, ...]]:
-    return sorted(tuple(map(str, row.values())) for row in state.to_pylist())

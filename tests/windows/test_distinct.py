@@ -9,11 +9,11 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from oriel.pipeline.state import KeyedState, Layout
 from oriel.pipeline.windows import LEFT, DistinctEngine, IllegalArgument, Times
 from tests.campaigns import cases
 from tests.models.joins import Arrived
-from tests.windows.join_batches import random_logs, rows_not_read, to_table
+from tests.windows.join_batches import random_logs, to_table
+from tests.windows.state_in_files import StateInFiles, rows_not_read
 
 _VALUES = pa.schema([("l", pa.string())])
 _CARRIED = pa.schema([("key_group", pa.int32())])
@@ -50,8 +50,7 @@ def test_a_batch_reads_only_the_spans_of_its_records(number: int, tmp_path: Path
 def test_the_state_stays_flat_with_new_ids(by: tuple[str, ...], tmp_path: Path) -> None:
     """After 300 batches with new ids, the state has only ids that can have duplicates."""
     engine = _engine(by, within_ms=20, grace_ms=10)
-    layout, files = Layout.of(engine), {0: list[str]()}
-    before: tuple[int, ...] = (-1,)
+    state = StateInFiles(engine, tmp_path, (-1,))
     rows, sizes = list[int](), list[int]()
     for number in range(300):
         records = [
@@ -59,15 +58,10 @@ def test_the_state_stays_flat_with_new_ids(by: tuple[str, ...], tmp_path: Path) 
             for n in range(number * 10, number * 10 + 10)
         ]
         batch = to_table(engine.record_schema, records, "l", side=LEFT)
-        times = Times(before, (records[-1].time,))
-        state = KeyedState.of_task(tmp_path, files, (0, 1), layout)
-        needed = engine.needed_state(state, batch, times)
-        result = engine.apply(needed.rows, batch, times)
+        result = state.apply(batch, (records[-1].time,))
         assert len(result.results) == 10
-        version = state.replaced(needed, result.state, f"{number}", sync=False)
-        files, before = {0: version.names}, times.after
-        rows.append(version.rows)
-        sizes.append(sum((tmp_path / name).stat().st_size for name in version.names))
+        rows.append(state.rows)
+        sizes.append(sum((tmp_path / name).stat().st_size for name in state.files))
     # A record at t can have a duplicate until stream time t + 20 + 10.
     assert set(rows[10:]) == {31}
     assert max(sizes[200:]) <= 2 * max(sizes[50:100])

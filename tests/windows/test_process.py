@@ -21,7 +21,8 @@ from oriel.pipeline.windows import (
 )
 from tests.campaigns import cases
 from tests.models.joins import Arrived
-from tests.windows.join_batches import random_logs, rows_not_read, to_table
+from tests.windows.join_batches import random_logs, to_table
+from tests.windows.state_in_files import rows_not_read
 
 _VALUES = pa.schema([("l", pa.string())])
 _CARRIED = pa.schema([("key_group", pa.int32())])

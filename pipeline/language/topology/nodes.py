@@ -328,6 +328,25 @@ class Versions(Operation):
 
 
 @dataclass(frozen=True, eq=False)
+class Late(Operation):
+    """The records of a grouped stream that missed a window.
+
+    Attributes:
+        grouped: The grouped stream.
+        windows: The windows.
+    """
+
+    keeps_records = returns_stream = True
+
+    grouped: Node
+    windows: Windows
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return (self.grouped,)
+
+
+@dataclass(frozen=True, eq=False)
 class TableHistory:
     """The versions of a versioned table, as the rows of a store.
 

@@ -26,6 +26,7 @@ from oriel.pipeline.windows.engines.sessions import (
     PartitionSession,
     SessionBounds,
     SessionRecords,
+    assign_records,
     merge_in_arrival_order,
     overlapping,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "WindowGrid",
     "WindowMembers",
     "WorkingSet",
+    "assign_records",
     "engine_for",
     "merge_in_arrival_order",
     "overlapping",

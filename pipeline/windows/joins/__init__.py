@@ -48,6 +48,7 @@ from oriel.pipeline.windows.joins.inputs import (
     replaced,
     value_fields,
 )
+from oriel.pipeline.windows.joins.late_records import LateRecordsEngine, late_records_engine_for
 from oriel.pipeline.windows.joins.merge import MergeEngine
 from oriel.pipeline.windows.joins.process import ProcessEngine
 from oriel.pipeline.windows.joins.stream_tables import StreamTableJoinEngine
@@ -77,6 +78,7 @@ __all__ = [
     "InputStreamTimes",
     "JoinEngine",
     "JoinResult",
+    "LateRecordsEngine",
     "MergeEngine",
     "OpenRecordsEngine",
     "ProcessEngine",
@@ -94,6 +96,7 @@ __all__ = [
     "VersionedLookupEngine",
     "VersionedRecordsEngine",
     "apply_order",
+    "late_records_engine_for",
     "replaced",
     "value_fields",
 ]

@@ -150,6 +150,12 @@ def distinct(builder: StreamsBuilder) -> None:
     builder.stream("t", "v INT").distinct("v", within_ms=10).filter("v > 1").to("x")
 
 
+def late(builder: StreamsBuilder) -> None:
+    """Write late records to a topic."""
+    windows = TimeWindows.of_size_with_no_grace(5)
+    builder.stream("t", "v INT").group_by("v").windowed_by(windows).late_to("x")
+
+
 def processed(builder: StreamsBuilder) -> None:
     """Process records with a state and timers."""
 
@@ -188,6 +194,13 @@ def functions(builder: StreamsBuilder) -> None:
         (
             distinct,
             ["(stream('t')).distinct('v', within_ms=10, grace_ms=10).filter('v > 1')\n"],
+        ),
+        (
+            late,
+            [
+                "(stream('t').group_by(v)).windowed_by(TimeWindows(size_ms=5, ",
+                "advance_ms=5)).late_records()\n",
+            ],
         ),
         (
             processed,

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from oriel import JoinWindows, StreamsBuilder
+from oriel import JoinWindows, StreamsBuilder, TimeWindows
 from oriel.pipeline.dead_letters import SourceReasons
 from oriel.pipeline.language import KStream
 from oriel.pipeline.lowered import lower_sink
@@ -163,6 +163,15 @@ def test_a_topic_that_is_read_twice_has_two_names(builder: StreamsBuilder) -> No
     assert texts_of(merged, *places) == [
         "orders/0/4", "orders#2/0/4", "refunds/0/4", "orders/7/4", "orders#2/7/4", "refunds/7/4",
     ]  # fmt: skip
+
+
+def test_distinct_and_late_records_have_the_source_of_their_record(builder: StreamsBuilder) -> None:
+    """The stream time of their own has another name, which no source contains."""
+    orders = builder.stream("orders", "v INT")
+    late = orders.group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(5)).late_records()
+    distinct = StreamsBuilder().stream("orders", "v INT").distinct(within_ms=5)
+    for stream in (late, distinct):
+        assert texts_of(stream, (3, 1042)) == ["orders/3/1042"]
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from oriel.pipeline.language.windowed import TimeWindowedKStream
 
 STORES = ("sums", "visits", "hours", "all", "spans", "merged", "named", "third", "rises", "seen",
           "standing", "grown", "slid", "both", "owned", "ranked", "paired",
-          "coupled", "dated", "newest")  # fmt: skip
+          "coupled", "dated", "newest", "too_late", "late_visits")  # fmt: skip
 
 
 def layered() -> Topology:
@@ -116,6 +116,12 @@ def _add_updates(builder: StreamsBuilder, clicks: KStream) -> None:
     versions = builder.versioned_table("names", "name STRING", history_retention_ms=1_000_000)
     dated = clicks.left_join(versions, grace_ms=40).select_key("coalesce(name, '-')")
     _tumbling(dated, 100, 0).aggregate(n=count(), sum=sum("v")).materialize("dated")
+    for store, windows in (("too_late", hopping), ("late_visits", sessions)):
+        late = clicks.group_by_key().windowed_by(windows).late_records()
+        late.group_by("concat(key, record_partition)").aggregate(
+            n=count(), late_by=sum("late_by_ms"), starts=collect_list("first_missed_start_ms"),
+            ends=collect_list("last_missed_end_ms"),
+        ).materialize(store)  # fmt: skip
     newest = clicks.select_key("v % 7").map_values(v="v", k="key").to_table()
     lasting = grown.to_stream().select_key("sum").map_values("n").filter("n % 3 < 2").to_table()
     joined = newest.filter("v % 5 > 0").left_join(lasting).left_join(table, foreign_key="k")

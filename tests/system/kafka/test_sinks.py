@@ -218,6 +218,42 @@ def test_columns_are_headers_of_messages(pipeline: Pipeline, kafka_runs: Runs) -
     }
 
 
+def test_late_records_are_messages_with_their_record_ids(
+    pipeline: Pipeline, kafka_runs: Runs
+) -> None:
+    """Each late record of tumbling windows is one message, whose source is its record id."""
+    late_to = (
+        "from oriel import TimeWindows\n"
+        "windows = TimeWindows.of_size_with_no_grace(500)\n"
+        'windowed = orders.group_by_key().windowed_by(windows).late_to("copied-{name}")\n'
+        'windowed.count().materialize("windowed")'
+    )
+    ended = kafka_runs.run(*pipeline.arguments(more=late_to), "--once")
+    assert ended.code == 0, ended.errors
+    newest_ms = [-1, -1]
+    expected = {}
+    for source, (key, time_ms, value) in pipeline.records.items():
+        if key is None:
+            continue
+        topic, partition, offset = source.split("/")
+        newest_ms[int(partition)] = max(newest_ms[int(partition)], time_ms)
+        start_ms, end_ms = time_ms // 500 * 500, time_ms // 500 * 500 + 500
+        if end_ms <= newest_ms[int(partition)]:
+            columns = {"v": None, "tags": None} if value is None else value
+            expected[source] = key, time_ms, columns | {
+                "record_topic": topic, "record_partition": int(partition),
+                "record_offset": int(offset),
+                "late_by_ms": newest_ms[int(partition)] - end_ms + 1, "partly_late": False,
+                "first_missed_start_ms": start_ms, "first_missed_end_ms": end_ms,
+                "last_missed_start_ms": start_ms, "last_missed_end_ms": end_ms,
+            }  # fmt: skip
+    messages = pipeline.messages("copied")
+    found = {m.source: (m.key, m.time_ms, orjson.loads(m.value or "null")) for m in messages}
+    assert found == expected
+    late = ended.summary["stores"]["windowed"]["late"]
+    assert len(messages) == len(expected) == late > 0
+
+
 def test_a_topic_that_is_new_gets_all_records(pipeline: Pipeline, kafka_runs: Runs) -> None:
     """A new output topic receives all records, including earlier ones and null keys or values."""
     first = kafka_runs.run(*pipeline.arguments(), "--once")

@@ -18,7 +18,8 @@ from tests.system.runs.test_final_rows import random_log
 pytestmark = pytest.mark.e2e
 
 #: Stores with work in each batch. The other stores can be killed when they commit.
-_BUSY = ("sums", "rises", "grown", "slid", "both", "paired", "ranked", "dated", "newest")
+_BUSY = ("sums", "rises", "grown", "slid", "both", "paired", "ranked", "dated", "newest",
+         "too_late", "late_visits")  # fmt: skip
 
 
 @seeds(1, 8)

@@ -250,6 +250,8 @@ def merger(_key: str, left: dict[str, Any], right: dict[str, Any]) -> dict[str, 
 def windowed(windows: TimeWindowedKStream, reducer: Callable[[Any, Any], Any]) -> None:
     """Aggregations of windows."""
     assert_type(windows.emit(EmitStrategy.on_window_close()), TimeWindowedKStream)
+    assert_type(windows.late_records(), KStream)
+    assert_type(windows.late_to("late", headers={"partly": "partly_late"}), TimeWindowedKStream)
     assert_type(windows.count(), KTable)
     assert_type(windows.reduce(reducer), KTable)
     assert_type(windows.aggregate(flights=count()), KTable)

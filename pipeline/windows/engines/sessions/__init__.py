@@ -15,6 +15,7 @@ from oriel.pipeline.windows.engines.sessions.merging import (
     PartitionSession,
     SessionBounds,
     SessionRecords,
+    assign_records,
     merge_in_arrival_order,
     overlapping,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "SessionFunctionEngine",
     "SessionRecords",
     "SessionWindowEngine",
+    "assign_records",
     "merge_in_arrival_order",
     "overlapping",
 ]
