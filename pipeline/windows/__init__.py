@@ -6,7 +6,11 @@ tables of changed windows and of the next state. ``engine_for`` returns the engi
 Results depend only on properties of the log, so they are the same for all batches.
 """
 
-from oriel.pipeline.windows.aggregate_updates import AggregateUpdatesEngine, updates_engine_for
+from oriel.pipeline.windows.aggregate_updates import (
+    AggregateUpdatesEngine,
+    ExpiryEngine,
+    updates_engine_for,
+)
 from oriel.pipeline.windows.aggregates import (
     Aggregate,
     KeptAggregate,
@@ -90,7 +94,6 @@ from oriel.pipeline.windows.joins import (
     SUBSCRIBED,
     SUBSCRIBER,
     DistinctEngine,
-    ExpiryEngine,
     ForeignUpdatesEngine,
     GraceBufferEngine,
     InputRows,

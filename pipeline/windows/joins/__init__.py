@@ -18,7 +18,6 @@ its versions (``VersionRowsEngine``), is a ``WindowEngine``.
 
 from oriel.pipeline.windows.joins.changes import TableChangesEngine
 from oriel.pipeline.windows.joins.distinct import DistinctEngine
-from oriel.pipeline.windows.joins.expiry import ExpiryEngine
 from oriel.pipeline.windows.joins.foreign_keys import (
     FOREIGN_KEY,
     LEAVES,
@@ -70,7 +69,6 @@ __all__ = [
     "SUBSCRIBED",
     "SUBSCRIBER",
     "DistinctEngine",
-    "ExpiryEngine",
     "ForeignUpdatesEngine",
     "GraceBufferEngine",
     "InputLogs",

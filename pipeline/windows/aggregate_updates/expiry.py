@@ -37,7 +37,7 @@ from oriel.pipeline.windows.arrays import (
 )
 from oriel.pipeline.windows.definitions import LEFT
 from oriel.pipeline.windows.engines import Expiring, StateReader, Times
-from oriel.pipeline.windows.joins.inputs import (
+from oriel.pipeline.windows.joins import (
     INPUT_FIELDS,
     RECORDS,
     RESULT_FIELDS,
@@ -46,7 +46,6 @@ from oriel.pipeline.windows.joins.inputs import (
     InputRows,
     JoinEngine,
     JoinResult,
-    are_older,
     value_fields,
 )
 from oriel.pipeline.windows.records import (
@@ -113,7 +112,9 @@ class ExpiryEngine(JoinEngine):
     def apply(self, state: pa.Table, batch: pa.Table, times: Times) -> JoinResult:
         """Return the records of the batch that are not late, and the removals."""
         batch = self._read(batch)
-        arrived = batch.filter(pa.array(~are_older(batch, self._ttl_ms))).combine_chunks()
+        oldest_ms = np.asarray(batch[STREAM_TIME.name]) - self._ttl_ms
+        is_late = np.asarray(batch["timestamp_ms"]) < oldest_ms
+        arrived = batch.filter(pa.array(~is_late)).combine_chunks()
         names = [*self.state_schema.names, NULL_VALUE.name, STREAM_TIME.name]
         arrived = arrived.take(pa.array(lexsort(arrival_keys(arrived))))
         of_state = state.select(self.state_schema.names).append_column(
