@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from pyspark.errors import PySparkException
 
@@ -65,7 +64,10 @@ def _main(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> i
     start: SparkStart | None = None
     try:
         if options.explain:
-            return _explain(options.topology)
+            from oriel.pipeline.run import load_topology  # noqa: PLC0415 - see above
+
+            sys.stdout.write(f"{load_topology(options.topology).explain()}\n")
+            return 0
         # Spark needs seconds to start, so mistakes are reported first.
         name = _checked_name(options)
         if options.kafka_reader != "spark":
@@ -107,14 +109,6 @@ def _parsed(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) ->
     if options.standby and (options.once or options.explain):
         parser.error("--standby waits for a run without an end, so omit --once and --explain")
     return options
-
-
-def _explain(topology: Path) -> int:
-    """Print the plans of a topology file."""
-    from oriel.pipeline.run import load_topology  # noqa: PLC0415 - see above
-
-    sys.stdout.write(f"{load_topology(topology).explain()}\n")
-    return 0
 
 
 def _error_line(error: Exception, log_file: LogFile) -> str:

@@ -233,10 +233,6 @@ def _table_pair(lowering: _Lowering, pair: TablePair) -> Input:
     return foreign_updates(pair.how, left, right, pair.foreign_key)
 
 
-def _join_updates(lowering: _Lowering, updates: JoinUpdates) -> Input:
-    return lowering.updates(updates.table)
-
-
 def _aggregation_updates(lowering: _Lowering, updates: AggregationUpdates) -> Input:
     rows = lowering.rows(updates.rows)
     if rows.aggregation.is_table:
@@ -296,7 +292,7 @@ _OPERATIONS: Mapping[type, Callable[[_Lowering, Any], Input]] = {
     Versions: _versions,
     Late: _late,
     TablePair: _table_pair,
-    JoinUpdates: _join_updates,
+    JoinUpdates: lambda lowering, updates: lowering.updates(updates.table),
     AggregationUpdates: _aggregation_updates,
     RowStep: _row_step,
     RowChanges: _row_changes,

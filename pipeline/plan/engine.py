@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -275,10 +276,6 @@ def _has_apply_order(each: Input) -> bool:
     return each.has_apply_order
 
 
-def _emits_rows(each: Input) -> bool:
-    return each.emits_rows
-
-
 def _has_no_apply_order(_input: Input) -> bool:
     # Named aggregates order records by time, partition and offset.
     return False
@@ -288,7 +285,10 @@ _KINDS: Mapping[type, _Kind] = {
     Columns: _Kind(_with_columns, _has_no_apply_order),
     Functions: _Kind(_with_functions, _has_apply_order),
     TableRows: _Kind(
-        _with_rows, _emits_rows, step="{}", solution=". Rename columns with map_values first"
+        _with_rows,
+        attrgetter("emits_rows"),
+        step="{}",
+        solution=". Rename columns with map_values first",
     ),
     VersionRows: _Kind(
         _with_versions,

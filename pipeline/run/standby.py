@@ -51,7 +51,8 @@ class Standby:
         heartbeat, changed_at, status = None, time.monotonic(), None
         has_waited = False
         while not stop.is_set():
-            newest = self._heartbeat()
+            epochs = current_files().names(self._checkpoint / "epochs")
+            newest = max(epochs, default=""), self._status_file.seen_ms()
             if newest != heartbeat:
                 read = self._status_file.read()
                 heartbeat, changed_at, status = newest, time.monotonic(), read and read[0]
@@ -72,10 +73,6 @@ class Standby:
                 say("standby", f"ready, and waiting while {_named(status)} runs this pipeline")
             stop.wait(_POLL_SECONDS if is_local else _OBJECTS_POLL_SECONDS)
         return False
-
-    def _heartbeat(self) -> object:
-        epochs = current_files().names(self._checkpoint / "epochs")
-        return max(epochs, default=""), self._status_file.seen_ms()
 
     def _reason(self, status: RunStatus | None, *, is_local: bool) -> str | None:
         """Return why this process can run the pipeline at once, or None."""

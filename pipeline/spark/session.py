@@ -205,7 +205,9 @@ class SparkStart:
             JavaMissing: Neither ``JAVA_HOME`` nor the ``PATH`` has Java.
             ClusterUnavailable: No master listens.
         """
-        _require_java()
+        java_home = os.environ.get("JAVA_HOME")
+        if shutil.which(f"{java_home}/bin/java" if java_home else "java") is None:
+            raise JavaMissing(java_home)
         self._restart = partial(
             SparkStart, cores=cores, packages=packages, extra=extra, is_short_run=is_short_run,
             log=log,
@@ -328,12 +330,6 @@ def build_session(
     The other arguments are the same as for ``SparkStart``.
     """
     return SparkStart(cores=cores, packages=packages, extra=extra).session(application)
-
-
-def _require_java() -> None:
-    java_home = os.environ.get("JAVA_HOME")
-    if shutil.which(f"{java_home}/bin/java" if java_home else "java") is None:
-        raise JavaMissing(java_home)
 
 
 def _without_lookup_of_data_sources(spark: SparkSession) -> None:
