@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from oriel import (
@@ -51,8 +52,14 @@ def stores(windows: str = "tumbling", **conditions: str) -> Topology:
     for store, condition in conditions.items():
         grouped = builder.stream("t", "v INT").filter(condition).group_by_key()
         windowed = grouped.windowed_by(_WINDOWS[windows])
-        windowed.aggregate(n=count(), total=sum("v")).materialize(store)
+        windowed.aggregate(n=count(), total=sum("v")).materialize(store, final_table=True)
     return builder.build()
+
+
+def final_rows(bench: Bench) -> list[str]:
+    """Return the rows of the final table, which has each final window once."""
+    table = DeltaTable(bench.settings.data / "final" / "s").to_pyarrow_table()
+    return sorted(str({**row, "revision": 0}) for row in table.to_pylist())
 
 
 def rebuild(bench: Bench, topology: Topology, *names: str) -> bool:
@@ -84,8 +91,10 @@ def test_a_live_rebuild_follows_the_batches_of_the_old_topology(
     monkeypatch.setattr(LiveRebuild, "_replace", later)
     assert rebuild(bench, changed, "s")
     assert bench.newest("s") == bench.fresh(changed).newest("s") != bench.fresh(old).newest("s")
-    bench.append("t", 1, ("a", 14, 60), ("c", 15, 60))
+    bench.append("t", 1, ("a", 14, 60), ("c", 16, 300))
+    bench.append("t", 0, ("a", 2, 300))
     bench.assert_as_fresh(changed, "s", "other")
+    assert final_rows(bench) == final_rows(bench.fresh(changed)) != []
     assert not list((bench.settings.data / "rebuilds").iterdir())
 
 
