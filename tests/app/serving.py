@@ -149,6 +149,8 @@ def environment() -> dict[str, str]:
 def ready_service(data: Path) -> Iterator[Serving]:
     """Yield a service of a data directory when ``/readyz`` returns 200, and end it afterwards."""
     serving = Serving(data)
-    serving.wait_for_status("/readyz", 200)
-    yield serving
-    serving.end()
+    try:
+        serving.wait_for_status("/readyz", 200)
+        yield serving
+    finally:
+        serving.end()
