@@ -26,7 +26,6 @@ from oriel.storage import (
     DataLayout,
     StoreDefinition,
     current_files,
-    is_object,
     sync_directories,
 )
 from oriel.storage.delta import (
@@ -181,7 +180,7 @@ def remove_old_generations(
         name = replace(definition, generation=generation).state_name
         current_files().delete_directory(checkpoint.directory / "state" / name)
     scratch = DataLayout(layout.rebuild(definition.name))
-    if is_object(scratch.root) or not is_locked(scratch.checkpoint("rebuild")):
+    if not is_locked(scratch.checkpoint("rebuild")):
         current_files().delete_directory(scratch.root)
 
 

@@ -10,24 +10,26 @@ changed topology. These modules do not import Spark.
 from oriel.pipeline.lowered.descriptions import function_texts, source_texts, step_texts
 from oriel.pipeline.lowered.inputs import (
     AggregateUpdates,
-    DistinctRecords,
-    ExpiringRecords,
-    GraceBuffer,
     Input,
     Join,
-    LateRecords,
     MergedStreams,
-    ProcessedRecords,
     Responses,
     StreamJoin,
     StreamTableJoin,
     Subscriptions,
     TableChanges,
     TableUpdates,
-    VersionedRecords,
     share_flattened,
 )
 from oriel.pipeline.lowered.lowering import lower, lower_node, lower_sink, stream_text, table_text
+from oriel.pipeline.lowered.one_stream import (
+    DistinctRecords,
+    ExpiringRecords,
+    GraceBuffer,
+    LateRecords,
+    ProcessedRecords,
+    VersionedRecords,
+)
 from oriel.pipeline.lowered.steps import NO_ROW_KEY, OWN_KEY, ForeignKey, LookupKey, OwnKey
 from oriel.pipeline.lowered.stores import AggregatedRows, Records, Store, TableRows, VersionRows
 from oriel.pipeline.lowered.topology import LoweredTopology

@@ -32,18 +32,20 @@ from oriel.pipeline.language import (
     Versions,
 )
 from oriel.pipeline.lowered.inputs import (
-    DistinctRecords,
-    ExpiringRecords,
-    GraceBuffer,
     Input,
-    LateRecords,
     MergedStreams,
-    ProcessedRecords,
     StreamJoin,
     StreamTableJoin,
     TableChanges,
-    VersionedRecords,
     as_join_input,
+)
+from oriel.pipeline.lowered.one_stream import (
+    DistinctRecords,
+    ExpiringRecords,
+    GraceBuffer,
+    LateRecords,
+    ProcessedRecords,
+    VersionedRecords,
 )
 from oriel.pipeline.lowered.steps import NO_ROW_KEY, LookupKey, OwnKey
 from oriel.pipeline.lowered.stores import Records, Store, TableRows, VersionRows

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Literal, cast
 from oriel.pipeline.language import Columns, Functions, MapValues, Step
 from oriel.pipeline.lowered.inputs import (
     AggregateUpdates,
-    ExpiringRecords,
     Input,
     Join,
     Responses,
@@ -14,6 +13,7 @@ from oriel.pipeline.lowered.inputs import (
     TableUpdates,
     as_join_input,
 )
+from oriel.pipeline.lowered.one_stream import ExpiringRecords
 from oriel.pipeline.lowered.steps import ForeignKey
 from oriel.pipeline.lowered.stores import Store
 from oriel.pipeline.windows import TableJoin

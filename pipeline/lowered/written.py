@@ -13,16 +13,15 @@ from typing import cast
 from oriel.pipeline.language import Step, grouping_text, verb
 from oriel.pipeline.lowered.inputs import (
     AggregateUpdates,
-    GraceBuffer,
     Input,
     Join,
-    LateRecords,
     Responses,
     StreamTableJoin,
     TableChanges,
     TableUpdates,
     joins_after_first,
 )
+from oriel.pipeline.lowered.one_stream import GraceBuffer, LateRecords
 
 #: The enclosing function before the name of a function.
 _DEFINED_IN = re.compile(r"[\w<>.]+\.<locals>\.")

@@ -17,15 +17,14 @@ from oriel.pipeline.commit import HeldPosition, HeldRebuild
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.operations.messages import EXPECTED, print_error
 from oriel.storage import DataLayout, absolute, current_files
-from oriel.storage.delta import DeltaLog, TableSnapshot
+from oriel.storage.delta import DeltaLog, TableSnapshot, newest_rows, window_columns
 from oriel.storage.index import table_batches, table_columns
 
 #: Seconds in which the pipeline commits a batch that it has prepared.
 _COMMIT_SECONDS = 30.0
 _POLL_SECONDS = 0.05
-_WINDOW = ("key", "window_start", "window_end")
-#: Columns that say how a row was written.
-_NOT_COMPARED = {*_WINDOW, "revision", "deleted"}
+#: The columns of a window, and the columns that say how a row was written.
+_NOT_COMPARED = {"key", "window_start", "window_end", "revision", "deleted"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -138,7 +137,7 @@ def compare(
     new = _current_rows(
         held.layout, store, DeltaLog(held.layout.table(store)).snapshot(position.version)
     )
-    window = [name for name in _WINDOW if name in old.schema.names]
+    window = window_columns(old.column_names)
     numbered = [
         rows.select(window).append_column(f"{name}_row", pa.array(range(len(rows))))
         for name, rows in (("old", old), ("new", new))
@@ -207,12 +206,7 @@ def _current_rows(layout: DataLayout, store: str, snapshot: TableSnapshot) -> pa
     ]  # fmt: skip
     # A table without rows has no files.
     rows = pa.concat_tables(tables) if tables else table_columns(snapshot.definition).empty_table()
-    window = [name for name in _WINDOW if name in rows.schema.names]
-    keys = rows.select([*window, "revision"]).append_column("row", pa.array(range(len(rows))))
-    order = [*((name, "ascending") for name in window), ("revision", "descending")]
-    keys = keys.sort_by(order)
-    newest = keys.group_by(window, use_threads=False).aggregate([("row", "first")])
-    rows = rows.take(newest["row_first"])
+    rows = newest_rows(rows)
     return rows.filter(pc.invert(rows["deleted"]))
 
 
@@ -230,7 +224,7 @@ def _differs(old: pa.ChunkedArray, new: pa.ChunkedArray) -> pa.Array:
 def _row(
     window: dict[str, Any], store: dict[str, Any] | None, rebuild: dict[str, Any] | None
 ) -> dict[str, Any]:
-    names = [name for name in _WINDOW if name in window]
+    names = window_columns(list(window))
     return {**{name: window[name] for name in names}, "store": store, "rebuild": rebuild}
 
 
@@ -242,7 +236,7 @@ def _print(store: str, found: Comparison, limit: int, *, as_json: bool) -> None:
         if as_json:
             sys.stdout.write(orjson.dumps(row).decode() + "\n")
             continue
-        window = " ".join(str(row[name]) for name in _WINDOW if name in row)
+        window = " ".join(str(row[name]) for name in window_columns(list(row)))
         sys.stdout.write(f"{window}\n  store:   {_text(row['store'])}\n")
         sys.stdout.write(f"  rebuild: {_text(row['rebuild'])}\n")
     if as_json:

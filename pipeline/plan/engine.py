@@ -10,14 +10,7 @@ import pyarrow as pa
 from oriel.pipeline.arrow_steps import AggregatedSteps
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import Columns, Functions, check_names, grouping_text
-from oriel.pipeline.lowered import (
-    Input,
-    Records,
-    Store,
-    TableRows,
-    VersionRows,
-    share_flattened,
-)
+from oriel.pipeline.lowered import Input, Records, Store, TableRows, VersionRows, share_flattened
 from oriel.pipeline.plan.read_columns import read_aggregates, read_functions, stream_schemas
 from oriel.pipeline.stage_columns import KEY_GROUP, RAW
 from oriel.pipeline.windows import (

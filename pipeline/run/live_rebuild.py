@@ -24,12 +24,11 @@ from oriel.pipeline.run.recovery import (
     replaying,
 )
 from oriel.pipeline.run.reporting import note_rebuilt
-from oriel.storage import StoreDefinition, is_object, say
+from oriel.pipeline.run.standby import poll_seconds
+from oriel.storage import StoreDefinition, say
 
 #: A live rebuild replaces the process if it computes the new batches within this time.
 _CLOSE_SECONDS = 2.0
-#: Seconds between two looks at the batches of the running process, while a rebuild waits.
-_POLL_SECONDS = 0.05
 
 
 class LiveRebuild:
@@ -108,7 +107,7 @@ class LiveRebuild:
         held = {name: HeldRebuild(layout, name) for name in rebuilds}
         while not all(each.is_accepted for each in held.values()):
             self._compute_new_batches(rebuilds, stop)
-            if stop.wait(_POLL_SECONDS):
+            if stop.wait(poll_seconds(self._pipeline.checkpoint.directory)):
                 return False
             if self._batch > batch:
                 for name, rebuild in rebuilds.items():
@@ -139,7 +138,7 @@ class LiveRebuild:
     def _replace(self, rebuilds: Mapping[str, StoreRebuild]) -> None:
         """Fence the running process, compute its last batches, and replace the stores."""
         directory = self._pipeline.checkpoint.directory
-        if not is_object(directory) and is_locked(directory):
+        if is_locked(directory):
             # The running process keeps the deleted file. Later starts find the new lock.
             remove_lock(directory)
         pipeline = self._pipeline.held()

@@ -26,7 +26,14 @@ from oriel.pipeline.sources import Log
 from oriel.pipeline.spark import map_in_arrow, no_rows
 from oriel.pipeline.tasks import Reports, StoreWork
 from oriel.storage import DataLayout, Offsets, log_line, say
-from oriel.storage.delta import AddedFile, DeltaLog, TableSnapshot, run_name, write_file
+from oriel.storage.delta import (
+    AddedFile,
+    DeltaLog,
+    TableSnapshot,
+    run_name,
+    window_columns,
+    write_file,
+)
 from oriel.storage.index import table_batches
 
 #: The approximate number of bytes per file of a rebuilt table.
@@ -242,9 +249,7 @@ class ReplayedRows:
     def _newest_rows(
         self, snapshot: TableSnapshot, new: set[str], revision: int
     ) -> list[AddedFile]:
-        window = [
-            name for name in ("key", "window_start", "window_end") if name in self._schema.names
-        ]
+        window = window_columns(self._schema.names)
         newest = Window.partitionBy(*window).orderBy(F.desc("revision"))
         # The dot avoids a conflict with columns of users.
         rank = "oriel.rank"

@@ -71,12 +71,12 @@ class Standby:
                 has_waited = True
                 prepare()
                 say("standby", f"ready, and waiting while {_named(status)} runs this pipeline")
-            stop.wait(_POLL_SECONDS if is_local else _OBJECTS_POLL_SECONDS)
+            stop.wait(poll_seconds(self._checkpoint))
         return False
 
     def _reason(self, status: RunStatus | None, *, is_local: bool) -> str | None:
         """Return why this process can run the pipeline at once, or None."""
-        if is_local and is_locked(self._checkpoint):
+        if is_locked(self._checkpoint):
             return None
         if status is None:
             return "no process has run this pipeline"
@@ -86,6 +86,11 @@ class Standby:
         if is_local and status.host == socket.gethostname():
             return f"{_named(status)} has ended without a final status"
         return None
+
+
+def poll_seconds(checkpoint: Path) -> float:
+    """Return the time between two looks at the files of a running process."""
+    return _OBJECTS_POLL_SECONDS if is_object(checkpoint) else _POLL_SECONDS
 
 
 def standby_of(options: argparse.Namespace, checkpoint: Path) -> Standby | None:

@@ -46,6 +46,8 @@ from oriel.storage.delta.maintenance import (
     TableMaintenance,
     TableSize,
     dead_letters_name,
+    newest_rows,
+    window_columns,
 )
 from oriel.storage.delta.opening import (
     LOG_DIRECTORY,
@@ -93,6 +95,7 @@ __all__ = [
     "group_range",
     "has_table",
     "missing_file",
+    "newest_rows",
     "open_data_file",
     "open_delta",
     "open_table",
@@ -105,5 +108,6 @@ __all__ = [
     "table_directories",
     "table_rows",
     "verify_checkpoint",
+    "window_columns",
     "write_file",
 ]

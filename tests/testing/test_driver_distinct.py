@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from oriel import InvalidTopology, JoinWindows, StreamsBuilder, TimeWindows
+from oriel import InvalidTopology, StreamsBuilder, TimeWindows
 from oriel.pipeline.language import KStream
 from oriel.testing import Counters, Record, TopologyTestDriver
 from tests.campaigns import seeds
 from tests.testing.driver_runs import driver_of
+from tests.testing.random_cuts import random_cuts
+from tests.testing.refused_streams import joined_pair, updates
 
 _SCHEMA = "id STRING, number INT"
 
@@ -84,15 +86,8 @@ def test_any_cut_has_the_distinct_records_of_the_model(seed: int) -> None:
     distinct = stream.distinct(*case.by, **times).to("out")
     driver = TopologyTestDriver(builder.build())
     reader = driver.create_output_reader(distinct)
-    left = [list(log) for log in case.logs]
-    # A partition that begins later would begin at the stream time of the other one.
-    for partition in range(len(left)):
-        driver.pipe_input("t", [], partition)
-    while any(left):
-        for partition, log in enumerate(left):
-            taken = chance.randint(0, min(len(log), 9))
-            driver.pipe_input("t", log[:taken], partition)
-            del log[:taken]
+    for partition, records in random_cuts(case.logs, chance):
+        driver.pipe_input("t", records, partition)
     records, counters = _expected(case)
     assert _sorted(reader.read_records()) == _sorted(records)
     assert driver.counters("to(out)") == counters
@@ -154,21 +149,12 @@ def test_a_distinct_stream_can_be_joined_merged_and_read_as_a_table() -> None:
     assert row.value == {"id": "2"}
 
 
-def _pair(builder: StreamsBuilder) -> KStream:
-    within = JoinWindows.of_time_difference_with_no_grace(5)
-    return builder.stream("a", "x INT").join(builder.stream("b", "y INT"), within)
-
-
-def _updates(builder: StreamsBuilder) -> KStream:
-    return builder.stream("a", "x INT").group_by_key().count().to_stream()
-
-
 def _waiting(builder: StreamsBuilder) -> KStream:
     prices = builder.versioned_table("prices", "y INT", history_retention_ms=5)
     return builder.stream("a", "x INT").join(prices, grace_ms=5)
 
 
-@pytest.mark.parametrize("stream", [_pair, _updates, _waiting])
+@pytest.mark.parametrize("stream", [joined_pair, updates, _waiting])
 def test_streams_without_the_order_of_a_topic_are_rejected(stream: object) -> None:
     """The message says where to call distinct instead."""
     assert callable(stream)

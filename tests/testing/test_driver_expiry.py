@@ -21,6 +21,7 @@ from oriel import (
 from oriel.pipeline.language.tables import KTable, SourceTable
 from oriel.testing import Counters, KeyValue, Record, TopologyTestDriver
 from tests.campaigns import seeds
+from tests.testing.random_cuts import random_cuts
 
 _SCHEMA = "n INT, s STRING"
 
@@ -160,17 +161,11 @@ def test_any_cut_has_the_rows_and_removals_of_the_model(seed: int) -> None:
     updates = table.to_stream().to("out")
     driver = TopologyTestDriver(builder.build())
     reader = driver.create_output_reader(updates)
-    model, left = _Model(case), [list(enumerate(log)) for log in case.logs]
-    # A partition that begins later would begin at the stream time of the other one.
-    for partition in range(len(left)):
-        driver.pipe_input("t", [], partition)
-    while any(left):
-        for partition, log in enumerate(left):
-            taken = chance.randint(0, min(len(log), chance.choice((1, 9, 40))))
-            driver.pipe_input("t", [record for _, record in log[:taken]], partition)
-            for offset, record in log[:taken]:
-                model.apply(partition, offset, record)
-            del log[:taken]
+    model, logs = _Model(case), [list(enumerate(log)) for log in case.logs]
+    for partition, records in random_cuts(logs, chance, lambda: chance.choice((1, 9, 40))):
+        driver.pipe_input("t", [record for _, record in records], partition)
+        for offset, record in records:
+            model.apply(partition, offset, record)
     assert driver.key_value_store("s").all() == model.rows
     if len(case.logs) == 1:
         assert reader.read_records() == model.emitted

@@ -9,7 +9,6 @@ import pytest
 
 from oriel import (
     InvalidTopology,
-    JoinWindows,
     SessionWindows,
     SlidingWindows,
     StreamsBuilder,
@@ -20,6 +19,8 @@ from oriel.pipeline.windows import Windows
 from oriel.testing import Counters, KeyValue, Record, TopologyTestDriver
 from tests.campaigns import seeds
 from tests.testing.driver_runs import driver_of, hopping, sessions, sliding, tumbling
+from tests.testing.random_cuts import random_cuts
+from tests.testing.refused_streams import joined_pair, updates
 
 _SCHEMA = "number INT"
 #: The start and the end of each window of a record, and whether the window is closed.
@@ -142,15 +143,8 @@ def test_any_cut_has_the_late_records_of_the_model(seed: int) -> None:
     late.materialize("late")
     driver = TopologyTestDriver(builder.build())
     reader = driver.create_output_topic("out")
-    left = [list(log) for log in case.logs]
-    # A partition that begins later would begin at the stream time of the other one.
-    for partition in range(len(left)):
-        driver.pipe_input("t", [], partition)
-    while any(left):
-        for partition, log in enumerate(left):
-            taken = chance.randint(0, min(len(log), 9))
-            driver.pipe_input("t", log[:taken], partition)
-            del log[:taken]
+    for partition, records in random_cuts(case.logs, chance):
+        driver.pipe_input("t", records, partition)
     expected = list(_late(case))
     records = [Record(one.key, row, one.timestamp_ms) for one, row in expected]
     assert sorted(reader.read_records(), key=repr) == sorted(records, key=repr)
@@ -253,16 +247,7 @@ def test_records_that_found_a_row_are_late_like_in_a_store(
     assert driver.counters("s").late == len(expected)
 
 
-def _pair(builder: StreamsBuilder) -> KStream:
-    within = JoinWindows.of_time_difference_with_no_grace(5)
-    return builder.stream("a", "x INT").join(builder.stream("b", "y INT"), within)
-
-
-def _updates(builder: StreamsBuilder) -> KStream:
-    return builder.stream("a", "x INT").group_by_key().count().to_stream()
-
-
-@pytest.mark.parametrize("stream", [_pair, _updates])
+@pytest.mark.parametrize("stream", [joined_pair, updates])
 @pytest.mark.parametrize(
     ("step", "call"),
     [

@@ -22,6 +22,8 @@ from oriel import (
 from oriel.pipeline.language import KStream
 from oriel.testing import Counters, Record, TopologyTestDriver
 from tests.campaigns import seeds
+from tests.testing.random_cuts import random_cuts
+from tests.testing.refused_streams import joined_pair, updates
 
 _SCHEMA = "v INT, after BIGINT"
 _ROW = "kind STRING, n BIGINT"
@@ -156,15 +158,8 @@ def test_any_cut_has_the_rows_of_the_model(seed: int) -> None:
     chance = random.Random(seed)
     logs = [_log(chance) for _ in range(chance.choice((1, 1, 2)))]
     driver, reader = _driver()
-    left = [list(log) for log in logs]
-    # A partition that begins later would begin at the stream time of the other one.
-    for partition in range(len(left)):
-        driver.pipe_input("t", [], partition)
-    while any(left):
-        for partition, log in enumerate(left):
-            taken = chance.randint(0, min(len(log), 9))
-            driver.pipe_input("t", log[:taken], partition)
-            del log[:taken]
+    for partition, records in random_cuts(logs, chance):
+        driver.pipe_input("t", records, partition)
     models = [_Model() for _ in logs]
     for model, log in zip(models, logs, strict=True):
         for record in log:
@@ -383,15 +378,6 @@ def test_a_function_without_error_collection_raises_in_a_test() -> None:
         driver.pipe_input("t", Record("a", {"v": 1, "after": 1}, 1))
 
 
-def _pair(builder: StreamsBuilder) -> KStream:
-    within = JoinWindows.of_time_difference_with_no_grace(5)
-    return builder.stream("a", "x INT").join(builder.stream("b", "y INT"), within)
-
-
-def _updates(builder: StreamsBuilder) -> KStream:
-    return builder.stream("a", "x INT").group_by_key().count().to_stream()
-
-
 def _merged(builder: StreamsBuilder) -> KStream:
     return builder.stream("a", "x INT").merge(builder.stream("b", "x INT"))
 
@@ -400,7 +386,7 @@ def _processed(builder: StreamsBuilder) -> KStream:
     return builder.stream("a", "x INT").process(_row_of(None), "n BIGINT")
 
 
-@pytest.mark.parametrize("stream", [_pair, _updates, _merged, _processed])
+@pytest.mark.parametrize("stream", [joined_pair, updates, _merged, _processed])
 def test_streams_without_the_order_of_a_topic_are_rejected(stream: Any) -> None:
     """The message has the calls to write instead."""
     with pytest.raises(InvalidTopology, match=r"process: .* with to\(topic\) and read this topic"):

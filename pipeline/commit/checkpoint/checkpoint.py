@@ -245,9 +245,9 @@ def check_not_running(directory: Path) -> None:
 
 
 def is_locked(directory: Path) -> bool:
-    """Return whether a process of this machine runs the pipeline of a local checkpoint."""
+    """Return whether a process of this machine holds a checkpoint. Objects do not have locks."""
     path = directory / "lock"
-    if not path.exists():
+    if is_object(directory) or not path.exists():
         return False
     try:
         with _acquired(path, 0) or nullcontext():

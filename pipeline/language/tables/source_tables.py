@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import lowered_texts
-from oriel.pipeline.language.arguments import (
-    checked_key_type,
-    checked_ttl,
-    require_expressions,
-)
+from oriel.pipeline.language.arguments import checked_key_type, checked_ttl, require_expressions
 from oriel.pipeline.language.formats import StoreKeySerde
 from oriel.pipeline.language.joins import (
     check_fan_outs,

@@ -16,13 +16,7 @@ from oriel.pipeline.language import lowered_texts
 from oriel.pipeline.language.topology.aggregations import Aggregation
 from oriel.pipeline.language.topology.schema_texts import schema_text
 from oriel.pipeline.language.topology.sources import Source
-from oriel.pipeline.language.topology.steps import (
-    Filter,
-    MapValues,
-    Step,
-    key_of,
-    short_name,
-)
+from oriel.pipeline.language.topology.steps import Filter, MapValues, Step, key_of, short_name
 from oriel.pipeline.windows import (
     Aggregate,
     EmitStrategy,

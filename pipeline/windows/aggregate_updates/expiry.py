@@ -54,6 +54,7 @@ from oriel.pipeline.windows.records import (
     RECORD_ID_FIELDS,
     arrival_keys,
     extended_by,
+    with_column,
 )
 
 #: Times are below 2**48 ms, so a partition and a time are one integer, ordered by partition.
@@ -142,7 +143,7 @@ class ExpiryEngine(JoinEngine):
         next_ms[last] = np.asarray(times.after, dtype=np.int64)[partition[last]]
         has_row = ~np.asarray(seen[NULL_VALUE.name])
         expired = has_row & (newest_ms + self._ttl_ms < next_ms)
-        seen = _with_times(seen, newest_ms)
+        seen = with_column(seen, RECORD_ID_FIELDS[1], pa.array(newest_ms))
         kept = last & has_row & ~expired
         return JoinResult(
             seen.filter(pa.array(kept)).select(self.state_schema.names).combine_chunks(),
@@ -155,11 +156,9 @@ class ExpiryEngine(JoinEngine):
         removed = seen.filter(pa.array(expired))
         # The first stream time at which the key is expired.
         time_ms = np.asarray(removed["timestamp_ms"]) + self._ttl_ms + 1
-        removed = _with_times(removed, time_ms)
-        place = removed.column_names.index(STREAM_TIME.name)
-        removed = removed.set_column(place, STREAM_TIME, pa.array(time_ms))
-        place = removed.column_names.index(NULL_VALUE.name)
-        return removed.set_column(place, NULL_VALUE, pa.repeat(pa.scalar(value=True), len(removed)))
+        removed = with_column(removed, RECORD_ID_FIELDS[1], pa.array(time_ms))
+        removed = with_column(removed, STREAM_TIME, pa.array(time_ms))
+        return with_column(removed, NULL_VALUE, pa.repeat(pa.scalar(value=True), len(removed)))
 
     def _results(self, rows: pa.Table, is_removal: int) -> pa.Table:
         """Return rows as results, with one more index in their lineage."""
@@ -176,8 +175,3 @@ class ExpiryEngine(JoinEngine):
 def _partition(rows: pa.Table) -> Ints:
     partition: Ints = np.asarray(rows["partition"]).astype(np.int64)
     return partition
-
-
-def _with_times(rows: pa.Table, time_ms: Ints) -> pa.Table:
-    place = rows.column_names.index("timestamp_ms")
-    return rows.set_column(place, RECORD_ID_FIELDS[1], pa.array(time_ms))

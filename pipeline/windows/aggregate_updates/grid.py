@@ -28,12 +28,7 @@ from oriel.pipeline.windows.arrays import (
 from oriel.pipeline.windows.definitions import NoWindows, TimeWindows
 from oriel.pipeline.windows.engines import WindowGrid
 from oriel.pipeline.windows.joins import RECORDS, InputRows
-from oriel.pipeline.windows.records import (
-    NULL_VALUE,
-    are_retractions,
-    rows_schema,
-    update_keys,
-)
+from oriel.pipeline.windows.records import NULL_VALUE, are_retractions, rows_schema, update_keys
 
 #: The source partition of a state row, if the records of one partition can be removed.
 PARTITION = pa.field("partition", pa.int32())

@@ -8,6 +8,7 @@ write. The output of a complete compaction is a ``Compacted``.
 
 from oriel.storage.delta.maintenance.cleanup import dead_letters_name
 from oriel.storage.delta.maintenance.compaction import Compacted, Limits
+from oriel.storage.delta.maintenance.merging import newest_rows, window_columns
 from oriel.storage.delta.maintenance.table_maintenance import (
     MaintenanceSettings,
     TableMaintenance,
@@ -21,4 +22,6 @@ __all__ = [
     "TableMaintenance",
     "TableSize",
     "dead_letters_name",
+    "newest_rows",
+    "window_columns",
 ]

@@ -185,14 +185,9 @@ def _with_table_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 def _merged_rows(rows: pa.Table, merge: Merge) -> pa.Table:
     """Return the rows of a piece in order, without the rows to drop: see the module docstring."""
     assert merge.kind is not None
-    window = _window_columns(rows)
-    order = pc.sort_indices(
-        rows, [*((name, "ascending") for name in window), ("revision", "descending")]
-    )
-    rows = rows.take(order).combine_chunks()
+    rows = newest_rows(rows)
     if not len(rows):
         return rows
-    rows = rows.filter(pa.array(_is_highest(rows, window)))
     retention_column = clock_column(merge.kind)
     is_droppable = rows["deleted"]
     if retention_column is not None:
@@ -210,22 +205,27 @@ def _merged_rows(rows: pa.Table, merge: Merge) -> pa.Table:
     return rows.filter(pc.invert(is_droppable))
 
 
-def _is_highest(rows: pa.Table, window: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Return True for each row with the highest revision of its window.
+def newest_rows(rows: pa.Table) -> pa.Table:
+    """Return the rows with the highest revision of their window, ordered by window.
 
-    ``rows`` must not be empty. They are ordered by window, and by descending revision within a
-    window. If several rows have the highest revision, all count. Only other programs write such
-    rows (decision 0030).
+    If several rows have the highest revision, all count. Only other programs write such rows
+    (decision 0030).
     """
+    window = window_columns(rows.column_names)
+    order = pc.sort_indices(
+        rows, [*((name, "ascending") for name in window), ("revision", "descending")]
+    )
+    rows = rows.take(order).combine_chunks()
+    if not len(rows):
+        return rows
     begins = _begins_of_windows(rows, window)
     revisions = rows["revision"].to_numpy()
-    highest: npt.NDArray[np.bool_] = revisions == revisions[begins][np.cumsum(begins) - 1]
-    return highest
+    return rows.filter(pa.array(revisions == revisions[begins][np.cumsum(begins) - 1]))
 
 
 def has_windows_once(rows: pa.Table) -> bool:
     """Return True if no window has two rows. The rows are ordered by window."""
-    return bool(_begins_of_windows(rows, _window_columns(rows)).all())
+    return bool(_begins_of_windows(rows, window_columns(rows.column_names)).all())
 
 
 def _begins_of_windows(rows: pa.Table, window: Sequence[str]) -> npt.NDArray[np.bool_]:
@@ -238,8 +238,9 @@ def _begins_of_windows(rows: pa.Table, window: Sequence[str]) -> npt.NDArray[np.
     return begins
 
 
-def _window_columns(rows: pa.Table) -> list[str]:
-    return ["key", *(n for n in ("window_start", "window_end") if n in rows.column_names)]
+def window_columns(names: Sequence[str]) -> list[str]:
+    """Return the columns that identify a row of a store's table, which has columns ``names``."""
+    return ["key", *(name for name in ("window_start", "window_end") if name in names)]
 
 
 def _can_have_older_row(
