@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -172,16 +173,32 @@ def test_without_the_option_the_response_names_it(shop: Served) -> None:
     assert_problem(response, 404, "sql-disabled", "Start it with `oriel serve --sql`")
 
 
-@pytest.fixture
-def limited(shop: Served) -> Iterator[ApiClient]:
-    """Return a client of a service with small limits."""
+@contextmanager
+def _with_limits(shop: Served, seconds: int) -> Iterator[ApiClient]:
     limits = Limits(
-        sql_seconds=2, sql_rows=3, sql_memory_bytes=100_000_000, sql_temporary_bytes=10_000_000
+        sql_seconds=seconds,
+        sql_rows=3,
+        sql_memory_bytes=100_000_000,
+        sql_temporary_bytes=10_000_000,
     )
     service = Service(shop.data, ServiceSettings(limits, sql=True))
     yield ApiClient(service)
     assert service.sql is not None
     service.sql.close()
+
+
+@pytest.fixture
+def limited(shop: Served) -> Iterator[ApiClient]:
+    """Return a client of a service with small limits, except the time of a query."""
+    with _with_limits(shop, int(WAIT_SECONDS)) as client:
+        yield client
+
+
+@pytest.fixture
+def impatient(shop: Served) -> Iterator[ApiClient]:
+    """Return a client of a service that ends a query after 2 s."""
+    with _with_limits(shop, 2) as client:
+        yield client
 
 
 def test_rows_beyond_the_limit_are_cut(limited: ApiClient) -> None:
@@ -197,18 +214,24 @@ def test_rows_beyond_the_limit_are_cut(limited: ApiClient) -> None:
 @pytest.mark.parametrize(
     ("query", "detail"),
     [
-        (ENDLESS + "SELECT count(*)", "within 2 s"),
-        ("SELECT sleep_ms(60000)", "within 2 s"),
         ("SELECT list(range::VARCHAR) FROM range(1000000000)", "more memory than its limit"),
         ("SELECT max(repeat(a.x, 10000)) FROM (SELECT repeat('x', 10000) AS x) AS a", "query"),
         ("SELECT repeat('x', 20000000)", "bytes"),
     ],
 )  # fmt: skip
 def test_a_query_beyond_a_limit_ends(limited: ApiClient, query: str, detail: str) -> None:
-    """Time, memory and bytes are limited. The next query works."""
+    """Memory and bytes are limited. The next query works."""
     response = sql(limited, query)
     assert_problem(response, 400, "sql-limit", detail)
     assert sql(limited, "SELECT 1 AS one").json["rows"] == [{"one": 1}]
+
+
+@pytest.mark.parametrize("query", [ENDLESS + "SELECT count(*)", "SELECT sleep_ms(60000)"])
+def test_a_query_beyond_its_time_ends(impatient: ApiClient, query: str) -> None:
+    """The time is limited. The next query works."""
+    response = sql(impatient, query)
+    assert_problem(response, 400, "sql-limit", "within 2 s")
+    assert sql(impatient, "SELECT 1 AS one").json["rows"] == [{"one": 1}]
 
 
 def test_a_token_grants_access_to_its_stores(shop: Served, tmp_path: Path) -> None:
